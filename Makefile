@@ -1,0 +1,121 @@
+# Each target does its own set-up, in .venv: with uv if it is on PATH, else with venv and pip.
+# A second start finds the stamp files in .venv and is instant.
+
+PY := .venv/bin/python
+UV := $(shell command -v uv 2>/dev/null)
+
+# Arguments for pytest: make test ARGS='-k agent -x'
+ARGS ?=
+
+# Arguments of a second pytest run of `make test`, with the kernels as plain Python
+# (NUMBA_DISABLE_JIT=1) so that coverage can see into them, for example
+#   tests/kernels --cov=bridle.kernels --cov-fail-under=100
+# Empty: there is no second run.
+KERNEL_COVERAGE_ARGS ?=
+
+# No .py file is longer than this.
+MAX_LINES := 500
+
+MAKEFLAGS += --no-print-directory
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+# Build tools (hatchling, setuptools, ...) are held to the tested versions too. Older pips take
+# the first of the two, newer ones the second.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export UV_BUILD_CONSTRAINT := constraints.txt
+# uv trusts the certificates that this machine trusts, as pip and curl do.
+export UV_SYSTEM_CERTS := 1
+# A shell's own virtual environment is not ours.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+
+ifneq ($(UV),)
+INSTALL := uv pip install --quiet --python $(PY) -c constraints.txt
+else
+# A virtual environment that uv made earlier has no pip. Modules are compiled when they are first
+# imported, not all at once: it halves the set-up.
+INSTALL := { $(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip >/dev/null; } && \
+    $(PY) -m pip install -qq --no-compile -c constraints.txt
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test check bench soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: .venv/.stamp-dev ## everything a developer needs, in .venv
+
+demo: .venv/.stamp-base ## see the agent at work
+	@.venv/bin/bridle demo
+
+test: .venv/.stamp-dev ## run the tests
+	@start=$$(date +%s); \
+	$(PY) -m pytest -q $(ARGS) \
+	&& { [ -z "$(KERNEL_COVERAGE_ARGS)" ] \
+	     || NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q $(KERNEL_COVERAGE_ARGS); }; \
+	status=$$?; \
+	echo "tests took $$(( $$(date +%s) - start )) s (set-up not counted)"; \
+	exit $$status
+
+check: .venv/.stamp-dev ## lint, format, types, layers, length of files
+	@$(PY) -m ruff check --quiet
+	@$(PY) -m ruff format --check --quiet || { echo "run: $(PY) -m ruff format" >&2; exit 1; }
+	@$(PY) -m mypy $(wildcard src tests)
+	@.venv/bin/lint-imports --no-logo
+	@files=$$(git ls-files --cached --others --exclude-standard -- '*.py') || exit 1; \
+	long=$$(for file in $$files; do \
+	    [ ! -f "$$file" ] || awk -v max=$(MAX_LINES) \
+	        'END { if (NR > max) printf "%s has %d lines, over %d: split it\n", FILENAME, NR, max }' \
+	        "$$file"; \
+	done); \
+	[ -z "$$long" ] || { echo "$$long" >&2; exit 1; }
+
+bench: .venv/.stamp-bench ## compare with other libraries: build/bench.json, build/bench.png
+	@mkdir -p build
+	@$(PY) -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("contextualbandits"))' \
+	    || echo "contextualbandits could not be built here (see .venv/contextualbandits.log): going on without it"
+	@$(PY) -m benchmarks
+
+soak: .venv/.stamp-dev ## 10,000 examples for each property, and the slow tests
+	@BRIDLE_SOAK=1 $(PY) -m pytest -q -m 'soak or hypothesis' $(ARGS)
+
+clean: ## remove .venv and everything else that make made
+	@rm -rf .venv build dist .benchmarks .coverage .coverage.* .hypothesis .import_linter_cache \
+	    .mypy_cache .pytest_cache .ruff_cache htmlcov
+	@find . -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# --- set-up -------------------------------------------------------------------------------
+
+# The first Python that is new enough and can make a virtual environment. uv can do without.
+.venv/bin/python:
+	@for python in python3 python3.13 python3.12 python3.11; do \
+	    if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	        >/dev/null 2>&1; then found=$$python; break; fi; \
+	done; \
+	if [ -n "$(UV)" ]; then \
+	    uv venv --quiet --clear --python "$$($${found:-false} -c 'import sys; print(sys.executable)' || echo '>=3.11')" .venv; \
+	elif [ -n "$$found" ]; then \
+	    $$found -m venv --clear .venv; \
+	else \
+	    echo "bridle needs Python 3.11 or later with its venv module, or uv: none is on PATH." >&2; \
+	    exit 1; \
+	fi
+
+.venv/.stamp-base: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "setting up .venv: bridle ..."
+	@$(INSTALL) -e .
+	@touch $@
+
+.venv/.stamp-dev: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "setting up .venv: bridle and the developer's tools ..."
+	@$(INSTALL) -e '.[dev]'
+	@touch .venv/.stamp-base $@
+
+# contextualbandits is compiled on the spot; where that fails, the others are compared.
+.venv/.stamp-bench: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "setting up .venv: bridle and the libraries it is compared with ..."
+	@$(INSTALL) -e '.[bench]'
+	@$(INSTALL) -e '.[bench-source]' >.venv/contextualbandits.log 2>&1 || true
+	@touch .venv/.stamp-base $@

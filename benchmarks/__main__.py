@@ -1,0 +1,111 @@
+"""Run the benchmarks: ``python -m benchmarks [--quick] [--case 100x10] [--out build]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import chart, goals, growth, measure, ours, report, roofline
+from benchmarks.cases import CASES, STEPS, World, make_world
+from benchmarks.measure import Contest, Effort, Result
+from benchmarks.peers import PEERS, Peer
+
+CONTESTANTS: tuple[type[Peer], ...] = (ours.Bridle, *PEERS)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and write bench.json, bench-extra.json and bench.png."""
+    options = _options(arguments)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # a log file has no width of its own
+    cases = [case for case in CASES if case.name in options.case]
+    effort = measure.QUICK if options.quick else measure.FULL
+    steps = STEPS // 10 if options.quick else STEPS
+    found = report.Report(cases=cases, results=[])
+    contestants = _installed(found, make_world(cases[0], steps=1, size=cases[0].arms))
+
+    columns = (TextColumn("{task.description:<40}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        ladders = growth.QUICK if options.quick else growth.FULL
+        has_bridle = ours.Bridle in contestants
+        contests = len(cases) * (3 * len(contestants) + has_bridle)
+        total = contests * measure.turns(effort) + len(cases) + has_bridle * ladders.turns
+        task = progress.add_task("", total=total)
+
+        def tick(text: str) -> None:
+            progress.update(task, description=text, advance=1)
+
+        for case in cases:
+            world = make_world(case, steps=steps)
+            found.results += _contests(contestants, world, effort, tick)
+            tick(f"{case.name}: flops and draws alone")
+            few = min(steps, 2_000 if case.arms >= 1_000 else 20_000)
+            found.floors[case.name] = roofline.decisions_per_second(world, steps=few)
+        if has_bridle:
+            found.growth = growth.growth(ladders, tick)
+            found.memory = [growth.memory_per_arm(case) for case in cases]
+            found.startup = growth.startup(ladders, tick)
+    found.goals = goals.judge(goals.rates_of(found.results), found.startup)
+
+    report.print_report(found, console)
+    options.out.mkdir(parents=True, exist_ok=True)
+    paths = [*report.write_json(found, options.out), options.out / "bench.png"]
+    chart.draw(found.results, cases, paths[-1])
+    console.print("written: " + ", ".join(str(path) for path in paths))
+    if options.quick:
+        console.print("A quick run: too short for figures to be quoted.", style="yellow")
+    return 0 if has_bridle else 1
+
+
+def _contests(
+    contestants: Sequence[type[Peer]], world: World, effort: Effort, tick: growth.Tick
+) -> list[Result]:
+    """Hold all contests of one case. A peer's loop is its single steps: it has no other."""
+    case = world.case.name
+    stepping: list[Contest] = []
+    if ours.Bridle in contestants:
+        stepping.append(ours.compiled_loop(world))
+    stepping += [measure.stepwise(make, world) for make in contestants]
+    results = measure.hold(stepping, case, effort, tick)
+    peers = {peer.name for peer in PEERS}
+    results += [replace(r, mode="loop") for r in results if r.who in peers]
+    for build in (measure.batchwise, measure.from_log):
+        results += measure.hold([build(make, world) for make in contestants], case, effort, tick)
+    return results
+
+
+def _installed(found: report.Report, world: World) -> list[type[Peer]]:
+    """Keep the contestants that can be imported, and say of the others why not."""
+    kept = []
+    for make in CONTESTANTS:
+        try:
+            make(world, seed=1)
+        except ImportError as error:
+            found.skipped[make.name] = f"not installed: {error}"
+        else:
+            kept.append(make)
+    return kept
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    names = [case.name for case in CASES]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="two minutes instead of ten, rough figures"
+    )
+    parser.add_argument("--case", action="append", choices=names, help="only this one; may repeat")
+    parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the files")
+    options = parser.parse_args(arguments)
+    options.case = options.case or names
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""The goals that bridle sets itself, each judged on the figures of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.growth import Startup
+from benchmarks.measure import Mode, Result
+from benchmarks.peers import PEERS
+
+Rates = Mapping[tuple[str, Mode, str], float]
+"""Items per second by case, mode and contestant."""
+
+SPEED_GOALS: tuple[tuple[str, Mode, str, float], ...] = (
+    ("100x10", "loop", "vowpalwabbit", 60.0),
+    ("100x10", "loop", "mabwiser", 5_000.0),
+    ("100x10", "loop", "numpy", 18.0),
+    ("4x41", "loop", "vowpalwabbit", 12.0),
+    ("1000x50", "loop", "vowpalwabbit", 5.0),
+    ("100x10", "single", "vowpalwabbit", 2.5),
+    ("100x10", "single", "mabwiser", 300.0),
+)
+
+STARTUP_GOAL = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """A ratio that was wanted and the one that came out."""
+
+    text: str
+    wanted: float
+    got: float
+    at_most: bool = False
+
+    @property
+    def reached(self) -> bool:
+        """Whether the ratio is on the right side of what was wanted."""
+        return self.got <= self.wanted if self.at_most else self.got >= self.wanted
+
+
+def rates_of(results: Iterable[Result]) -> dict[tuple[str, Mode, str], float]:
+    """Index results by case, mode and contestant."""
+    return {(r.case, r.mode, r.who): r.per_second for r in results}
+
+
+def judge(rates: Rates, startup: Startup | None) -> list[Goal]:
+    """Judge every goal whose figures are there; a skipped peer has none."""
+    goals = []
+    for case, mode, who, wanted in SPEED_GOALS:
+        got = _ratio(rates, case, mode, who)
+        if got is not None:
+            text = f"{case} {mode}: bridle / {who}"
+            goals.append(Goal(text=text, wanted=wanted, got=got))
+    goals += _batch_goals(rates)
+    if startup is not None:
+        for text, got in (
+            ("import bridle / import numpy", startup.import_ratio),
+            ("bridle --help / import numpy", startup.help_ratio),
+        ):
+            goals.append(Goal(text=text, wanted=STARTUP_GOAL, got=got, at_most=True))
+    return goals
+
+
+def _batch_goals(rates: Rates) -> list[Goal]:
+    """Judge batches against the fastest peer that draws anew for each context."""
+    anew = {peer.name for peer in PEERS if peer.draws == "anew"}
+    goals = []
+    for case in dict.fromkeys(case for case, _, _ in rates):
+        ratios = {who: _ratio(rates, case, "batch", who) for who in anew}
+        known = {who: ratio for who, ratio in ratios.items() if ratio is not None}
+        if known:
+            nearest = min(known, key=lambda who: known[who])
+            text = f"{case} batch: bridle / {nearest} (fastest that draws anew)"
+            goals.append(Goal(text=text, wanted=1.0, got=known[nearest]))
+    return goals
+
+
+def _ratio(rates: Rates, case: str, mode: Mode, who: str) -> float | None:
+    ours, theirs = rates.get((case, mode, "bridle")), rates.get((case, mode, who))
+    return None if ours is None or theirs is None else ours / theirs

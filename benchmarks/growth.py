@@ -1,0 +1,198 @@
+"""How bridle's cost grows: with arms, features and steps; memory an arm; start-up."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.cases import Case, World, make_world
+from benchmarks.ours import Bridle, loop_runner
+
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """Seconds against a size, and the slope of the line through them, log against log."""
+
+    size: str  # "K", "d" or "T"
+    fixed: str
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]  # a step; for T, the whole run
+    exponent: float
+    fit: float  # R squared of the line
+
+
+def fitted(size: str, fixed: str, sizes: Sequence[int], seconds: Sequence[float]) -> Growth:
+    """Fit seconds = a * size ** exponent by least squares on logarithms.
+
+    >>> fitted("K", "", [1, 10, 100], [2.0, 20.0, 200.0]).exponent
+    1.0
+    """
+    x, y = np.log(sizes), np.log(seconds)
+    slope, level = np.polyfit(x, y, 1)
+    spread = float(np.sum((y - y.mean()) ** 2))
+    left = float(np.sum((y - slope * x - level) ** 2))
+    return Growth(
+        size=size,
+        fixed=fixed,
+        sizes=tuple(sizes),
+        seconds=tuple(float(s) for s in seconds),
+        exponent=round(float(slope), 3),
+        fit=round(1.0 - left / spread, 4) if spread > 0.0 else 1.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladders:
+    """Which sizes to climb, and how often to repeat."""
+
+    arms: tuple[int, ...]
+    features: tuple[int, ...]
+    lengths: tuple[int, ...]
+    steps: int
+    repeats: int
+    processes: int  # of each kind, for start-up times
+
+    @property
+    def turns(self) -> int:
+        """How often progress is told."""
+        return len(self.arms + self.features + self.lengths) + 1 + self.processes
+
+
+FULL = Ladders(
+    arms=(10, 30, 100, 300, 1_000),
+    features=(5, 10, 20, 40, 80),
+    lengths=(5_000, 10_000, 20_000, 40_000, 80_000),
+    steps=10_000,
+    repeats=3,
+    processes=7,
+)
+QUICK = Ladders(
+    arms=(10, 30, 100, 300),
+    features=(5, 10, 20, 40),
+    lengths=(2_000, 4_000, 8_000),
+    steps=2_000,
+    repeats=2,
+    processes=3,
+)
+
+
+def growth(ladders: Ladders, tick: Tick) -> list[Growth]:
+    """Measure the compiled loop over ladders of K, d and T on dense contexts."""
+
+    def climb(name: str, sizes: Sequence[int], seconds: Callable[[int], float]) -> list[float]:
+        found = []
+        for size in sizes:
+            tick(f"growth: {name} = {size:,}")
+            found.append(seconds(size))
+        return found
+
+    steps, repeats = ladders.steps, ladders.repeats
+    by_arms = climb("K", ladders.arms, lambda k: _per_step(k, 10, steps, repeats))
+    by_features = climb("d", ladders.features, lambda d: _per_step(20, d, steps, repeats))
+    by_length = climb("T", ladders.lengths, lambda t: t * _per_step(100, 10, t, repeats))
+    return [
+        fitted("K", f"d = 10, T = {steps:,}", ladders.arms, by_arms),
+        fitted("d", f"K = 20, T = {steps:,}", ladders.features, by_features),
+        fitted("T", "K = 100, d = 10", ladders.lengths, by_length),
+    ]
+
+
+def _per_step(arms: int, features: int, steps: int, repeats: int) -> float:
+    case = Case(name=f"{arms}x{features}", arms=arms, features=features)
+    play = loop_runner(make_world(case, steps=steps, size=500))
+    play(min(steps, 10))
+    return min(play(steps) for _ in range(repeats)) / steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes that one more arm costs an Agent, beside the numbers that it must hold."""
+
+    case: str
+    bytes_per_arm: float
+    bare_bytes: int  # B, its inverse, f and mu as plain float64
+
+
+def memory_per_arm(case: Case) -> Memory:
+    """Compare agents with K and 2K arms after some steps, as Python's allocator saw them."""
+    small = _held(case.arms, case.features)
+    large = _held(2 * case.arms, case.features)
+    d = case.features
+    return Memory(
+        case=case.name,
+        bytes_per_arm=(large - small) / case.arms,
+        bare_bytes=8 * (2 * d * d + 2 * d),
+    )
+
+
+def _held(arms: int, features: int) -> int:
+    world = make_world(Case(name="memory", arms=arms, features=features), steps=50, size=50)
+    _play(Bridle(world, seed=1), world)  # compile outside of the count
+    gc.collect()
+    tracemalloc.start()
+    try:
+        agent = Bridle(world, seed=1)
+        _play(agent, world)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def _play(contestant: Bridle, world: World) -> None:
+    for row in world.rows.tolist():
+        arm = contestant.choose(row)
+        contestant.learn(row, arm, float(world.rewards[row, arm]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Startup:
+    """Seconds of whole processes, the best of several."""
+
+    python: float  # an interpreter that does nothing
+    numpy: float
+    bridle: float
+    help: float
+
+    @property
+    def import_ratio(self) -> float:
+        """Cost of ``import bridle`` over that of ``import numpy``, the interpreter apart."""
+        return (self.bridle - self.python) / (self.numpy - self.python)
+
+    @property
+    def help_ratio(self) -> float:
+        """Cost of ``bridle --help`` over that of ``import numpy``, the interpreter apart."""
+        return (self.help - self.python) / (self.numpy - self.python)
+
+
+def startup(ladders: Ladders, tick: Tick) -> Startup:
+    """Time fresh processes in turns, so that a busy moment hits all of them alike."""
+    command = Path(sys.executable).with_name("bridle")
+    # Without the installed command (a bare checkout) the same function is called.
+    call = "import sys; sys.argv = ['bridle', '--help']; from bridle.cli import main; main()"
+    shown = [str(command), "--help"] if command.exists() else [sys.executable, "-c", call]
+    commands = {
+        "python": [sys.executable, "-c", "pass"],
+        "numpy": [sys.executable, "-c", "import numpy"],
+        "bridle": [sys.executable, "-c", "import bridle"],
+        "help": shown,
+    }
+    best = dict.fromkeys(commands, float("inf"))
+    for turn in range(ladders.processes + 1):  # the first turn fills the caches of files
+        tick("start-up")
+        for name, line in commands.items():
+            start = time.perf_counter()
+            subprocess.run(line, check=True, capture_output=True)
+            if turn:
+                best[name] = min(best[name], time.perf_counter() - start)
+    return Startup(**best)

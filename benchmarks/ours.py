@@ -1,0 +1,90 @@
+"""bridle as a contestant, through its public interface only.
+
+The same adapter as a peer's for one step at a time, batches and logs, and beside it
+the compiled loop of ``bridle.simulate``, which no peer has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import STEPS, Floats, Ints, V, World
+from benchmarks.measure import Contest
+from benchmarks.peers import Peer
+
+
+class Bridle(Peer):
+    """The Agent with the paper's plain Thompson policy (CTS)."""
+
+    name = "bridle"
+    draws = "anew"
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(world, seed)
+        import bridle
+        from bridle.policies import Thompson
+
+        # The peers know no denials, so the look-up of exact denials is off as in the paper.
+        self.agent: Any = bridle.Agent(
+            arms=self.arms,
+            features=self.features,
+            policy=Thompson(v=V),
+            exact_denials=False,
+            seed=seed,
+        )
+        self.given = list(self.contexts)  # the caller has a context in hand
+        self.decision_id: Any = None
+        self.batch_ids: list[Any] = []
+
+    def choose(self, row: int) -> int:
+        decision = self.agent.decide(self.given[row])
+        self.decision_id = decision.id
+        return int(decision.arm)
+
+    def learn(self, row: int, arm: int, reward: float) -> None:
+        self.agent.reward(self.decision_id, reward)
+
+    def choose_many(self, rows: Ints) -> Ints:
+        decisions = self.agent.decide_many(self.contexts[rows])
+        self.batch_ids = decisions.ids
+        return np.array(decisions.chosen)
+
+    def learn_many(self, rows: Ints, arms: Ints, rewards: Floats) -> None:
+        self.agent.reward_many(self.batch_ids, rewards)
+
+    def prepare_log(self, rows: Ints, arms: Ints, rewards: Floats) -> Callable[[], None]:
+        contexts = self.contexts[rows]
+
+        def fit() -> None:
+            self.agent.learn(contexts, arms, rewards)
+
+        return fit
+
+
+def compiled_loop(world: World) -> Contest:
+    """Build the contest of the compiled loop, always over all T steps."""
+    play = loop_runner(world)
+    most = len(world.rows)
+    return Contest(who="bridle", mode="loop", run=play, most=most, least=min(STEPS, most))
+
+
+def loop_runner(world: World) -> Callable[[int], float]:
+    """Return what plays the first n steps of a world in the compiled loop, and times it."""
+    from bridle import simulate
+    from bridle.policies import Thompson
+
+    allowed = np.ones(world.rewards.shape, dtype=np.bool_)
+    tables: Any = simulate.Tables(contexts=world.contexts, rewards=world.rewards, allowed=allowed)
+    policy = Thompson(v=V)
+
+    def play(n: int) -> float:
+        rows = world.rows[:n]
+        start = time.perf_counter()
+        simulate.online(tables, policy=policy, rows=rows, seed=1)
+        return time.perf_counter() - start
+
+    return play

@@ -1,0 +1,97 @@
+"""bridle: an online decision agent that learns its limits by example.
+
+A teacher says of some choices "allowed" or "not allowed". The agent learns that behaviour from the
+examples alone, then goes online: it chooses arms for contexts, learns from reward, and stays inside
+what it was taught. One dial, `sigma`, moves it from "only what I was taught" (0) to "only reward"
+(1).
+
+Names are loaded when they are first used, so that `import bridle` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bridle.agent import Agent
+    from bridle.arms import LinearArms
+    from bridle.decisions import Abstention, Decision, Decisions, Question
+    from bridle.errors import BridleError
+    from bridle.features import Category, Flag, Labels, Number, Schema
+    from bridle.limits import Limits, LinearLimits
+    from bridle.policies import (
+        BehaviorConstrained,
+        EpsilonGreedy,
+        Greedy,
+        KnownMask,
+        LinUCB,
+        Thompson,
+        Uniform,
+    )
+    from bridle.rules import Rule, When
+    from bridle.settings import Arm
+    from bridle.simulate import Tables, simulate
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "agent": ("Agent",),
+    "arms": ("LinearArms",),
+    "decisions": ("Abstention", "Decision", "Decisions", "Question"),
+    "errors": ("BridleError",),
+    "features": ("Category", "Flag", "Labels", "Number", "Schema"),
+    "limits": ("Limits", "LinearLimits"),
+    "policies": (
+        "BehaviorConstrained",
+        "EpsilonGreedy",
+        "Greedy",
+        "KnownMask",
+        "LinUCB",
+        "Thompson",
+        "Uniform",
+    ),
+    "rules": ("Rule", "When"),
+    "settings": ("Arm",),
+    "simulate": ("Tables", "simulate"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Abstention",
+    "Agent",
+    "Arm",
+    "BehaviorConstrained",
+    "BridleError",
+    "Category",
+    "Decision",
+    "Decisions",
+    "EpsilonGreedy",
+    "Flag",
+    "Greedy",
+    "KnownMask",
+    "Labels",
+    "Limits",
+    "LinUCB",
+    "LinearArms",
+    "LinearLimits",
+    "Number",
+    "Question",
+    "Rule",
+    "Schema",
+    "Tables",
+    "Thompson",
+    "Uniform",
+    "When",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'bridle' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"bridle.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,97 @@
+"""What can go wrong, as one small tree.
+
+Every error says which value was met, what was expected and what to do, and carries the same facts
+as attributes, so that a caller need not parse the message. An error never leaves half a change
+behind: the agent is as it was before the call.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BridleError",
+    "CorruptState",
+    "InvalidValue",
+    "LimitReached",
+    "NotPossible",
+    "UnknownId",
+]
+
+
+class BridleError(Exception):
+    """The root of every error that bridle raises on purpose."""
+
+
+class InvalidValue(BridleError, ValueError):
+    """A value is not what the parameter takes.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, as the caller writes it.
+    owner : str
+        The class or function whose parameter it is.
+    expected : str
+        What it takes, in words: "a float in the range [0, 1]".
+    got : object
+        What came instead.
+    remedy : str, optional
+        What to do, where the expectation alone does not say it.
+
+    Examples
+    --------
+    >>> print(InvalidValue("sigma", "Agent", "a float in the range [0, 1]", 1.5))
+    The 'sigma' parameter of Agent must be a float in the range [0, 1]. Got 1.5 instead.
+    """
+
+    def __init__(self, name: str, owner: str, expected: str, got: object, remedy: str = "") -> None:
+        self.name = name
+        self.owner = owner
+        self.expected = expected
+        self.got = got
+        self.remedy = remedy
+        text = f"The '{name}' parameter of {owner} must be {expected}. Got {shown(got)} instead."
+        super().__init__(f"{text} {remedy}" if remedy else text)
+
+
+class UnknownId(BridleError, LookupError):
+    """An id names nothing that the agent knows (now).
+
+    Parameters
+    ----------
+    kind : str
+        What the id should name: "decision", "arm", "example" ….
+    id : object
+        The id as it came.
+    remedy : str
+        Why it may be unknown and what to do.
+    """
+
+    def __init__(self, kind: str, id: object, remedy: str) -> None:
+        self.kind = kind
+        self.id = id
+        self.remedy = remedy
+        super().__init__(f"No {kind} {shown(id)}. {remedy}")
+
+
+class LimitReached(BridleError):
+    """A declared limit (of examples, of rules, of arms) would be passed."""
+
+    def __init__(self, what: str, limit: int, remedy: str) -> None:
+        self.what = what
+        self.limit = limit
+        self.remedy = remedy
+        super().__init__(f"The limit of {limit:,} {what} is reached. {remedy}")
+
+
+class NotPossible(BridleError):
+    """The call is well formed, but not in this state or with these settings."""
+
+
+class CorruptState(BridleError):
+    """A saved file or an event is damaged, or not of a form that this version reads."""
+
+
+def shown(value: object) -> str:
+    """Show `value` in a message: its repr, cut where it would flood the line."""
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,0 +1,189 @@
+"""From scores to a choice: blend, draw, take the best; ties fall by the decision's own bits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from bridle.kernels.keys import (
+    BIN_SHIFT,
+    BIN_TOP,
+    aside,
+    bits_of,
+    key_of,
+    normal,
+    uniform,
+)
+from bridle.kernels.posterior import mean_of, nonzeros, sd_of
+from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Weights
+
+if TYPE_CHECKING:
+    from bridle.kernels.types import Bools, Floats, Ints, Uints
+
+
+@njit(cache=True, inline="always")
+def location(w: Weights, m: float, s: float, me: float) -> float:
+    """Middle of an arm's score."""
+    return w.reward * m + w.limit * me + w.bonus * s
+
+
+@njit(cache=True, inline="always")
+def spread(w: Weights, s: float, se: float) -> float:
+    """Standard deviation of an arm's score."""
+    x = (w.reward * w.v) * s
+    y = (w.limit * w.v_limit) * se
+    return math.sqrt(x * x + y * y)
+
+
+@njit(cache=True)
+def random_arm(key: np.uint64, eligible: Bools, also: Bools) -> int:
+    """Give a uniformly random arm among those with both marks, or -1 if there is none."""
+    best = -1
+    top = np.uint64(0)
+    for k in range(eligible.shape[0]):
+        if eligible[k] and also[k]:
+            bits = bits_of(key, k)
+            if best < 0 or bits > top:
+                best = k
+                top = bits
+    return best
+
+
+@njit(cache=True)
+def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64) -> int:
+    """Give the eligible arm with the highest draw loc + scale·z, or -1 if none is eligible.
+
+    A draw is computed only where its bound reaches the best so far. Multiplying by scale ≥ 0 and
+    adding loc are monotone also after rounding, so no arm that could win is passed over, and the
+    choice has the same bits as with every draw computed.
+    """
+    best = -1
+    top = -math.inf
+    tie = np.uint64(0)
+    for k in range(loc.shape[0]):
+        if eligible[k]:
+            bits = bits_of(key, k)
+            if best < 0 or loc[k] + scale[k] * BIN_TOP[bits >> BIN_SHIFT] >= top:
+                drawn = loc[k]
+                if scale[k] > 0.0:
+                    drawn += scale[k] * normal(bits)
+                if best < 0 or drawn > top or (drawn == top and bits > tie):
+                    best = k
+                    top = drawn
+                    tie = bits
+    return best
+
+
+@njit(cache=True)
+def pick(
+    w: Weights, loc: Floats, scale: Floats, eligible: Bools, allowed: Bools, key: np.uint64
+) -> int:
+    """Give the arm that the policy plays, or -1 if it may play none."""
+    if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
+        return random_arm(aside(key), eligible, eligible)
+    if w.mask == MASK_ARGMAX:
+        return best_arm(loc, scale, eligible & allowed, key)
+    arm = best_arm(loc, scale, eligible, key)
+    if w.mask == MASK_FILTER and arm >= 0 and not allowed[arm]:
+        return random_arm(aside(key), eligible, allowed)
+    return arm
+
+
+@njit(cache=True, inline="always")
+def as_weights(row: Floats) -> Weights:
+    """Give seven numbers their names: numba looks up a call with a named tuple 100 times slower."""
+    return Weights(row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+
+
+@njit(cache=True)
+def choose(
+    weights: Floats, parts: Floats, eligible: Bools, allowed: Bools, start: np.uint64, number: np.uint64
+) -> int:
+    """Blend, draw and pick for one decision.
+
+    parts: (7, K); rows 0 to 3 are given (mean and sd of the reward part, of the constraint part),
+    rows 4 to 6 are filled (middle, spread and draw of the blend).
+    """
+    w = as_weights(weights)
+    key = key_of(start, number)
+    for k in range(parts.shape[1]):
+        parts[4, k] = location(w, parts[0, k], parts[1, k], parts[2, k])
+        parts[5, k] = spread(w, parts[1, k], parts[3, k])
+        parts[6, k] = parts[4, k]
+        if parts[5, k] > 0.0:
+            parts[6, k] += parts[5, k] * normal(bits_of(key, k))
+    return pick(w, parts[4], parts[5], eligible, allowed, key)
+
+
+@njit(cache=True)
+def decide(
+    weights: Floats,
+    reward_A: Floats,
+    reward_mu: Floats,
+    limit_A: Floats,
+    limit_mu: Floats,
+    c: Floats,
+    eligible: Bools,
+    start: np.uint64,
+    number: np.uint64,
+    parts: Floats,
+) -> int:
+    """Score, blend, draw and pick in one call: `choose` for two sets of linear arms."""
+    d = c.shape[0]
+    where = np.empty(d, np.int64)
+    h = np.empty(d)
+    n = nonzeros(c, where)
+    for k in range(parts.shape[1]):
+        parts[0, k] = mean_of(reward_mu, k, c, where, n)
+        parts[1, k] = sd_of(reward_A, k, c, where, n, h)
+        parts[2, k] = mean_of(limit_mu, k, c, where, n)
+        parts[3, k] = sd_of(limit_A, k, c, where, n, h)
+    return choose(weights, parts, eligible, eligible, start, number)
+
+
+@njit(cache=True)
+def locations(weights: Floats, parts: Floats) -> Floats:
+    """Middles of the blend of every arm, from rows 0 to 2 of `parts`."""
+    w = as_weights(weights)
+    out = np.empty(parts.shape[1])
+    for k in range(parts.shape[1]):
+        out[k] = location(w, parts[0, k], parts[1, k], parts[2, k])
+    return out
+
+
+@njit(cache=True)
+def spreads(weights: Floats, parts: Floats) -> Floats:
+    """Standard deviations of the blend of every arm, from rows 1 and 3 of `parts`."""
+    w = as_weights(weights)
+    out = np.empty(parts.shape[1])
+    for k in range(parts.shape[1]):
+        out[k] = spread(w, parts[1, k], parts[3, k])
+    return out
+
+
+@njit(cache=True)
+def decide_many(
+    weights: Floats,
+    reward_A: Floats,
+    reward_mu: Floats,
+    limit_A: Floats,
+    limit_mu: Floats,
+    C: Floats,
+    eligible: Bools,
+    start: np.uint64,
+    numbers: Uints,
+    parts: Floats,
+    arms: Ints,
+) -> None:
+    """Do what `decide` does for each row of C; fill `arms` (n) and `parts` (n, 7, K).
+
+    eligible: (n, K), or (1, K) for one that serves all.
+    """
+    for t in range(C.shape[0]):
+        may = eligible[t if eligible.shape[0] > 1 else 0]
+        arms[t] = decide(
+            weights, reward_A, reward_mu, limit_A, limit_mu, C[t], may, start, numbers[t], parts[t]
+        )

@@ -1,0 +1,293 @@
+"""Whole simulations in one compiled loop: choose, observe, fold, T times.
+
+Two ways to find the arm that the policy plays, with the same result to the bit. *Columns*: for
+many arms over few features, mean and spread of all arms at once, one feature after the other, in
+vector code. *Lazy*: for many features, bound every arm's draw first (its random bits and a bound
+on its spread are cheap) and compute the spread of those alone that can still win.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from bridle.kernels.choice import best_arm, location, random_arm, spread
+from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
+from bridle.kernels.posterior import fold, nonzeros, sd_of
+from bridle.kernels.types import MASK_FILTER
+
+if TYPE_CHECKING:
+    from bridle.kernels.types import Bools, Floats, Ints, Posterior, Uints, Weights
+
+# Measured: below, vector code over arms wins; above, laziness.
+COLUMNS_UP_TO = 16
+# The bound on an arm's spread must hold for the computed number, not only for the true one.
+_SLACK = 1.0 + 1e-9
+
+
+@njit(cache=True)
+def score_columns(
+    mu: Floats, A: Floats, c: Floats, where: Ints, n: int, h: Floats, mean: Floats, sd: Floats
+) -> None:
+    """Do what `posterior.score` does, over arms-last copies: mu (d, K), A (d(d+1)/2, K)."""
+    K = mean.shape[0]
+    for k in range(K):
+        mean[k] = 0.0
+        sd[k] = 0.0
+    for a in range(n):
+        i = where[a]
+        ci = c[i]
+        row = i * (i + 1) // 2
+        for k in range(K):
+            mean[k] += ci * mu[i, k]
+        if a == 0:
+            for k in range(K):
+                sd[k] += ci * (ci * A[row + i, k])
+        else:
+            for k in range(K):
+                h[k] = 0.0
+            for b in range(a):
+                cj = c[where[b]]
+                p = row + where[b]
+                for k in range(K):
+                    h[k] += cj * A[p, k]
+            for k in range(K):
+                sd[k] += ci * (ci * A[row + i, k] + 2.0 * h[k])
+    for k in range(K):
+        sd[k] = math.sqrt(max(sd[k], 0.0))
+
+
+@njit(cache=True)
+def widest_spread(A: Floats, k: int, ridge: float) -> float:
+    """Bound the spread of arm k for contexts of length 1: √λ_max(A) ≤ √‖A‖_F, and ≤ 1/√ridge."""
+    total = 0.0
+    d = A.shape[1]
+    for i in range(d):
+        for j in range(d):
+            total += A[k, i, j] * A[k, i, j]
+    return math.sqrt(min(math.sqrt(total), 1.0 / ridge)) * _SLACK
+
+
+@njit(cache=True)
+def direction(C: Floats) -> Floats:
+    """Give the direction of the mean context, as a vector of length 1 (or 0, if it has none)."""
+    M, d = C.shape
+    middle = np.zeros(d)
+    for t in range(M):
+        for i in range(d):
+            middle[i] += C[t, i]
+    length = 0.0
+    for i in range(d):
+        length += middle[i] * middle[i]
+    if length > 0.0:
+        scale = 1.0 / math.sqrt(length)
+        for i in range(d):
+            middle[i] *= scale
+    return middle
+
+
+@njit(cache=True)
+def best_arm_lazily(
+    w: Weights,
+    A: Floats,
+    mu: Floats,
+    middle: Floats,
+    along: Floats,
+    across: Floats,
+    c: Floats,
+    where: Ints,
+    n: int,
+    limit_mean: Floats,
+    limit_sd: Floats,
+    eligible: Bools,
+    key: np.uint64,
+    h: Floats,
+    mean: Floats,
+    reach: Floats,
+) -> int:
+    """Do what `best_arm` does, with a spread computed only where it matters; mu is (d, K).
+
+    Contexts lie around their middle, a direction in which every arm soon knows much. With c =
+    a·middle + the rest, √(cᵀAc) ≤ |a|·along + ‖rest‖·across: `along` is the arm's spread at
+    `middle`, `across` bounds it in any direction.
+    """
+    K = mean.shape[0]
+    for k in range(K):
+        mean[k] = 0.0
+    part = 0.0
+    for a in range(n):
+        i = where[a]
+        ci = c[i]
+        part += ci * middle[i]
+        for k in range(K):
+            mean[k] += ci * mu[i, k]
+    rest = 0.0
+    for i in range(c.shape[0]):
+        off = c[i] - part * middle[i]
+        rest += off * off
+    part = abs(part) * _SLACK
+    rest = math.sqrt(rest) * _SLACK
+    first = -1
+    for k in range(K):
+        if eligible[k]:
+            widest = part * along[k] + rest * across[k]
+            z = BIN_TOP[bits_of(key, k) >> BIN_SHIFT]
+            reach[k] = location(w, mean[k], widest, limit_mean[k])
+            if z > 0.0:
+                reach[k] += spread(w, widest, limit_sd[k]) * z
+            reach[k] += 1e-12 * abs(reach[k])
+            if first < 0 or reach[k] > reach[first]:
+                first = k
+    best = -1
+    top = -math.inf
+    tie = np.uint64(0)
+    # The most promising arm goes first, so that most others are passed over at a glance.
+    for turn in range(-1, K):
+        k = first if turn < 0 else turn
+        if k < 0 or turn == first or not eligible[k] or reach[k] < top:
+            continue
+        s = sd_of(A, k, c, where, n, h)
+        loc = location(w, mean[k], s, limit_mean[k])
+        scale = spread(w, s, limit_sd[k])
+        bits = bits_of(key, k)
+        if loc + scale * BIN_TOP[bits >> BIN_SHIFT] >= top:
+            drawn = loc
+            if scale > 0.0:
+                drawn += scale * normal(bits)
+            if best < 0 or drawn > top or (drawn == top and bits > tie):
+                best = k
+                top = drawn
+                tie = bits
+    return best
+
+
+@njit(cache=True)
+def run(
+    w: Weights,
+    post: Posterior,
+    ridge: float,
+    C: Floats,
+    outcomes: Floats,
+    allowed: Bools,
+    eligible: Bools,
+    limit_mean: Floats,
+    limit_sd: Floats,
+    rows: Ints,
+    start: np.uint64,
+    numbers: Uints,
+    learn: bool,
+    arms: Ints,
+) -> None:
+    """Run len(rows) steps: fill `arms` with what is played (-1: nothing), fold into `post`.
+
+    C: (M, d), outcomes, allowed: (M, K); eligible: (M, K), or (1, K) for one that serves all;
+    limit_mean and limit_sd: (M, K), or (1, K) if the policy gives them no weight. Step t shows row rows[t] under the key of decision numbers[t]. Without `learn`
+    nothing is observed and nothing folded: a batch of decisions.
+    """
+    K, d = post.mu.shape
+    where = np.empty(d, np.int64)
+    h = np.empty(max(d, K))
+    g = np.empty(d)
+    work = np.empty((2, d, d))
+    mean = np.zeros(K)
+    sd = np.zeros(K)
+    loc = np.zeros(K)
+    scale = np.zeros(K)
+    mu = post.mu.T.copy()
+    scored = w.reward != 0.0 or w.bonus != 0.0
+    columns = d <= COLUMNS_UP_TO and K >= 8
+    A = np.empty((d * (d + 1) // 2 if columns else 0, K))
+    middle = direction(C)
+    along = np.empty(K)
+    across = np.empty(K)
+    every = np.arange(d)
+    for k in range(K):
+        if columns:
+            for i in range(d):
+                for j in range(i + 1):
+                    A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
+        else:
+            along[k] = sd_of(post.A, k, middle, every, d, h) * _SLACK
+            across[k] = widest_spread(post.A, k, ridge)
+    for t in range(rows.shape[0]):
+        row = rows[t]
+        c = C[row]
+        n = nonzeros(c, where)
+        key = key_of(start, numbers[t])
+        limit = row if w.limit != 0.0 else 0
+        may = eligible[row if eligible.shape[0] > 1 else 0]
+        if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
+            arm = random_arm(aside(key), may, may)
+        elif scored and not columns:
+            arm = best_arm_lazily(
+                w, post.A, mu, middle, along, across, c, where, n, limit_mean[limit],
+                limit_sd[limit], may, key, h, mean, loc,
+            )  # fmt: skip
+        else:
+            if scored:
+                score_columns(mu, A, c, where, n, h, mean, sd)
+            for k in range(K):
+                loc[k] = location(w, mean[k], sd[k], limit_mean[limit, k])
+                scale[k] = spread(w, sd[k], limit_sd[limit, k])
+            arm = best_arm(loc, scale, may, key)
+        if w.mask == MASK_FILTER and arm >= 0 and not allowed[row, arm]:
+            arm = random_arm(aside(key), may, allowed[row])
+        arms[t] = arm
+        if learn and arm >= 0:
+            fold(post, arm, c, outcomes[row, arm], where, n, g, work)
+            for i in range(d):
+                mu[i, arm] = post.mu[arm, i]
+            if columns:
+                for i in range(d):
+                    for j in range(i + 1):
+                        A[i * (i + 1) // 2 + j, arm] = post.A[arm, i, j]
+            else:
+                # A only shrinks, so an old bound stays true; a new one now and then is tighter.
+                times = post.count[arm]
+                if times <= 16 or times % 16 == 0:
+                    along[arm] = sd_of(post.A, arm, middle, every, d, h) * _SLACK
+                if times & (times - 1) == 0 or times % 1024 == 0:
+                    across[arm] = widest_spread(post.A, arm, ridge)
+
+
+@njit(cache=True)
+def tally(
+    rows: Ints,
+    arms: Ints,
+    rewards: Floats,
+    allowed: Bools,
+    best: Floats,
+    best_allowed: Floats,
+    checkpoints: Ints,
+    out: Floats,
+) -> None:
+    """Fill `out` (4, n) at each checkpoint t: R(t), Rc(t), E(t) and abstentions so far."""
+    regret = 0.0
+    regret_allowed = 0.0
+    errors = 0
+    abstained = 0
+    place = 0
+    for t in range(rows.shape[0]):
+        row = rows[t]
+        arm = arms[t]
+        earned = 0.0
+        earned_allowed = 0.0
+        if arm < 0:
+            abstained += 1
+        else:
+            earned = rewards[row, arm]
+            if allowed[row, arm]:
+                earned_allowed = earned
+            else:
+                errors += 1
+        regret += best[row] - earned
+        regret_allowed += best_allowed[row] - earned_allowed
+        while place < checkpoints.shape[0] and checkpoints[place] == t + 1:
+            out[0, place] = regret / (t + 1)
+            out[1, place] = regret_allowed / (t + 1)
+            out[2, place] = errors
+            out[3, place] = abstained
+            place += 1

@@ -1,0 +1,363 @@
+"""How scores become a choice.
+
+A policy is a small value with two questions: `choose` and `propensities`. All of ours blend the
+scores of each arm into a normal law, draw from it and play the best eligible arm; they differ in
+seven numbers (`weights`), which one kernel reads, in the agent as in the compiled simulation.
+
+Arms are independent and only cᵀμ̃ matters, so one normal draw an arm has the law of a draw of the
+whole weight vector.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from bridle import validate
+from bridle.errors import CorruptState, InvalidValue, NotPossible
+from bridle.kernels import choice, keys, wins
+from bridle.kernels.types import (
+    MASK_ARGMAX,
+    MASK_FILTER,
+    NO_MASK,
+    Bools,
+    Floats,
+    Weights,
+)
+
+__all__ = [
+    "BehaviorConstrained",
+    "EpsilonGreedy",
+    "Greedy",
+    "KnownMask",
+    "LinUCB",
+    "Policy",
+    "Scores",
+    "Thompson",
+    "Uniform",
+    "Weighted",
+    "policy_from_json",
+    "policy_to_json",
+    "spread_of",
+    "with_sigma",
+]
+
+DEFAULT_V = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a policy sees of one context: arrays of K, an entry an arm.
+
+    Parameters
+    ----------
+    reward_mean, reward_sd : array of K floats
+        The reward part: posterior mean and standard deviation (for v = 1).
+    limit_mean, limit_sd : array of K floats, optional
+        The constraint part; zeros if nothing is taught.
+    eligible : array of K bools, optional
+        The arms that may be played at all; every arm by default.
+    allowed : array of K bools, optional
+        The truth, for a policy that is told it (`KnownMask`).
+    """
+
+    reward_mean: Floats
+    reward_sd: Floats
+    limit_mean: Floats | None = None
+    limit_sd: Floats | None = None
+    eligible: Bools | None = None
+    allowed: Bools | None = None
+
+    def parts(self) -> tuple[Floats, Bools, Bools]:
+        """Check all, and lay it out as the kernels want it: (7, K), eligible, allowed."""
+        K = len(np.atleast_1d(self.reward_mean))
+        parts = np.zeros((7, K))
+        names = ("reward_mean", "reward_sd", "limit_mean", "limit_sd")
+        for row, name in enumerate(names):
+            value = getattr(self, name)
+            if value is not None:
+                parts[row] = validate.vector(value, K, name, "Scores")
+        for row in (1, 3):
+            if (parts[row] < 0.0).any():
+                raise InvalidValue(names[row], "Scores", "at least 0 for every arm", parts[row])
+        every = np.ones(K, np.bool_)
+        eligible = every if self.eligible is None else self.eligible
+        allowed = eligible if self.allowed is None else self.allowed
+        return (
+            parts,
+            validate.truths(eligible, K, "eligible", "Scores"),
+            validate.truths(allowed, K, "allowed", "Scores"),
+        )
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What any policy can do.
+
+    `choose` is a function of the scores and the key alone: equal keys give equal choices, other
+    keys independent ones. `propensities` says with what probability over keys each arm is chosen:
+    they sum to one, or are all zero where nothing may be played and `choose` gives -1.
+    """
+
+    def choose(self, scores: Scores, key: int) -> int:
+        """Give the arm to play, or -1 if none may be played."""
+        ...
+
+    def propensities(self, scores: Scores) -> Floats:
+        """Give the probability of each arm: K numbers."""
+        ...
+
+
+class Weighted:
+    """`choose` and `propensities` for every policy that is seven numbers."""
+
+    __slots__ = ()
+    # True: the policy must be told which arms are allowed (Scores.allowed).
+    needs_truth: ClassVar[bool] = False
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores, as the kernels read it."""
+        raise NotImplementedError
+
+    def choose(self, scores: Scores, key: int) -> int:
+        """Give the arm to play, or -1 if none may be played."""
+        parts, eligible, allowed = self._parts(scores)
+        number = np.uint64(validate.SEED.check(key, "key", type(self).__name__))
+        start = keys.stream(0, keys.DECIDE)
+        w = np.array(self.weights)
+        return int(choice.choose(w, parts, eligible, allowed, start, number))
+
+    def propensities(self, scores: Scores) -> Floats:
+        """Give the exact probability of each arm, to about 1e-12."""
+        parts, eligible, allowed = self._parts(scores)
+        w = np.array(self.weights)
+        out = np.empty(parts.shape[1])
+        loc = choice.locations(w, parts)
+        scale = choice.spreads(w, parts)
+        wins.propensities(w, loc, scale, eligible, allowed, out)
+        return out
+
+    def _parts(self, scores: Scores) -> tuple[Floats, Bools, Bools]:
+        if self.needs_truth and scores.allowed is None:
+            raise NotPossible(
+                f"{type(self).__name__} must be told which arms are allowed: "
+                "give Scores(allowed=...), or use it in simulate, where the truth is known."
+            )
+        return scores.parts()
+
+
+def _check(policy: Weighted, name: str, allowed: validate.FloatRange) -> None:
+    # Frozen dataclasses hold what the range gave back: a float, whatever number came.
+    value = allowed.check(getattr(policy, name), name, type(policy).__name__)
+    object.__setattr__(policy, name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thompson(Weighted):
+    """Contextual Thompson sampling (CTS): draw every arm's score, play the best.
+
+    Parameters
+    ----------
+    v : float, default 0.25
+        Spread of the draws, in posterior standard deviations.
+
+    Examples
+    --------
+    >>> scores = Scores(reward_mean=np.array([0.1, 0.2]), reward_sd=np.array([1.0, 1.0]))
+    >>> Thompson(v=0.1).propensities(scores).round(4).tolist()
+    [0.2398, 0.7602]
+    """
+
+    v: float = DEFAULT_V
+
+    def __post_init__(self) -> None:
+        _check(self, "v", validate.NON_NEGATIVE)
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        return Weights(1.0, 0.0, self.v, 0.0, 0.0, 0.0, NO_MASK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BehaviorConstrained(Weighted):
+    """Behavior constrained Thompson sampling (BCTS): a blend of reward and of what was taught.
+
+    Parameters
+    ----------
+    sigma : float, default 0.25
+        The dial: 0 plays only by what was taught, 1 only by reward.
+    v : float, default 0.25
+        Spread of the reward draws, in posterior standard deviations.
+    v_constraint : float, optional
+        Spread of the constraint draws; `v` by default.
+
+    Examples
+    --------
+    >>> even = np.array([1.0, 1.0])
+    >>> scores = Scores(np.array([0.9, 0.1]), 0 * even, np.array([0.0, 1.0]), 0 * even)
+    >>> [BehaviorConstrained(sigma=sigma).choose(scores, key=1) for sigma in (0.0, 1.0)]
+    [1, 0]
+    """
+
+    sigma: float = 0.25
+    v: float = DEFAULT_V
+    v_constraint: float | None = None
+
+    def __post_init__(self) -> None:
+        _check(self, "sigma", validate.SIGMA)
+        _check(self, "v", validate.NON_NEGATIVE)
+        if self.v_constraint is not None:
+            _check(self, "v_constraint", validate.NON_NEGATIVE)
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        v_limit = self.v if self.v_constraint is None else self.v_constraint
+        return Weights(self.sigma, 1.0 - self.sigma, self.v, v_limit, 0.0, 0.0, NO_MASK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownMask(Weighted):
+    """The paper's Constraint Mask: Thompson sampling that is told which arms are allowed.
+
+    Parameters
+    ----------
+    reading : {"argmax", "filter"}, default "argmax"
+        `argmax`: the best draw among the allowed arms. `filter`: the best draw of all and, where
+        that arm is denied, a uniformly random allowed one.
+    v : float, default 0.25
+        Spread of the draws.
+    """
+
+    reading: str = "argmax"
+    v: float = DEFAULT_V
+    needs_truth: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        validate.one_of(self.reading, ("argmax", "filter"), "reading", "KnownMask")
+        _check(self, "v", validate.NON_NEGATIVE)
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        mask = MASK_ARGMAX if self.reading == "argmax" else MASK_FILTER
+        return Weights(1.0, 0.0, self.v, 0.0, 0.0, 0.0, mask)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uniform(Weighted):
+    """Any eligible arm with equal probability."""
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        return Weights(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NO_MASK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greedy(Weighted):
+    """The arm with the highest mean reward; ties fall uniformly."""
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        return Weights(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, NO_MASK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpsilonGreedy(Weighted):
+    """With probability `epsilon` a uniformly random eligible arm, else the greedy one.
+
+    Parameters
+    ----------
+    epsilon : float, default 0.1
+        Share of random plays.
+    """
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check(self, "epsilon", validate.FRACTION)
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        return Weights(1.0, 0.0, 0.0, 0.0, 0.0, self.epsilon, NO_MASK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinUCB(Weighted):
+    """The arm with the highest upper confidence bound, mean + alpha·sd (Li et al. 2010).
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Width of the bound, in posterior standard deviations.
+    """
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "alpha", validate.NON_NEGATIVE)
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        return Weights(1.0, 0.0, 0.0, 0.0, self.alpha, 0.0, NO_MASK)
+
+
+def spread_of(*, R: float, z: float, gamma: float, features: int) -> float:
+    """Give the paper's spread v = R·√((24/z)·d·ln(1/γ)) for those who have its constants.
+
+    Examples
+    --------
+    >>> round(spread_of(R=0.01, z=0.9, gamma=0.1, features=10), 3)
+    0.248
+    """
+    inside = validate.FloatRange(0.0, 1.0, open_low=True)
+    R = validate.POSITIVE.check(R, "R", "spread_of")
+    z = inside.check(z, "z", "spread_of")
+    gamma = inside.check(gamma, "gamma", "spread_of")
+    d = validate.COUNT.check(features, "features", "spread_of")
+    return R * math.sqrt(24.0 / z * d * math.log(1.0 / gamma))
+
+
+_KINDS: dict[str, type[Weighted]] = {
+    kind.__name__: kind
+    for kind in (
+        Thompson, BehaviorConstrained, KnownMask, Uniform, Greedy, EpsilonGreedy, LinUCB,
+    )
+}  # fmt: skip
+
+
+def policy_to_json(policy: Weighted) -> dict[str, float | str | None]:
+    """Give one of our policies as plain JSON values, every parameter spelled out."""
+    if type(policy).__name__ not in _KINDS:
+        raise InvalidValue("policy", "Agent", f"one of bridle's own, {sorted(_KINDS)}", policy)
+    fields: dict[str, float | str | None] = {"kind": type(policy).__name__}
+    for name in getattr(policy, "__dataclass_fields__", {}):
+        fields[name] = getattr(policy, name)
+    return fields
+
+
+def policy_from_json(data: dict[str, float | str | None]) -> Weighted:
+    """Give back the policy that `policy_to_json` wrote."""
+    rest = dict(data)
+    kind = _KINDS.get(str(rest.pop("kind", None)))
+    if kind is None or set(rest) - set(getattr(kind, "__dataclass_fields__", {})):
+        raise CorruptState(f"No policy of bridle is written as {data}.")
+    return kind(**rest)
+
+
+def with_sigma(policy: Weighted, sigma: float) -> BehaviorConstrained:
+    """Give the same policy with another sigma, if it has one."""
+    if not isinstance(policy, BehaviorConstrained):
+        raise NotPossible(
+            f"{type(policy).__name__} has no sigma. Make the agent with BehaviorConstrained."
+        )
+    return replace(policy, sigma=sigma)
