@@ -49,7 +49,8 @@ class Bridle(Peer):
         self.agent.reward(self.decision_id, reward)
 
     def choose_many(self, rows: Ints) -> Ints:
-        decisions = self.agent.decide_many(self.contexts[rows])
+        # As the peers give: arms alone, without every arm's scores and draws.
+        decisions = self.agent.decide_many(self.contexts[rows], details=False)
         self.batch_ids = decisions.ids
         return np.array(decisions.chosen)
 

@@ -232,7 +232,6 @@ def test_a_number_outside_its_range_is_named_with_the_range():
         "The 'age' parameter of the context must be a float in the range [18, 89]. "
         "Got 17.0 instead."
     )
-    assert (error.name, error.got) == ("age", 17.0)
     schema = Schema.plain(3, 0, 1)
     refused(schema.encode, [0, 1, 2], "'x2'", "[0, 1]", "Got 2.0")
     refused(schema.encode, np.array([0, 1, 2]), "'x2'", "[0, 1]", "Got 2")
@@ -240,12 +239,12 @@ def test_a_number_outside_its_range_is_named_with_the_range():
     refused(schema.encode_many, table, "'x1' parameter of context 1", "Got -1.0")
 
 
-NOT_NUMBERS = [math.nan, math.inf, -math.inf, 1e7, -1e7, 10**400, True, np.True_, "1", b"1", 1j, {}]
+NOT_NUMBERS = [math.nan, math.inf, -math.inf, 1e7, -1.1e6, 10**400, True, np.True_, "1", b"1", 1j]
 
 
 @pytest.mark.parametrize("schema", [Schema.plain(2), Schema.plain(2, 0, 1)])
 def test_what_is_not_a_number(schema):
-    for bad in (*NOT_NUMBERS, [1]):
+    for bad in (*NOT_NUMBERS, [1], {}):
         refused(schema.encode, {"x0": 0, "x1": bad}, "'x1'", "a float in")
         refused(schema.encode, [0, bad], "'x1'", "a float in")
         refused(schema.encode_many, [[0, 0], [0, bad]], "'x1' parameter of context 1")
@@ -336,14 +335,15 @@ def test_decode_is_readable():
 
 
 @given(ranges(), st.data())
-@example((-1.0, 1.0), None)
+# The first number with few digits is out of the range; or the way back misses by a unit.
+@example((-536870913.0, -0.00390625), -0.00390625)
+@example((-0.4, 21.0), 1.0121265483982365)
+@example((-0.3, 6.0), 0.6751969542271057)
 def test_a_number_comes_back_with_the_same_encoding(ends, data):
-    low, high = ends
-    schema = Schema([Number("x", low, high)])
-    x = 0.1 if data is None else data.draw(st.floats(low, high))
-    encoded = schema.encode([x])
-    decoded = schema.decode(encoded)
-    assert low <= decoded["x"] <= high
+    schema = Schema([Number("x", *ends)])
+    encoded = schema.encode([data if isinstance(data, float) else data.draw(st.floats(*ends))])
+    decoded: Any = schema.decode(encoded)
+    assert ends[0] <= decoded["x"] <= ends[1]
     assert bits(schema.encode(decoded)) == bits(encoded)
 
 

@@ -158,6 +158,8 @@ def test_a_value_at_or_beyond_the_threshold_always_holds(low, high, data):
     assert least.denied(row) or x < threshold
     assert most.denied(row) or x > threshold
     assert both.denied(row) or x != threshold
+    for rule in (least, most, both):
+        assert denied_table([rule], row[np.newaxis], 4).all() == rule.denied(row)
     # A value that is clearly on the other side does not.
     margin = 1e-9 * (high - low)
     assert not (least.denied(row) and x < threshold - max(margin, 4 * math.ulp(threshold)))

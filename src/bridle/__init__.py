@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from bridle.rules import Rule, When
     from bridle.settings import Arm
-    from bridle.simulate import Tables, simulate
+    from bridle.simulate import Tables
 
 __version__ = "0.1.0"
 
@@ -53,9 +53,11 @@ _HOMES = {
     ),
     "rules": ("Rule", "When"),
     "settings": ("Arm",),
-    "simulate": ("Tables", "simulate"),
+    "simulate": ("Tables",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# Modules that are used by their names: bridle.simulate.online(...).
+_MODULES = ("bounds", "checks", "events", "features", "policies", "rules", "simulate")
 
 __all__ = [
     "Abstention",
@@ -83,15 +85,16 @@ __all__ = [
     "Thompson",
     "Uniform",
     "When",
-    "simulate",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return importlib.import_module(f"bridle.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'bridle' has no attribute {name!r}")
     return getattr(importlib.import_module(f"bridle.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

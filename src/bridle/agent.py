@@ -1,30 +1,29 @@
 """Agent: teach → decide → reward. The face of the library.
 
-A fold over events: no clock, no files, no network. Each verb has two halves. `make_…` makes the
-event and changes nothing; `apply` folds it. The verb itself makes, hands the event to the sink
-(a store, say) and applies; if the sink raises, nothing has changed.
+A fold over events: no clock, no files, no network. Each verb has two halves. `agent.make` makes
+the event and changes nothing; `apply` folds it. The verb itself makes, hands the event to the sink
+(a store, say) and folds; if the sink raises, nothing has changed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy.typing as npt
 
 from bridle.decisions import Abstention, Decision, Decisions, Question
-from bridle.events import Created, Event, Rewarded
+from bridle.errors import InvalidValue
+from bridle.events import Created, Event, Rewarded, check_event
 from bridle.features import Context, Feature, Schema
 from bridle.knowledge import Example, Knowledge
-from bridle.making import Contexts, Maker, Truths
+from bridle.making import Contexts, Maker, Truths, time_of
 from bridle.policies import BehaviorConstrained, Weighted, with_sigma
+from bridle.replay import Replay, replay
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, Settings, the_arms, the_schema
+from bridle.settings import Arm, ArmId, ItemId, Settings, listed, tame, the_arms, the_schema
 from bridle.snapshot import knowledge_from_state, knowledge_to_state, read_state, write_state
-
-if TYPE_CHECKING:
-    from bridle.replay import Replay
 
 __all__ = ["Agent"]
 
@@ -112,9 +111,9 @@ class Agent:
         at: float | None = None,
     ) -> None:
         if policy is None:
-            policy = BehaviorConstrained(sigma=0.25 if sigma is None else sigma)
+            policy = BehaviorConstrained(sigma=0.25 if sigma is None else tame(sigma))
         elif sigma is not None:
-            policy = with_sigma(policy, sigma)
+            policy = with_sigma(policy, tame(sigma))
         settings = Settings(
             arms=the_arms(arms),
             features=the_schema(features),
@@ -128,16 +127,15 @@ class Agent:
             prior=prior,
             reward_range=reward_range,
             exact_denials=exact_denials,
-            rules=tuple(rules),
+            rules=tuple(listed(rules, "rules", "Agent")),
             seed=seed,
             max_pending=max_pending,
             max_examples=max_examples,
         )
-        self.sink = sink
-        self._knowledge = Knowledge(settings)
-        self.make = Maker(self._knowledge)
+        created = Created(settings, time_of(at))
+        self._become(Knowledge(settings), sink)
         if sink is not None:
-            sink([Created(settings, at)])
+            sink([created])
 
     # -- teaching ----------------------------------------------------------------------------
 
@@ -178,7 +176,7 @@ class Agent:
     def teach_many(
         self,
         contexts: Contexts,
-        arms: Sequence[ArmId],
+        arms: Sequence[ArmId] | npt.NDArray[Any],
         allowed: Truths,
         *,
         ids: Sequence[str] | None = None,
@@ -305,13 +303,13 @@ class Agent:
 
     def reward_many(
         self,
-        decisions: Sequence[ItemId],
+        decisions: Sequence[ItemId] | npt.NDArray[Any],
         values: Sequence[float] | npt.NDArray[Any],
         *,
         at: float | None = None,
     ) -> None:
         """Learn what many decisions earned, all or none: the same bits as one by one."""
-        ids, rewards, time = self.make.rewarded_many(decisions, values, at=at)
+        ids, rewards, time = self.make.rewards(decisions, values, at)
         if self.sink is not None and ids:
             pairs = zip(ids, rewards.tolist(), strict=True)
             self.sink([Rewarded(id, reward, time) for id, reward in pairs])
@@ -350,18 +348,17 @@ class Agent:
 
     def apply(self, event: Event) -> None:
         """Fold an event: the second half of every verb. The sink is not told."""
+        check_event(event)
         self._knowledge.fold(event)
 
     @classmethod
-    def replay(cls, events: Iterable[Event], *, sink: Sink | None = None) -> Replay:
+    def replay(cls, events: Iterable[Event], *, sink: Sink | None = None) -> Replay[Self]:
         """Fold a log and re-derive every decision and question in it.
 
         Each is made again from the state at the version that it names, and compared: arm, and
-        propensity where the log has one.
+        propensity where the log has one. A log that cannot be folded raises `CorruptState`.
         """
-        from bridle.replay import replay
-
-        return replay(cls, events, sink)
+        return replay(lambda knowledge: cls.of(knowledge, sink=sink), events)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that the agent knows to a file (no pickle), whole or not at all."""
@@ -369,17 +366,15 @@ class Agent:
         write_state(path, meta, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, sink: Sink | None = None) -> Agent:
+    def load(cls, path: str | os.PathLike[str], *, sink: Sink | None = None) -> Self:
         """Read an agent from a file: what follows has the same bits as with no pause."""
         return cls.of(knowledge_from_state(*read_state(path)), sink=sink)
 
     @classmethod
-    def of(cls, knowledge: Knowledge, *, sink: Sink | None = None) -> Agent:
+    def of(cls, knowledge: Knowledge, *, sink: Sink | None = None) -> Self:
         """Give an agent that knows this."""
         self = object.__new__(cls)
-        self.sink = sink
-        self._knowledge = knowledge
-        self.make = Maker(knowledge)
+        self._become(knowledge, sink)
         return self
 
     # -- what it knows -----------------------------------------------------------------------
@@ -433,6 +428,13 @@ class Agent:
     def examples(self) -> tuple[Example, ...]:
         """The examples that stand, in the order they were taught."""
         return tuple(self._knowledge.examples.values())
+
+    def _become(self, knowledge: Knowledge, sink: Sink | None) -> None:
+        if sink is not None and not callable(sink):
+            raise InvalidValue("sink", "Agent", "a function that takes a list of events", sink)
+        self.sink = sink
+        self._knowledge = knowledge
+        self.make = Maker(knowledge)
 
     def _commit(self, events: Sequence[Event]) -> None:
         if self.sink is not None and events:

@@ -68,7 +68,7 @@ class LinearArms:
     @property
     def counts(self) -> Ints:
         """Examples folded, by arm."""
-        return self._post.count.copy()
+        return self._post.times.copy()
 
     @property
     def means(self) -> Floats:
@@ -86,7 +86,7 @@ class LinearArms:
         d = self.features
         B = np.empty((self.arms, d, d))
         i, j = np.tril_indices(d)
-        B[:, i, j] = B[:, j, i] = self._post.gram + self._post.gram_low
+        B[:, i, j] = B[:, j, i] = self._post.gram + (self._post.gram_low + self._post.gram_new)
         return B
 
     @property
@@ -115,6 +115,10 @@ class LinearArms:
         k = validate.indices(arms, len(C), self.arms, "arms", owner)
         kernel.fold_many(self._post, k, C, y)
 
+    def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
+        """`update_many` for values that were checked before: no checks, no conversion."""
+        kernel.fold_many(self._post, arms, contexts, outcomes)
+
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean cᵀμ and standard deviation √(cᵀB⁻¹c) of every arm: two arrays of K."""
         c = validate.vector(context, self.features, "context", "LinearArms.scores")
@@ -134,7 +138,8 @@ class LinearArms:
         more = validate.COUNT.check(arms, "arms", "LinearArms.grow")
         MAX_ARMS.check(self.arms + more, "arms", "LinearArms")
         new = _untrained(more, self.features, self.ridge)
-        self._post = Posterior(*(np.concatenate(pair) for pair in zip(self._post, new, strict=True)))
+        pairs = zip(self._post, new, strict=True)
+        self._post = Posterior._make(np.concatenate(pair) for pair in pairs)
 
     def reset(self, arm: int) -> None:
         """Forget every example of one arm."""
@@ -150,7 +155,10 @@ class LinearArms:
         """
         if not isinstance(other, LinearArms):
             raise InvalidValue("other", "LinearArms.merge", "a LinearArms", other)
-        mine, its = (self.arms, self.features, self.ridge), (other.arms, other.features, other.ridge)
+        mine, its = (
+            (self.arms, self.features, self.ridge),
+            (other.arms, other.features, other.ridge),
+        )
         if mine != its:
             raise InvalidValue(
                 "other", "LinearArms.merge", f"of the same (arms, features, ridge) {mine}", its
@@ -162,7 +170,7 @@ class LinearArms:
         """Arms with the same knowledge that learn apart from now on."""
         twin = object.__new__(LinearArms)
         twin.ridge = self.ridge
-        twin._post = Posterior(*(array.copy() for array in self._post))
+        twin._post = Posterior._make(array.copy() for array in self._post)
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -180,9 +188,7 @@ class LinearArms:
         ridge = state["ridge"]
         if ridge.shape != () or ridge.dtype != np.float64 or state["mu"].ndim != 2:
             raise CorruptState("LinearArms: 'ridge' or 'mu' does not have its shape.")
-        self = cls(
-            arms=state["mu"].shape[0], features=state["mu"].shape[1], ridge=float(ridge)
-        )
+        self = cls(arms=state["mu"].shape[0], features=state["mu"].shape[1], ridge=float(ridge))
         for name, mine in self._post._asdict().items():
             given = state[name]
             if given.shape != mine.shape or given.dtype != mine.dtype:
@@ -208,10 +214,12 @@ def _untrained(K: int, d: int, ridge: float) -> Posterior:
     return Posterior(
         gram=gram,
         gram_low=np.zeros_like(gram),
+        gram_new=np.zeros_like(gram),
         f=np.zeros((K, d)),
         f_low=np.zeros((K, d)),
+        f_new=np.zeros((K, d)),
         A=A,
         mu=np.zeros((K, d)),
-        count=np.zeros(K, np.int64),
+        times=np.zeros(K, np.int64),
         since=np.zeros(K, np.int64),
     )

@@ -44,6 +44,10 @@ class Decision:
     eligible: Bools
     propensities: Floats | None = None
 
+    def _part(self, row: int) -> Floats:
+        part: Floats = self.parts[row]
+        return part
+
     @property
     def id(self) -> ItemId:
         """Names the decision when its reward comes."""
@@ -72,42 +76,42 @@ class Decision:
     @property
     def reward_mean(self) -> Floats:
         """Mean of the reward part, in [0, 1] units."""
-        return self.parts[0]
+        return self._part(0)
 
     @property
     def reward_sd(self) -> Floats:
         """Standard deviation of the reward part."""
-        return self.parts[1]
+        return self._part(1)
 
     @property
     def limit_mean(self) -> Floats:
         """Mean of the constraint part: the belief that the arm is allowed."""
-        return self.parts[2]
+        return self._part(2)
 
     @property
     def limit_sd(self) -> Floats:
         """Standard deviation of the constraint part: the doubt."""
-        return self.parts[3]
+        return self._part(3)
 
     @property
     def mean(self) -> Floats:
         """Mean of the blend."""
-        return self.parts[4]
+        return self._part(4)
 
     @property
     def sd(self) -> Floats:
         """Standard deviation of the blend."""
-        return self.parts[5]
+        return self._part(5)
 
     @property
     def draw(self) -> Floats:
         """What was drawn for each arm; the best eligible one won."""
-        return self.parts[6]
+        return self._part(6)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the agent would like to be told: is this arm allowed in this context?"""
+    """What the agent would like to be told: whether this arm is allowed in this context."""
 
     event: Asked
 

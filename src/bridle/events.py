@@ -10,14 +10,15 @@ import base64
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from bridle.errors import CorruptState
+from bridle.errors import BridleError, CorruptState, InvalidValue
 from bridle.kernels.types import Floats, Ints
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, Json, Settings
+from bridle.settings import Arm, ArmId, ItemId, Json, Settings, words
+from bridle.validate import MAX_MAGNITUDE
 
 __all__ = [
     "Abstained",
@@ -33,11 +34,13 @@ __all__ = [
     "RuleWithdrawn",
     "SigmaChanged",
     "Taught",
+    "check_event",
     "event_from_json",
     "event_to_json",
 ]
 
 Context: TypeAlias = tuple[float, ...]
+MAX_NOTE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +182,6 @@ Event: TypeAlias = (
     | RuleWithdrawn
 )
 
-_KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        Created, ArmsAdded, Asked, Taught, Retracted, Decided, Abstained, Rewarded, Learned,
-        SigmaChanged, RuleDeclared, RuleWithdrawn,
-    )
-}  # fmt: skip
-
 
 def event_to_json(event: Event) -> dict[str, Json]:
     """Give an event as plain JSON values, the form it has on disk.
@@ -204,16 +199,37 @@ def event_to_json(event: Event) -> dict[str, Json]:
 
 def event_from_json(data: Mapping[str, Json]) -> Event:
     """Give back the event that `event_to_json` wrote, or raise `CorruptState`."""
-    kind = _KINDS.get(str(data.get("event")))
+    if not isinstance(data, Mapping):
+        raise CorruptState(f"An event is a JSON object, not {data!r:.100}.")
+    name = data.get("event")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise CorruptState(f"No event is called {data.get('event')!r}.")
-    names = {field.name for field in fields(kind)}
-    if set(data) != names | {"event"}:
-        raise CorruptState(f"{kind.__name__} has the fields {sorted(names)}, not {sorted(data)}.")
+        raise CorruptState(f"No event is called {name!r:.100}.")
+    forms = _FORMS_OF[kind]
+    if set(data) != forms.keys() | {"event"}:
+        wanted, got = sorted(forms), sorted(map(str, data))
+        raise CorruptState(f"{name} has the fields {wanted}, not {got}."[:1000])
     try:
-        return kind(**{name: _READERS[name](data[name]) for name in names})
-    except (TypeError, ValueError, KeyError) as error:
-        raise CorruptState(f"A damaged {kind.__name__}: {error}") from None
+        return kind(**{field: form.read(data[field]) for field, form in forms.items()})
+    except (BridleError, TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
+        raise CorruptState(f"A damaged {name}: {error}") from None
+
+
+def check_event(event: Event) -> None:
+    """Refuse an event with a field that no event of an agent has.
+
+    What an agent made itself needs no check; what comes from outside does, before it is folded.
+    """
+    forms = _FORMS_OF.get(type(event))
+    if forms is None:
+        raise InvalidValue("event", "Agent.apply", "one of bridle.events", event)
+    for field, form in forms.items():
+        value = getattr(event, field)
+        try:
+            form.check(value)
+        except (BridleError, TypeError, ValueError, OverflowError) as error:
+            owner, wanted = type(event).__name__, "as in events that agents make"
+            raise InvalidValue(field, owner, wanted, value, f"{error}") from None
 
 
 def _plain(value: object) -> Json:
@@ -228,85 +244,168 @@ def _plain(value: object) -> Json:
     return cast("Json", value)
 
 
-def _id(value: object) -> int | str:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise TypeError(f"an id must be an int or a string, not {value!r}")
-    return value
+# -- the form of each field ------------------------------------------------------------------
+
+
+class _Form(NamedTuple):
+    """How a field is read from JSON and how it is checked; both raise if it is wrong."""
+
+    read: Callable[[Any], Any]
+    check: Callable[[Any], Any]
+
+
+def _arm_id(value: object) -> ArmId:
+    if type(value) is int and -(2**53) <= value <= 2**53:
+        return value
+    return _word(value)
+
+
+def _id(value: object) -> ItemId:
+    if type(value) is int and 1 <= value <= 2**53:
+        return value
+    return _word(value)
+
+
+def _word(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError(f"an id is a whole number or a string, not {value!r:.100}")
+    return words(value, "id", "Agent")
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"a number was expected, not {value!r}")
-    if not math.isfinite(value):
+    if type(value) is not float and type(value) is not int:
+        raise TypeError(f"a number was expected, not {value!r:.100}")
+    number = float(value)
+    if not math.isfinite(number):
         raise ValueError(f"a finite number was expected, not {value!r}")
-    return float(value)
+    return number
+
+
+def _check_context(value: object) -> None:
+    if type(value) is not tuple:
+        raise TypeError(f"a context is a tuple, not {value!r:.100}")
+    for number in value:
+        if type(number) is not float or not -MAX_MAGNITUDE <= number <= MAX_MAGNITUDE:
+            raise ValueError(f"a context has floats within ±{MAX_MAGNITUDE:g}, not {number!r:.100}")
+
+
+def _context(value: object) -> Context:
+    if not isinstance(value, list):
+        raise TypeError(f"a list was expected, not {value!r:.100}")
+    context = tuple(_number(number) for number in value)
+    _check_context(context)
+    return context
 
 
 def _version(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise TypeError(f"a version must be a whole number, not {value!r}")
+    if type(value) is not int or value < 1:
+        raise TypeError(f"a version is a whole number from 1 on, not {value!r:.100}")
     return value
 
 
 def _truth(value: object) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"true or false was expected, not {value!r}")
+        raise TypeError(f"true or false was expected, not {value!r:.100}")
     return value
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"a string was expected, not {value!r}")
-    return value
+    return words(value, "by or note", "Agent", MAX_NOTE)
 
 
-def _tuple(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    def read_all(value: object) -> tuple[Any, ...]:
+def _each(one: _Form) -> _Form:
+    def read(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise TypeError(f"a list was expected, not {value!r}")
-        return tuple(read(item) for item in value)
+            raise TypeError(f"a list was expected, not {value!r:.100}")
+        return tuple(one.read(item) for item in value)
 
-    return read_all
+    def check(value: object) -> None:
+        if type(value) is not tuple:
+            raise TypeError(f"a tuple was expected, not {value!r:.100}")
+        for item in value:
+            one.check(item)
+
+    return _Form(read, check)
 
 
-def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
+def _maybe(one: _Form) -> _Form:
+    return _Form(
+        lambda value: None if value is None else one.read(value),
+        lambda value: None if value is None else one.check(value),
+    )
 
 
-def _array(dtype: str, dimensions: int) -> Callable[[Any], np.ndarray[Any, Any]]:
-    def read(value: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+def _object(kind: type[Arm] | type[Rule] | type[Settings]) -> _Form:
+    def check(value: object) -> None:
+        if not isinstance(value, kind):
+            raise TypeError(f"{kind.__name__} was expected, not {value!r:.100}")
+
+    return _Form(kind.from_json, check)
+
+
+def _array(dtype: str, dimensions: int) -> _Form:
+    def read(value: object) -> np.ndarray[Any, Any]:
+        if not isinstance(value, dict) or set(value) != {"shape", "base64"}:
+            raise TypeError("an array is written as shape and base64")
         raw = base64.b64decode(value["base64"], validate=True)
-        shape = _tuple(_version)(value["shape"])
+        shape = value["shape"]
+        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+            raise TypeError(f"the shape of an array is whole numbers, not {shape!r:.100}")
         if len(shape) != dimensions or math.prod(shape) * 8 != len(raw):
-            raise ValueError(f"{len(raw)} bytes are no array of shape {shape}")
+            raise ValueError(f"{len(raw)} bytes are no array of shape {shape!r:.100}")
         array = np.frombuffer(raw, np.dtype(dtype)).reshape(shape)
         array = array.astype(array.dtype.newbyteorder("="))
         array.flags.writeable = False
         return array
 
-    return read
+    def check(value: object) -> None:
+        if not isinstance(value, np.ndarray) or value.ndim != dimensions:
+            raise TypeError(f"an array of {dimensions} dimensions was expected")
+        if value.dtype != np.dtype(dtype).newbyteorder("="):
+            raise TypeError(f"an array of {dtype} was expected, not of {value.dtype}")
+
+    return _Form(read, check)
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "settings": Settings.from_json,
-    "arms": _tuple(lambda data: Arm(**data)),
-    "rule": lambda data: data if isinstance(data, str) else Rule.from_json(data),
-    "id": _id,
-    "arm": _id,
-    "decision": _id,
-    "example": _id,
-    "question": _or_none(_id),
-    "context": _tuple(_number),
-    "among": _or_none(_tuple(_id)),
-    "version": _version,
-    "allowed": _truth,
-    "value": _number,
-    "sigma": _number,
-    "propensity": _or_none(_number),
-    "by": _or_none(_text),
-    "note": _or_none(_text),
-    "at": _or_none(_number),
+_ARM_ID, _ID, _NUMBER = _Form(_arm_id, _arm_id), _Form(_id, _id), _Form(_number, _number)
+_TEXT = _Form(_text, _text)
+
+# By the name of the field, or by event and name where one name serves two.
+_FORMS: dict[str, _Form] = {
+    "settings": _object(Settings),
+    "arms": _each(_object(Arm)),
+    "RuleDeclared.rule": _object(Rule),
+    "RuleWithdrawn.rule": _TEXT,
+    "id": _ID,
+    "arm": _ARM_ID,
+    "decision": _ID,
+    "example": _ID,
+    "question": _maybe(_ID),
+    "context": _Form(_context, _check_context),
+    "among": _maybe(_each(_ARM_ID)),
+    "version": _Form(_version, _version),
+    "allowed": _Form(_truth, _truth),
+    "value": _NUMBER,
+    "sigma": _NUMBER,
+    "propensity": _maybe(_NUMBER),
+    "by": _maybe(_TEXT),
+    "note": _maybe(_TEXT),
+    "at": _maybe(_NUMBER),
     "contexts": _array("<f8", 2),
     "arm_numbers": _array("<i8", 1),
     "rewards": _array("<f8", 1),
+}
+_KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        Created, ArmsAdded, Asked, Taught, Retracted, Decided, Abstained, Rewarded, Learned,
+        SigmaChanged, RuleDeclared, RuleWithdrawn,
+    )
+}  # fmt: skip
+_FORMS_OF: dict[type, dict[str, _Form]] = {
+    kind: {
+        field.name: _FORMS.get(f"{name}.{field.name}") or _FORMS[field.name]
+        for field in fields(kind)
+    }
+    for name, kind in _KINDS.items()
 }

@@ -106,12 +106,12 @@ class Number:
         if self.low is None or self.high is None:
             return row[at]
         # Many raw values have this encoding: take one with few digits. Rounding on the way back
-        # can miss them all by some units in the last place, so look there too.
+        # can miss them all by a unit in the last place, so look there too.
         raw = min(max(row[at] * self._span - self._shift, self.low), self.high)
         unit = max(math.ulp(raw), math.ulp(raw + self._shift))
         digits = -math.floor(math.log10(self._span))
         tries = [round(raw, digits + more) for more in range(18)]
-        tries += [raw + unit, raw - unit, raw + 2 * unit, raw - 2 * unit]
+        tries += [raw, raw + unit, raw - unit]
         inside = (x for x in tries if self.low <= x <= self.high)
         return next((x for x in inside if self.scale(x) == row[at]), raw)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bridle import validate
 from bridle.arms import LinearArms
@@ -36,11 +35,12 @@ from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import LinearLimits
 from bridle.policies import with_sigma
 from bridle.rules import CompiledRule, Rule, compile_rule, denied_arms
-from bridle.settings import Arm, ArmId, ItemId, Settings
+from bridle.settings import Arm, ArmId, ItemId, Settings, check_size, plain_id, tame
 
 __all__ = ["Example", "Knowledge"]
 
 MAX_RULES = 10_000
+MINUS_ZERO = array("d", [-0.0]).tobytes()
 
 
 class Example(NamedTuple):
@@ -98,15 +98,17 @@ class Knowledge:
     def arm_number(self, arm: object) -> int:
         """Give the number of an arm, by its id."""
         try:
-            return self.number_of[arm]  # type: ignore[index]
-        except (KeyError, TypeError):
+            return self.number_of[plain_id(arm)]
+        except KeyError:
             known = ", ".join(repr(known.id) for known in self.arms[:5])
             more = ", …" if len(self.arms) > 5 else ""
             raise UnknownId("arm", arm, f"The agent has {len(self.arms)}: {known}{more}.") from None
 
-    def eligible(self, context: Floats, raw: bytes, among: Sequence[int] | None) -> Bools:
+    def eligible(self, context: Floats, among: Sequence[int] | None) -> Bools:
         """Say which arms may be played: asked for, not denied by a rule, not denied exactly."""
-        denied_here = self.denials.get(raw) if self.exact_denials else None
+        denied_here = None
+        if self.denials and self.exact_denials:
+            denied_here = self.denials.get(context.tobytes())
         if among is None and denied_here is None and not self.compiled_rules:
             return self.every
         if among is None:
@@ -120,15 +122,17 @@ class Knowledge:
             eligible &= ~denied_arms(self.compiled_rules, context, len(self.arms))
         return eligible
 
-    def arm_numbers(self, arms: Sequence[ArmId] | npt.NDArray[Any]) -> Ints:
+    def arm_numbers(self, arms: Iterable[object]) -> Ints:
         """Give the numbers of many arms, by their ids."""
-        ids = arms.tolist() if isinstance(arms, np.ndarray) else arms
-        return np.array([self.arm_number(arm) for arm in ids], np.int64)
+        return np.array([self.arm_number(arm) for arm in arms], np.int64)
 
     def check_rewards(self, values: object, n: int, owner: str) -> Floats:
         """Give n rewards in the agent's range, not yet mapped."""
         low, high = self.settings.reward_range
         wanted = f"{n} floats in the range [{low:g}, {high:g}]"
+        kinds = map(type, values) if isinstance(values, list | tuple) else ()
+        if bool in kinds or getattr(values, "dtype", None) == np.bool_:
+            raise InvalidValue("rewards", owner, wanted, values)
         rewards = validate.floats(values, "rewards", owner, wanted)
         if rewards.shape != (n,):
             raise InvalidValue("rewards", owner, wanted, f"an array of shape {rewards.shape}")
@@ -144,14 +148,16 @@ class Knowledge:
 
     def unit_reward(self, value: object) -> float:
         """Map a reward from the agent's range to [0, 1]."""
+        if type(value) is not float:
+            value = tame(value)
         number = self._reward_range.check(value, "value", "Agent.reward")
         return (number - self._reward_range.low) / self._reward_span
 
     def pending_context(self, decision: ItemId) -> tuple[bytes, int]:
         """Give context and arm number of a decision that waits for its reward."""
         try:
-            return self.pending[decision]
-        except (KeyError, TypeError):
+            return self.pending[plain_id(decision)]
+        except KeyError:
             raise UnknownId(
                 "pending decision",
                 decision,
@@ -164,11 +170,16 @@ class Knowledge:
         if id in self.pending:
             raise InvalidValue("id", "Agent.decide", "new; a decision of this id is pending", id)
 
+    def check_question(self, id: ItemId) -> None:
+        """Refuse a question whose id is open already."""
+        if id in self.asked:
+            raise InvalidValue("id", "Agent.ask", "new; a question of this id is open", id)
+
     def open_question(self, question: ItemId) -> tuple[bytes, int]:
         """Give context and arm number of a question that waits for its answer."""
         try:
-            return self.asked[question]
-        except (KeyError, TypeError):
+            return self.asked[plain_id(question)]
+        except KeyError:
             raise UnknownId(
                 "open question", question, "It was never asked, or is answered or dropped already."
             ) from None
@@ -176,8 +187,8 @@ class Knowledge:
     def standing(self, example: ItemId) -> Example:
         """Give an example that stands."""
         try:
-            return self.examples[example]
-        except (KeyError, TypeError):
+            return self.examples[plain_id(example)]
+        except KeyError:
             raise UnknownId(
                 "standing example", example, "It was never taught, or is retracted already."
             ) from None
@@ -188,12 +199,12 @@ class Knowledge:
             if id in self.examples:
                 raise InvalidValue("id", "Agent.teach", "new; an example of this id stands", id)
         if len(self.examples) + len(ids) > self.settings.max_examples:
-            raise LimitReached(
-                "examples", self.settings.max_examples, "Create the agent with a higher max_examples."
-            )
+            remedy = "Create the agent with a higher max_examples."
+            raise LimitReached("examples", self.settings.max_examples, remedy)
 
     def check_arms(self, arms: Sequence[Arm]) -> None:
-        """Refuse arms whose ids are taken."""
+        """Refuse arms whose ids are taken, or that are too many."""
+        check_size(len(self.arms) + len(arms), self.settings.features.width)
         seen = set(self.number_of)
         for arm in arms:
             if arm.id in seen:
@@ -210,18 +221,14 @@ class Knowledge:
 
     def check_rule(self, rule: str) -> None:
         """Refuse the id of a rule that does not stand."""
-        if rule not in self.rules:
+        if plain_id(rule) not in self.rules:
             raise UnknownId("rule", rule, f"These stand: {sorted(self.rules)[:10]}.")
 
     # -- the fold ----------------------------------------------------------------------------
 
     def fold(self, event: Event) -> None:
-        """Fold one event."""
-        try:
-            folder = _FOLDERS[type(event)]
-        except KeyError:
-            raise InvalidValue("event", "Agent.apply", "one of bridle.events", event) from None
-        folder(self, event)
+        """Fold one event of our own, or one that `check_event` let pass."""
+        _FOLDERS[type(event)](self, event)
         self.version += 1
 
     def fold_decisions(self, ids: Iterable[ItemId], rows: Floats, arms: Sequence[int]) -> None:
@@ -230,7 +237,8 @@ class Knowledge:
         raw = rows.tobytes()
         contexts = [raw[at : at + width] for at in range(0, len(raw), width)]
         made = zip(ids, zip(contexts, arms, strict=True), strict=True)
-        self.pending.update(made if min(arms, default=0) >= 0 else [m for m in made if m[1][1] >= 0])
+        every = min(arms, default=0) >= 0
+        self.pending.update(made if every else [one for one in made if one[1][1] >= 0])
         self._drop(self.pending)
         self.decisions += len(arms)
         self.version += len(arms)
@@ -239,22 +247,22 @@ class Knowledge:
         """Fold many rewards at once: the same state as `fold` of their events, one by one."""
         taken = [self.pending.pop(id) for id in ids]
         arms = np.array([k for _, k in taken], np.int64)
-        raw = b"".join(raw for raw, _ in taken)
+        raw = bytearray().join([raw for raw, _ in taken])
         contexts = np.frombuffer(raw).reshape(len(taken), self.settings.features.width)
-        self.reward_arms.update_many(arms, contexts, self.unit_rewards(rewards))
+        self.reward_arms.fold_many(arms, contexts, self.unit_rewards(rewards))
         self.version += len(taken)
 
     def _created(self, event: Created) -> None:
         raise NotPossible("An agent is created once; a Created can only be the first event.")
 
     def _arms_added(self, event: ArmsAdded) -> None:
-        self.check_arms(event.arms)
         self.add_arms(event.arms)
 
     def _taught(self, event: Taught) -> None:
         k = self.arm_number(event.arm)
         self.check_examples([event.id])
-        raw = self._raw(event.context)
+        self._check_id(event.id, self.taught)
+        raw = self.raw(event.context)
         self.limits.learn(np.frombuffer(raw), k, event.allowed)
         self.remember(Example(event.id, raw, k, event.allowed, event.by, event.note))
         if event.question is not None:
@@ -282,18 +290,24 @@ class Knowledge:
 
     def _asked(self, event: Asked) -> None:
         k = self.arm_number(event.arm)
-        self.asked[event.id] = (self._raw(event.context), k)
+        self.check_question(event.id)
+        self._check_id(event.id, self.questions, event.version)
+        self.asked[event.id] = (self.raw(event.context), k)
         self._drop(self.asked)
         self.questions += 1
 
     def _decided(self, event: Decided) -> None:
         k = self.arm_number(event.arm)
         self.check_decision(event.id)
-        self.pending[event.id] = (self._raw(event.context), k)
+        self._check_id(event.id, self.decisions, event.version)
+        self.pending[event.id] = (self.raw(event.context), k)
         self._drop(self.pending)
         self.decisions += 1
 
     def _abstained(self, event: Abstained) -> None:
+        self.check_decision(event.id)
+        self._check_id(event.id, self.decisions, event.version)
+        self.raw(event.context)
         self.decisions += 1
 
     def _rewarded(self, event: Rewarded) -> None:
@@ -321,12 +335,23 @@ class Knowledge:
 
     # -- small parts -------------------------------------------------------------------------
 
-    def _raw(self, context: Context) -> bytes:
+    def raw(self, context: Context) -> bytes:
+        """Give a context as the bytes of its d float64, equal where contexts are equal."""
         if len(context) != self.settings.features.width:
-            raise InvalidValue(
-                "context", "Agent.apply", f"{self.settings.features.width} numbers", context
-            )
-        return array("d", context).tobytes()
+            wanted = f"{self.settings.features.width} numbers"
+            raise InvalidValue("context", "Agent.apply", wanted, context)
+        raw = array("d", context).tobytes()
+        if 0x80 in raw and MINUS_ZERO in raw:  # the first look is ten times as fast
+            raw = (np.frombuffer(raw) + 0.0).tobytes()
+        return raw
+
+    def _check_id(self, id: ItemId, so_far: int, version: int = 1) -> None:
+        # Numbers are given by the agent, in turn: one from further on would be given again.
+        if type(id) is int and id > so_far + 1:
+            raise InvalidValue("id", "Agent.apply", f"a string, or at most {so_far + 1}", id)
+        if version > self.version:
+            wanted = f"at most {self.version}, as so many events are folded"
+            raise InvalidValue("version", "Agent.apply", wanted, version)
 
     def _drop(self, items: dict[ItemId, tuple[bytes, int]]) -> None:
         while len(items) > self.settings.max_pending:

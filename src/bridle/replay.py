@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from bridle.decisions import Question
-from bridle.errors import CorruptState
-from bridle.events import Abstained, Asked, Created, Decided, Event
+from bridle.errors import BridleError, CorruptState, InvalidValue, UnknownId
+from bridle.events import Abstained, Asked, Created, Decided, Event, check_event
 from bridle.knowledge import Knowledge
+from bridle.making import Maker
 from bridle.settings import ItemId
-
-if TYPE_CHECKING:
-    from bridle.agent import Agent
 
 __all__ = ["Replay", "replay"]
 
@@ -25,10 +23,11 @@ __all__ = ["Replay", "replay"]
 # up ahead of the fold within this distance, so that memory stays flat for a log of any length.
 WINDOW = 10_000
 Choice: TypeAlias = Asked | Decided | Abstained
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Generic[A]):
     """What a replay found.
 
     Attributes
@@ -41,7 +40,7 @@ class Replay:
         Those that came out otherwise; empty if the log and this code agree.
     """
 
-    agent: Agent
+    agent: A
     checked: int
     differing: tuple[ItemId, ...]
 
@@ -51,57 +50,57 @@ class Replay:
         return not self.differing
 
 
-def replay(
-    kind: type[Agent], events: Iterable[Event], sink: Callable[[Sequence[Event]], None] | None
-) -> Replay:
+def replay(agent_of: Callable[[Knowledge], A], events: Iterable[Event]) -> Replay[A]:
     """Fold `events` and make every choice in them again, from the version that it names."""
+    if not isinstance(events, Iterable):
+        raise InvalidValue("events", "Agent.replay", "a list of events", events)
     stream = iter(events)
     created = next(stream, None)
     if not isinstance(created, Created):
         raise CorruptState("A log begins with the event Created.")
-    agent = kind.of(Knowledge(created.settings))
     ahead: deque[Event] = deque()
     made_at: dict[int, list[Choice]] = defaultdict(list)
-    checked = 0
-    differing: list[ItemId] = []
-    _fill(stream, ahead, made_at, WINDOW, agent.version)
-    while True:
-        for choice in made_at.pop(agent.version, ()):
-            checked += 1
-            if not _agrees(agent, choice):
-                differing.append(choice.id)
-        if not ahead:
-            break
-        agent.apply(ahead.popleft())
-        _fill(stream, ahead, made_at, 1, agent.version)
-    if made_at:
-        raise CorruptState(f"Choices name versions that never were: {sorted(made_at)[:5]}.")
-    agent.sink = sink
-    return Replay(agent, checked, tuple(differing))
+    checked, differing = 0, list[ItemId]()
+    place = 1  # of the event at hand, from 1
+    try:
+        check_event(created)
+        know = Knowledge(created.settings)
+        make = Maker(know)
+        while True:
+            for event in islice(stream, WINDOW - len(ahead)):
+                place = know.version + len(ahead) + 1
+                _look_at(event, know, made_at)
+                ahead.append(event)
+            for choice in made_at.pop(know.version, ()):
+                checked += 1
+                if not _agrees(make, know, choice):
+                    differing.append(choice.id)
+            if not ahead:
+                break
+            place = know.version + 1
+            know.fold(ahead.popleft())
+    except BridleError as error:
+        raise CorruptState(f"Event {place} of the log does not fit: {error}") from error
+    return Replay(agent_of(know), checked, tuple(differing))
 
 
-def _fill(
-    stream: Iterator[Event],
-    ahead: deque[Event],
-    made_at: dict[int, list[Choice]],
-    count: int,
-    version: int,
-) -> None:
-    for event in islice(stream, count):
-        if isinstance(event, Choice):
-            if event.version < version:
-                raise CorruptState(
-                    f"Decision or question {event.id!r} names version {event.version}, more than "
-                    f"{WINDOW:,} events before it."
-                )
-            made_at[event.version].append(event)
-        ahead.append(event)
+def _look_at(event: Event, know: Knowledge, made_at: dict[int, list[Choice]]) -> None:
+    check_event(event)
+    if isinstance(event, Choice):
+        know.raw(event.context)
+        if event.version < know.version:
+            wanted = f"at least {know.version}: no more than {WINDOW:,} events before its own"
+            raise InvalidValue("version", type(event).__name__, wanted, event.version)
+        made_at[event.version].append(event)
 
 
-def _agrees(agent: Agent, event: Choice) -> bool:
-    row = np.array(event.context)
+def _agrees(make: Maker, know: Knowledge, event: Choice) -> bool:
+    row = np.frombuffer(bytearray(know.raw(event.context)))
     if isinstance(event, Asked):
-        return agent.make.question(row, event.id, event.version, event.at) == Question(event)
+        return make.question(row, event.id, event.version, event.at) == Question(event)
     wants = isinstance(event, Decided) and event.propensity is not None
-    made = agent.make.decision(row, event.id, event.version, event.among, wants, event.at)
+    try:
+        made = make.decision(row, event.id, event.version, event.among, wants, event.at)
+    except UnknownId:  # of an arm that was not there
+        return False
     return made.event == event

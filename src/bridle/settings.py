@@ -6,29 +6,51 @@ changes what an old log means.
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, fields
-from typing import TypeAlias, cast
+from itertools import islice
+from typing import Any, TypeAlias, cast
+
+import numpy as np
 
 from bridle import validate
-from bridle.errors import CorruptState, InvalidValue
+from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached
 from bridle.features import Feature, Schema
 from bridle.limits import LABEL_CODINGS
 from bridle.policies import Weighted, policy_from_json, policy_to_json
 from bridle.rules import Rule
 from bridle.teaching import TEACHINGS
 
-__all__ = ["Arm", "ArmId", "ItemId", "Json", "Settings", "arm_id", "item_id", "the_arms"]
+__all__ = [
+    "Arm",
+    "ArmId",
+    "ItemId",
+    "Json",
+    "Settings",
+    "arm_id",
+    "check_size",
+    "item_id",
+    "listed",
+    "plain_id",
+    "tame",
+    "the_arms",
+    "the_schema",
+    "words",
+]
 
 ArmId: TypeAlias = int | str
 # Of decisions, questions and examples: a number is given by the agent, a string by the caller.
 ItemId: TypeAlias = int | str
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 PENDING = validate.IntRange(1, 100_000_000)
 EXAMPLES = validate.IntRange(1, 100_000_000)
 ARM_NUMBER = validate.IntRange(-(2**53), 2**53)
+MAX_ARMS = 1_000_000
+# Arms × features²: the numbers in the covariances of either part. 32 GiB of them.
+MAX_NUMBERS = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +73,22 @@ class Arm:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", arm_id(self.id, "Arm"))
-        if not self.label:
-            object.__setattr__(self, "label", str(self.id))
-        validate.text(self.label, "label", "Arm")
+        label: object = self.label
+        named = not isinstance(label, str) or label != ""
+        object.__setattr__(self, "label", words(label if named else str(self.id), "label", "Arm"))
         if self.group is not None:
-            validate.text(self.group, "group", "Arm")
+            object.__setattr__(self, "group", words(self.group, "group", "Arm"))
 
     def to_json(self) -> dict[str, Json]:
         """Give the arm as plain JSON values."""
         return {"id": self.id, "label": self.label, "group": self.group}
+
+    @classmethod
+    def from_json(cls, data: object) -> Arm:
+        """Give back the arm that `to_json` wrote."""
+        if not isinstance(data, Mapping) or set(data) != {"id", "label", "group"}:
+            raise CorruptState(f"An arm is written with id, label and group, not as {data!r:.100}.")
+        return cls(**data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +114,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         owner = "Agent"
+        object.__setattr__(self, "arms", _all_of(Arm, self.arms, "arms"))
+        object.__setattr__(self, "rules", _all_of(Rule, self.rules, "rules"))
+        if not isinstance(self.features, Schema):
+            raise InvalidValue("features", owner, "a Schema", self.features)
+        check_size(len(self.arms), self.features.width)
         policy_to_json(self.policy)
         if self.policy.needs_truth:
             raise InvalidValue(
@@ -96,9 +130,9 @@ class Settings:
         validate.one_of(self.teaching, TEACHINGS, "teaching", owner)
         validate.one_of(self.prior, ("paper",), "prior", owner)
         checked = {
-            "v_teaching": validate.NON_NEGATIVE.check(self.v_teaching, "v_teaching", owner),
-            "ridge": validate.RIDGE.check(self.ridge, "ridge", owner),
-            "ridge_limits": validate.RIDGE.check(self.ridge_limits, "ridge_limits", owner),
+            "v_teaching": validate.NON_NEGATIVE.check(tame(self.v_teaching), "v_teaching", owner),
+            "ridge": validate.RIDGE.check(tame(self.ridge), "ridge", owner),
+            "ridge_limits": validate.RIDGE.check(tame(self.ridge_limits), "ridge_limits", owner),
             "reward_range": _range(self.reward_range),
             "exact_denials": validate.truth(self.exact_denials, "exact_denials", owner),
             "seed": validate.SEED.check(self.seed, "seed", owner),
@@ -120,29 +154,37 @@ class Settings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Settings:
-        """Give back the settings that `to_json` wrote."""
-        values = cast("dict[str, object]", dict(data))
-        if set(values) != {field.name for field in fields(cls)}:
-            raise CorruptState(f"The settings of an agent are not {sorted(values)}.")
+        """Give back the settings that `to_json` wrote, or raise `CorruptState`.
+
+        What is not written in full is refused: a default of today may not have been one then.
+        """
+        if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
+            raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
+        values = cast("dict[str, Any]", dict(data))
         try:
-            values["arms"] = tuple(Arm(**arm) for arm in values["arms"])  # type: ignore[attr-defined]
-            values["features"] = Schema.from_json(values["features"])  # type: ignore[arg-type]
-            values["policy"] = policy_from_json(values["policy"])  # type: ignore[arg-type]
-            values["rules"] = tuple(Rule.from_json(rule) for rule in values["rules"])  # type: ignore[attr-defined]
-            values["reward_range"] = tuple(values["reward_range"])  # type: ignore[arg-type]
-        except TypeError as error:
+            values["arms"] = tuple(Arm.from_json(arm) for arm in values["arms"])
+            values["features"] = Schema.from_json(values["features"])
+            values["policy"] = policy_from_json(values["policy"])
+            values["rules"] = tuple(Rule.from_json(rule) for rule in values["rules"])
+            settings = cls(**values)
+            whole = settings.to_json() == data
+        except (BridleError, TypeError, ValueError, OverflowError) as error:
             raise CorruptState(f"The settings of an agent cannot be read: {error}") from None
-        return cls(**values)  # type: ignore[arg-type]
+        if not whole:
+            raise CorruptState("The settings of an agent are not written in full.")
+        return settings
 
 
 def the_arms(arms: int | Iterable[Arm | ArmId]) -> tuple[Arm, ...]:
     """Give arms as a tuple of `Arm`: from a number K (ids 0 … K−1), from ids or from arms."""
     if isinstance(arms, numbers.Integral) and not isinstance(arms, bool):
-        count = validate.IntRange(1, 1_000_000).check(arms, "arms", "Agent")
+        count = validate.IntRange(1, MAX_ARMS).check(arms, "arms", "Agent")
         return tuple(Arm(k) for k in range(count))
-    if isinstance(arms, str) or not isinstance(arms, Iterable):
+    # The arms of a set would come in another order each time.
+    if isinstance(arms, str | bytes | Set) or not _iterable(arms):
         raise InvalidValue("arms", "Agent", "a number or a list of ids or of Arm", arms)
-    made = tuple(arm if isinstance(arm, Arm) else Arm(arm) for arm in arms)
+    given = islice(cast("Iterable[Arm | ArmId]", arms), MAX_ARMS + 1)
+    made = tuple(arm if isinstance(arm, Arm) else Arm(arm) for arm in given)
     if not made:
         raise InvalidValue("arms", "Agent", "at least one arm", arms)
     return made
@@ -154,15 +196,25 @@ def the_schema(features: int | Schema | Sequence[Feature]) -> Schema:
         return features
     if isinstance(features, numbers.Integral) and not isinstance(features, bool):
         return Schema.plain(int(features))
-    if isinstance(features, str) or not isinstance(features, Sequence):
-        raise InvalidValue("features", "Agent", "a number, a Schema or a list of features", features)
-    return Schema(tuple(features))
+    if not isinstance(features, list | tuple):
+        wanted = "a number, a Schema or a list of features"
+        raise InvalidValue("features", "Agent", wanted, features)
+    return Schema(features)
+
+
+def check_size(arms: int, width: int) -> None:
+    """Refuse more arms, or larger ones, than an agent can hold."""
+    if arms > MAX_ARMS:
+        raise LimitReached("arms", MAX_ARMS, "Use fewer arms.")
+    if arms * width * width > MAX_NUMBERS:
+        what = "numbers (arms × features²)"
+        raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")
 
 
 def arm_id(value: object, owner: str) -> ArmId:
     """Give the id of an arm: a whole number or a short string."""
     if isinstance(value, str):
-        return validate.text(value, "id", owner)
+        return words(value, "id", owner)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return ARM_NUMBER.check(value, "id", owner)
     raise InvalidValue("id", owner, "an int or a string of 1 to 200 characters", value)
@@ -170,7 +222,65 @@ def arm_id(value: object, owner: str) -> ArmId:
 
 def item_id(value: object, owner: str) -> str:
     """Give an id that a caller chose: a short string. Numbers are the agent's own."""
-    return validate.text(value, "id", owner)
+    return words(value, "id", owner)
+
+
+def plain_id(value: object) -> ItemId:
+    """Give an id as Python's own int or str; what cannot be one becomes "", which names nothing.
+
+    True == 1 == 1.0, and a dict finds one by the other: no bool or float may name anything.
+    """
+    if type(value) is int or type(value) is str:
+        return value
+    if isinstance(value, np.integer):
+        return int(value)
+    return str(value) if isinstance(value, str) else ""
+
+
+def listed(values: object, name: str, owner: str, length: int | None = None) -> list[Any]:
+    """Give values that come in an order as a list, of this length if it is given."""
+    bare: Any = values.tolist() if isinstance(values, np.ndarray) else values
+    good = isinstance(bare, list | tuple) or (
+        isinstance(bare, Iterable)
+        and isinstance(bare, Sized)
+        and not isinstance(bare, str | bytes | Mapping | Set)
+    )
+    result = list(bare) if good else []
+    if not good or (length is not None and len(result) != length):
+        wanted = "a list" if length is None else f"a list of {length}, one for each"
+        raise InvalidValue(name, owner, wanted, values)
+    return result
+
+
+def words(value: object, name: str, owner: str, longest: int = 200) -> str:
+    """Give `value` as a string of 1 to `longest` characters that can be written as UTF-8."""
+    text = str(validate.text(value, name, owner, longest))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(name, owner, "text that UTF-8 can hold", text) from None
+    return text
+
+
+def tame(value: Any) -> Any:
+    """Give `value` as it is, but a number that no float can hold as inf, which no range takes."""
+    if isinstance(value, numbers.Real):
+        try:
+            float(value)
+        except OverflowError:
+            return math.inf
+    return value
+
+
+def _iterable(value: object) -> bool:
+    # An array of no dimensions has the method, and fails when it is called.
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+
+
+def _all_of(kind: type, values: object, name: str) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple) or not all(isinstance(v, kind) for v in values):
+        raise InvalidValue(name, "Agent", f"a list of {kind.__name__}", values)
+    return tuple(values)
 
 
 def _range(value: object) -> tuple[float, float]:
@@ -178,8 +288,8 @@ def _range(value: object) -> tuple[float, float]:
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise InvalidValue("reward_range", "Agent", wanted, value)
     finite = validate.FloatRange(-1e300, 1e300)
-    low = finite.check(value[0], "reward_range", "Agent")
-    high = finite.check(value[1], "reward_range", "Agent")
+    low = finite.check(tame(value[0]), "reward_range", "Agent")
+    high = finite.check(tame(value[1]), "reward_range", "Agent")
     if not low < high:
         raise InvalidValue("reward_range", "Agent", wanted, value)
     return low, high

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from bridle.kernels import keys, loop
 from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
 from bridle.limits import Limits, LinearLimits
 from bridle.policies import DEFAULT_V, Weighted
+from bridle.settings import tame
 from bridle.teaching import teaching_policy
 
 __all__ = ["Lesson", "Run", "Tables", "online", "simulate", "teach"]
@@ -77,12 +79,14 @@ class Tables:
     @cached_property
     def best(self) -> Floats:
         """The best reward in each context, over all arms: (M,)."""
-        return self.rewards.max(axis=1)
+        best: Floats = self.rewards.max(axis=1)
+        return best
 
     @cached_property
     def best_allowed(self) -> Floats:
         """The best reward of an allowed arm, 0 where none is: (M,)."""
-        return np.where(self.allowed, self.rewards, 0.0).max(axis=1)
+        best: Floats = np.where(self.allowed, self.rewards, 0.0).max(axis=1)
+        return best
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +107,9 @@ class Lesson:
 
     def denials(self, tables: Tables, examples: int) -> Bools:
         """Mark the (context, arm) pairs that the first N answers denied exactly: (M, K)."""
+        examples = validate.IntRange(0, len(self.arms)).check(
+            examples, "examples", "Lesson.denials"
+        )
         _, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
         kind = kind.ravel()
         rows, arms = self.rows[:examples], self.arms[:examples]
@@ -188,13 +195,14 @@ def teach(
     >>> lesson.limits[1000].scores([1.0, 0.0])[0].round(2).tolist()
     [0.99, 0.99, 0.0]
     """
-    sizes = [examples] if isinstance(examples, int | np.integer) else list(examples)
-    for size in sizes:
-        STEPS.check(size, "examples", "teach")
+    _check_tables(tables, "teach")
+    several = isinstance(examples, list | tuple | range | np.ndarray)
+    listed = np.atleast_1d(np.asarray(examples, object)).ravel() if several else [examples]
+    sizes = [STEPS.check(size, "examples", "teach") for size in listed]
     shown = _shown(tables, rows, max(sizes, default=0), seed, "teach", keys.ASK)
-    w = teaching_policy(teaching, v).weights
+    w = teaching_policy(teaching, tame(v)).weights
     limits = LinearLimits(
-        arms=tables.arms, features=tables.features, ridge=ridge, label_coding=label_coding
+        arms=tables.arms, features=tables.features, ridge=tame(ridge), label_coding=label_coding
     )
     start = keys.stream(validate.SEED.check(seed, "seed", "teach"), keys.ASK)
     labels = limits.code(tables.allowed)
@@ -204,7 +212,7 @@ def teach(
     numbers = np.arange(1, len(shown) + 1, dtype=np.uint64)
     kept: dict[int, LinearLimits] = {}
     done = 0
-    for size in sorted({int(size) for size in sizes}):
+    for size in sorted(set(sizes)):
         loop.run(
             w, limits.linear.kernel_state, limits.linear.ridge, tables.contexts, labels,
             tables.allowed, every, nothing, nothing, shown[done:size], start,
@@ -257,12 +265,13 @@ def online(
     >>> online(tables, policy=Thompson(), steps=1000, seed=1).R[-1] < 0.05
     np.True_
     """
+    _check_tables(tables, "online")
     if not isinstance(policy, Weighted):
         raise InvalidValue("policy", "online", "one of bridle.policies", policy)
     if steps is None and rows is None:
         raise InvalidValue("steps", "online", "given, unless rows are", None)
-    count = len(np.atleast_1d(np.asarray(rows))) if steps is None else steps
-    T = STEPS.check(count, "steps", "online")
+    T = len(_rows(tables, rows, "online")) if steps is None else steps
+    T = STEPS.check(T, "steps", "online")
     shown = _shown(tables, rows, T, seed, "online", keys.DECIDE)[:T]
     marks = _checkpoints(checkpoints, T)
     w = policy.weights
@@ -270,6 +279,8 @@ def online(
     if w.limit != 0.0:
         if limits is None:
             raise NotPossible(f"{policy} weighs what was taught: give online(limits=...).")
+        if not isinstance(limits, Limits):
+            raise InvalidValue("limits", "online", "limits, as in Lesson.limits[N]", limits)
         if (limits.arms, limits.features) != (tables.arms, tables.features):
             shape = f"limits over {tables.arms} arms and {tables.features} features"
             raise InvalidValue("limits", "online", shape, (limits.arms, limits.features))
@@ -279,7 +290,7 @@ def online(
         may = _table(eligible, tables.rewards.shape, "eligible", "online")
     if w.mask == MASK_ARGMAX:
         may = may & tables.allowed
-    arms = LinearArms(arms=tables.arms, features=tables.features, ridge=ridge)
+    arms = LinearArms(arms=tables.arms, features=tables.features, ridge=tame(ridge))
     played = np.empty(T, np.int64)
     start = keys.stream(validate.SEED.check(seed, "seed", "online"), keys.DECIDE)
     loop.run(
@@ -321,9 +332,12 @@ def simulate(
     >>> rewards, allowed = np.array([[0.2, 0.9]]), np.array([[True, False]])
     >>> tables = Tables(np.ones((1, 1)), rewards, allowed)
     >>> dial = [BehaviorConstrained(sigma=sigma) for sigma in (0.0, 1.0)]
-    >>> [int(simulate(tables, policy=p, examples=500, steps=500).E[-1]) for p in dial]
-    [0, 499]
+    >>> runs = [simulate(tables, policy=policy, examples=500, steps=500) for policy in dial]
+    >>> int(runs[0].E[-1]), int(runs[1].E[-1]) > 450
+    (0, True)
     """
+    examples = STEPS.check(examples, "examples", "simulate")
+    exact_denials = validate.truth(exact_denials, "exact_denials", "simulate")
     lesson = teach(
         tables, examples=examples, teaching=teaching, rows=teach_rows, seed=seed, v=v_teaching,
         ridge=ridge_limits, label_coding=label_coding,
@@ -343,23 +357,40 @@ def _shown(
         # Apart from every agent's own draws: a generator of its own, keyed by seed and phase.
         generator = np.random.default_rng([validate.SEED.check(seed, "seed", owner), int(use)])
         return generator.integers(0, len(tables), least)
-    given = np.asarray(rows)
-    shown = validate.indices(given, given.size, len(tables), "rows", owner)
+    shown = _rows(tables, rows, owner)
     if len(shown) < least:
         raise InvalidValue("rows", owner, f"at least {least} of them", f"{len(shown)} rows")
     return shown
+
+
+def _rows(tables: Tables, rows: object, owner: str) -> Ints:
+    given = _as_array(rows, "rows", owner)
+    return validate.indices(given, given.size, len(tables), "rows", owner)
 
 
 def _checkpoints(given: object, T: int) -> Ints:
     if given is None:
         marks = np.linspace(T / 100, T, 100).round().astype(np.int64)
     else:
-        marks = validate.indices(given, np.size(given), T + 1, "checkpoints", "online")  # type: ignore[arg-type]
+        array = _as_array(given, "checkpoints", "online")
+        marks = validate.indices(array, array.size, T + 1, "checkpoints", "online")
     return np.unique(np.append(marks[marks > 0], [T] if T else []).astype(np.int64))
 
 
+def _check_tables(tables: object, owner: str) -> None:
+    if not isinstance(tables, Tables):
+        raise InvalidValue("tables", owner, "Tables(contexts, rewards, allowed)", tables)
+
+
+def _as_array(value: object, name: str, owner: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:  # ragged nested lists
+        raise InvalidValue(name, owner, "an array", value) from None
+
+
 def _table(value: object, shape: tuple[int, ...], name: str, owner: str) -> Bools:
-    array = np.asarray(value)
+    array = _as_array(value, name, owner)
     if array.shape != shape or array.dtype.kind not in "bfiu" or not np.isin(array, (0, 1)).all():
         got = f"{array.dtype} of shape {array.shape}"
         raise InvalidValue(name, owner, f"True or False in a table of shape {shape}", got)

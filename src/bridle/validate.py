@@ -39,6 +39,9 @@ __all__ = [
     "vector",
 ]
 
+# Python counts these among the whole numbers; we do not.
+NO_NUMBER = (bool, np.bool_, np.timedelta64)
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -61,9 +64,12 @@ class FloatRange:
     def check(self, value: object, name: str, owner: str) -> float:
         """Give `value` as a float, or raise `InvalidValue`."""
         if type(value) is not float:
-            if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+            if not isinstance(value, numbers.Real) or isinstance(value, NO_NUMBER):
                 raise InvalidValue(name, owner, str(self), value)
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError:  # an int of hundreds of digits
+                raise InvalidValue(name, owner, str(self), value) from None
         above = value > self.low or (value == self.low and not self.open_low)
         below = value < self.high or (value == self.high and not self.open_high)
         if not (above and below and math.isfinite(value)):
@@ -83,7 +89,7 @@ class IntRange:
 
     def check(self, value: object, name: str, owner: str) -> int:
         """Give `value` as an int, or raise `InvalidValue`."""
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        if not isinstance(value, numbers.Integral) or isinstance(value, NO_NUMBER):
             raise InvalidValue(name, owner, str(self), value)
         number = int(value)
         if not self.low <= number <= self.high:
@@ -117,7 +123,7 @@ def truth(value: object, name: str, owner: str) -> bool:
     """Give `value` as a bool; 0 and 1 count, other numbers and words do not."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    if isinstance(value, numbers.Integral) and value in (0, 1):
+    if isinstance(value, numbers.Integral) and not isinstance(value, NO_NUMBER) and value in (0, 1):
         return bool(value)
     raise InvalidValue(name, owner, "True or False (or 1 or 0)", value)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -18,10 +17,7 @@ from bridle.kernels.keys import (
     uniform,
 )
 from bridle.kernels.posterior import mean_of, nonzeros, sd_of
-from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Weights
-
-if TYPE_CHECKING:
-    from bridle.kernels.types import Bools, Floats, Ints, Uints
+from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints, Uints, Weights
 
 
 @njit(cache=True, inline="always")
@@ -100,7 +96,12 @@ def as_weights(row: Floats) -> Weights:
 
 @njit(cache=True)
 def choose(
-    weights: Floats, parts: Floats, eligible: Bools, allowed: Bools, start: np.uint64, number: np.uint64
+    weights: Floats,
+    parts: Floats,
+    eligible: Bools,
+    allowed: Bools,
+    start: np.uint64,
+    number: np.uint64,
 ) -> int:
     """Blend, draw and pick for one decision.
 
@@ -133,7 +134,7 @@ def decide(
 ) -> int:
     """Score, blend, draw and pick in one call: `choose` for two sets of linear arms."""
     d = c.shape[0]
-    where = np.empty(d, np.int64)
+    where = np.empty(d, np.uint32)
     h = np.empty(d)
     n = nonzeros(c, where)
     for k in range(parts.shape[1]):
@@ -187,3 +188,33 @@ def decide_many(
         arms[t] = decide(
             weights, reward_A, reward_mu, limit_A, limit_mu, C[t], may, start, numbers[t], parts[t]
         )
+
+
+@njit(cache=True)
+def pick_many(
+    weights: Floats,
+    reward_mean: Floats,
+    reward_sd: Floats,
+    limit_mean: Floats,
+    limit_sd: Floats,
+    eligible: Bools,
+    start: np.uint64,
+    numbers: Uints,
+    arms: Ints,
+) -> None:
+    """Blend and pick for each row of the scores (n, K); fill `arms` (n).
+
+    eligible, limit_mean, limit_sd: (n, K), or (1, K) for one that serves all. Only the draws that
+    can win are computed.
+    """
+    w = as_weights(weights)
+    n, K = reward_mean.shape
+    loc = np.empty(K)
+    scale = np.empty(K)
+    for t in range(n):
+        limit = t if limit_mean.shape[0] > 1 else 0
+        may = eligible[t if eligible.shape[0] > 1 else 0]
+        for k in range(K):
+            loc[k] = location(w, reward_mean[t, k], reward_sd[t, k], limit_mean[limit, k])
+            scale[k] = spread(w, reward_sd[t, k], limit_sd[limit, k])
+        arms[t] = pick(w, loc, scale, may, may, key_of(start, numbers[t]))

@@ -9,7 +9,6 @@ on its spread are cheap) and compute the spread of those alone that can still wi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -17,20 +16,18 @@ from numba import njit
 from bridle.kernels.choice import best_arm, location, random_arm, spread
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.posterior import fold, nonzeros, sd_of
-from bridle.kernels.types import MASK_FILTER
-
-if TYPE_CHECKING:
-    from bridle.kernels.types import Bools, Floats, Ints, Posterior, Uints, Weights
+from bridle.kernels.types import MASK_FILTER, Bools, Floats, Ints, Places, Posterior, Uints, Weights
 
 # Measured: below, vector code over arms wins; above, laziness.
 COLUMNS_UP_TO = 16
-# The bound on an arm's spread must hold for the computed number, not only for the true one.
-_SLACK = 1.0 + 1e-9
+# The bound on an arm's spread must hold for the computed number, not only for the true one, and
+# across a refresh, which takes the drift of rank-one updates back.
+_SLACK = 1.0 + 1e-6
 
 
 @njit(cache=True)
 def score_columns(
-    mu: Floats, A: Floats, c: Floats, where: Ints, n: int, h: Floats, mean: Floats, sd: Floats
+    mu: Floats, A: Floats, c: Floats, where: Places, n: int, h: Floats, mean: Floats, sd: Floats
 ) -> None:
     """Do what `posterior.score` does, over arms-last copies: mu (d, K), A (d(d+1)/2, K)."""
     K = mean.shape[0]
@@ -98,7 +95,7 @@ def best_arm_lazily(
     along: Floats,
     across: Floats,
     c: Floats,
-    where: Ints,
+    where: Places,
     n: int,
     limit_mean: Floats,
     limit_sd: Floats,
@@ -184,11 +181,12 @@ def run(
     """Run len(rows) steps: fill `arms` with what is played (-1: nothing), fold into `post`.
 
     C: (M, d), outcomes, allowed: (M, K); eligible: (M, K), or (1, K) for one that serves all;
-    limit_mean and limit_sd: (M, K), or (1, K) if the policy gives them no weight. Step t shows row rows[t] under the key of decision numbers[t]. Without `learn`
-    nothing is observed and nothing folded: a batch of decisions.
+    limit_mean and limit_sd: (M, K), or (1, K) if the policy gives them no weight. Step t shows row
+    rows[t] under the key of decision numbers[t]. Without `learn` nothing is observed and nothing
+    folded: a batch of decisions.
     """
     K, d = post.mu.shape
-    where = np.empty(d, np.int64)
+    where = np.empty(d, np.uint32)
     h = np.empty(max(d, K))
     g = np.empty(d)
     work = np.empty((2, d, d))
@@ -203,7 +201,7 @@ def run(
     middle = direction(C)
     along = np.empty(K)
     across = np.empty(K)
-    every = np.arange(d)
+    every = np.arange(d).astype(np.uint32)
     for k in range(K):
         if columns:
             for i in range(d):
@@ -246,10 +244,11 @@ def run(
                         A[i * (i + 1) // 2 + j, arm] = post.A[arm, i, j]
             else:
                 # A only shrinks, so an old bound stays true; a new one now and then is tighter.
-                times = post.count[arm]
-                if times <= 16 or times % 16 == 0:
+                times = post.times[arm]
+                anew = post.since[arm] == 0
+                if anew or times <= 16 or times % 16 == 0:
                     along[arm] = sd_of(post.A, arm, middle, every, d, h) * _SLACK
-                if times & (times - 1) == 0 or times % 1024 == 0:
+                if anew or times & (times - 1) == 0:
                     across[arm] = widest_spread(post.A, arm, ridge)
 
 

@@ -6,30 +6,45 @@ The order of every sum is fixed. Zeros of a context are skipped: adding 0 change
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
-from bridle.kernels.types import Posterior
-
-if TYPE_CHECKING:
-    from bridle.kernels.types import Floats, Ints
+from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Rank-one updates lose about half a digit over this many steps; a refresh costs d³ operations.
 REFRESH_AFTER = 1000
+# Up to so many nonzero features, reading single entries beats whole rows.
+FEW = 12
+# Contexts that are scored together.
+BLOCK = 64
 
 
 @njit(cache=True, inline="always")
 def add_scaled(y: Floats, a: float, x: Floats) -> None:
-    """Add a·x to y. On slices from 0 on, numba drops its check for negative indices, and so the
-    compiler can make vector code of the loop."""
+    """Add a·x to y.
+
+    On slices counted from 0, numba drops its check for negative indices, and the compiler can make
+    vector code of the loop.
+    """
     for i in range(x.shape[0]):
         y[i] += a * x[i]
 
 
+@njit(cache=True, inline="always")
+def add_four(y: Floats, a: Floats, x: Floats, at: Places, low: int) -> None:
+    """Add a[i]·x[i] to y for four rows i of x, from column `low` on, one after the other.
+
+    The same operations in the same order as four times `add_scaled`, with y read and written once.
+    """
+    a0, a1, a2, a3 = a[at[0]], a[at[1]], a[at[2]], a[at[3]]
+    x0, x1, x2, x3 = x[at[0], low:], x[at[1], low:], x[at[2], low:], x[at[3], low:]
+    for i in range(y.shape[0]):
+        y[i] = (((y[i] + a0 * x0[i]) + a1 * x1[i]) + a2 * x2[i]) + a3 * x3[i]
+
+
 @njit(cache=True)
-def nonzeros(c: Floats, where: Ints) -> int:
+def nonzeros(c: Floats, where: Places) -> int:
     """Write the positions of the nonzero entries of `c`; give their number."""
     n = 0
     for i in range(c.shape[0]):
@@ -40,7 +55,7 @@ def nonzeros(c: Floats, where: Ints) -> int:
 
 
 @njit(cache=True, inline="always")
-def mean_of(mu: Floats, k: int, c: Floats, where: Ints, n: int) -> float:
+def mean_of(mu: Floats, k: int, c: Floats, where: Places, n: int) -> float:
     """Posterior mean cᵀμ of one arm."""
     total = 0.0
     for a in range(n):
@@ -49,7 +64,7 @@ def mean_of(mu: Floats, k: int, c: Floats, where: Ints, n: int) -> float:
 
 
 @njit(cache=True, inline="always")
-def sd_of(A: Floats, k: int, c: Floats, where: Ints, n: int, h: Floats) -> float:
+def sd_of(A: Floats, k: int, c: Floats, where: Places, n: int, h: Floats) -> float:
     """Posterior standard deviation √(cᵀAc) of one arm; `h` is d numbers of scratch.
 
     cᵀAc = Σ_i c_i (c_i A_ii + 2 h_i) with h_i = Σ_{j<i} c_j A_ji. Both branches do these sums in
@@ -57,7 +72,7 @@ def sd_of(A: Floats, k: int, c: Floats, where: Ints, n: int, h: Floats) -> float
     """
     d = c.shape[0]
     total = 0.0
-    if 3 * n < d:
+    if n <= FEW or 3 * n < d:
         for a in range(n):
             i = where[a]
             below = 0.0
@@ -67,7 +82,15 @@ def sd_of(A: Floats, k: int, c: Floats, where: Ints, n: int, h: Floats) -> float
     else:
         for i in range(d):
             h[i] = 0.0
-        for a in range(n - 1):
+        fours = n - n % 4
+        for a in range(0, fours, 4):
+            # Behind the last of four rows they go together; before it, where any is needed.
+            r, s, t, u = where[a], where[a + 1], where[a + 2], where[a + 3]
+            h[s] += c[r] * A[k, r, s]
+            h[t] = (h[t] + c[r] * A[k, r, t]) + c[s] * A[k, s, t]
+            h[u] = ((h[u] + c[r] * A[k, r, u]) + c[s] * A[k, s, u]) + c[t] * A[k, t, u]
+            add_four(h[u + 1 :], c, A[k], where[a : a + 4], u + 1)
+        for a in range(fours, n):
             j = where[a]
             add_scaled(h[j + 1 :], c[j], A[k, j, j + 1 :])
         for a in range(n):
@@ -81,7 +104,7 @@ def sd_of(A: Floats, k: int, c: Floats, where: Ints, n: int, h: Floats) -> float
 def score(A: Floats, mu: Floats, c: Floats, mean: Floats, sd: Floats) -> None:
     """Fill mean and standard deviation of every arm for one context."""
     d = c.shape[0]
-    where = np.empty(d, np.int64)
+    where = np.empty(d, np.uint32)
     h = np.empty(d)
     n = nonzeros(c, where)
     for k in range(mu.shape[0]):
@@ -91,9 +114,59 @@ def score(A: Floats, mu: Floats, c: Floats, mean: Floats, sd: Floats) -> None:
 
 @njit(cache=True)
 def score_many(A: Floats, mu: Floats, C: Floats, mean: Floats, sd: Floats) -> None:
-    """Fill mean and standard deviation of every arm, for each row of C."""
-    for t in range(C.shape[0]):
+    """Fill mean and standard deviation of every arm, for each row of C.
+
+    Dense contexts go in blocks, turned on their side, so that one entry of A serves the whole
+    block in vector code: the same sums in the same order.
+    """
+    T, d = C.shape
+    filled = 0
+    for t in range(T):
+        for i in range(d):
+            if C[t, i] != 0.0:
+                filled += 1
+    block = BLOCK if 2 * filled > T * d else 1
+    side = np.empty((d, block))
+    h = np.empty(block)
+    m = np.empty(block)
+    q = np.empty(block)
+    done = 0
+    while block > 1 and done + block <= T:
+        for t in range(block):
+            for i in range(d):
+                side[i, t] = C[done + t, i]
+        for k in range(mu.shape[0]):
+            score_block(A[k], mu[k], side, h, m, q)
+            for t in range(block):
+                mean[done + t, k] = m[t]
+                sd[done + t, k] = math.sqrt(max(q[t], 0.0))
+        done += block
+    for t in range(done, T):
         score(A, mu, C[t], mean[t], sd[t])
+
+
+@njit(cache=True)
+def score_block(
+    A: Floats, mu: Floats, side: Floats, h: Floats, mean: Floats, square: Floats
+) -> None:
+    """Fill cᵀμ and cᵀAc of one arm for each context, a column of `side` (d, block)."""
+    every = np.arange(side.shape[0]).astype(np.uint32)
+    for t in range(side.shape[1]):
+        mean[t] = 0.0
+        square[t] = 0.0
+    for i in range(side.shape[0]):
+        row = A[i]
+        c = side[i]
+        for t in range(side.shape[1]):
+            h[t] = 0.0
+        fours = i - i % 4
+        for j in range(0, fours, 4):
+            add_four(h, row, side, every[j : j + 4], 0)
+        for j in range(fours, i):
+            add_scaled(h, row[j], side[j])
+        for t in range(side.shape[1]):
+            mean[t] += c[t] * mu[i]
+            square[t] += c[t] * (c[t] * row[i] + 2.0 * h[t])
 
 
 @njit(cache=True, inline="always")
@@ -107,36 +180,36 @@ def add(high: Floats, low: Floats, i: int, x: float) -> None:
 
 
 @njit(cache=True, inline="always")
-def fold(
-    post: Posterior, k: int, c: Floats, y: float, where: Ints, n: int, g: Floats, work: Floats
-) -> None:
-    """Fold one (context, outcome) into arm k; `g` (d) and `work` (2, d, d) are scratch."""
-    d = c.shape[0]
+def add_sums(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int) -> None:
+    """Add one (context, outcome) to the sums of arm k, and count it."""
     for a in range(n):
         i = where[a]
         ci = c[i]
         row = i * (i + 1) // 2
-        high = post.gram[k, row : row + i + 1]
-        low = post.gram_low[k, row : row + i + 1]
-        if n == d:  # the same sums without the detour by `where`, which bars vector code
-            for j in range(high.shape[0]):
-                add(high, low, j, ci * c[j])
+        sums = post.gram_new[k, row : row + i + 1]
+        if n == c.shape[0]:  # the same sums without the detour by `where`, which bars vector code
+            for j in range(sums.shape[0]):
+                sums[j] += ci * c[j]
         else:
             for b in range(a + 1):
-                add(high, low, where[b], ci * c[where[b]])
-        add(post.f[k], post.f_low[k], i, ci * y)
-    post.count[k] += 1
+                sums[where[b]] += ci * c[where[b]]
+        post.f_new[k, i] += ci * y
+    post.times[k] += 1
     post.since[k] += 1
-    if post.since[k] >= REFRESH_AFTER:
-        post.since[k] = 0
-        refresh(post, k, work)
-        return
-    # Sherman-Morrison: A −= (Ac)(Ac)ᵀ / (1 + cᵀAc), and μ follows.
-    A = post.A[k]
-    mu = post.mu[k]
+
+
+@njit(cache=True, inline="always")
+def update_inverse(
+    A: Floats, mu: Floats, c: Floats, y: float, where: Places, n: int, g: Floats
+) -> None:
+    """Let A and μ of one arm follow: A −= (Ac)(Ac)ᵀ / (1 + cᵀAc) (Sherman, Morrison)."""
+    d = c.shape[0]
     for i in range(d):
         g[i] = 0.0
-    for a in range(n):
+    fours = n - n % 4
+    for a in range(0, fours, 4):
+        add_four(g, c, A, where[a : a + 4], 0)
+    for a in range(fours, n):
         add_scaled(g, c[where[a]], A[where[a]])
     q = 0.0
     m = 0.0
@@ -153,6 +226,31 @@ def fold(
         add_scaled(A[i], -g[i], g)  # gi·gj = gj·gi: A stays symmetric in bits
 
 
+@njit(cache=True, inline="always")
+def fold(
+    post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g: Floats, work: Floats
+) -> None:
+    """Fold one (context, outcome) into arm k; `g` (d) and `work` (2, d, d) are scratch."""
+    add_sums(post, k, c, y, where, n)
+    if post.since[k] >= REFRESH_AFTER:
+        refresh(post, k, work)
+    else:
+        update_inverse(post.A[k], post.mu[k], c, y, where, n, g)
+
+
+@njit(cache=True)
+def settle(post: Posterior, k: int) -> None:
+    """Move the sums of arm k since the last refresh into the sums before it."""
+    post.since[k] = 0
+    for high, low, new in (
+        (post.gram[k], post.gram_low[k], post.gram_new[k]),
+        (post.f[k], post.f_low[k], post.f_new[k]),
+    ):
+        for i in range(high.shape[0]):
+            add(high, low, i, new[i])
+            new[i] = 0.0
+
+
 @njit(cache=True)
 def refresh(post: Posterior, k: int, work: Floats) -> None:
     """Compute A = B⁻¹ and μ = A f of arm k anew from the sums, by Cholesky.
@@ -160,6 +258,7 @@ def refresh(post: Posterior, k: int, work: Floats) -> None:
     B = UᵀU, V = U⁻ᵀ, A = VᵀV; every inner loop runs along a row. B ≥ ridge·I, so a pivot that is
     not positive means that rounding ate the ridge: then A stands as it is.
     """
+    settle(post, k)
     d = post.mu.shape[1]
     U = work[0]
     V = work[1]
@@ -205,11 +304,13 @@ def refresh(post: Posterior, k: int, work: Floats) -> None:
 def fold_one(
     gram: Floats,
     gram_low: Floats,
+    gram_new: Floats,
     f: Floats,
     f_low: Floats,
+    f_new: Floats,
     A: Floats,
     mu: Floats,
-    count: Ints,
+    times: Ints,
     since: Ints,
     k: int,
     c: Floats,
@@ -219,9 +320,9 @@ def fold_one(
 
     It takes a posterior in pieces: numba looks up a call with a named tuple 100 times slower.
     """
-    post = Posterior(gram, gram_low, f, f_low, A, mu, count, since)
+    post = Posterior(gram, gram_low, gram_new, f, f_low, f_new, A, mu, times, since)
     d = c.shape[0]
-    where = np.empty(d, np.int64)
+    where = np.empty(d, np.uint32)
     n = nonzeros(c, where)
     work = np.empty((2, d, d)) if post.since[k] + 1 >= REFRESH_AFTER else np.empty((2, 0, 0))
     fold(post, k, c, y, where, n, np.empty(d), work)
@@ -229,14 +330,31 @@ def fold_one(
 
 @njit(cache=True)
 def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
-    """Fold examples in order: row t of C with outcome y[t] goes to arm arms[t]."""
-    d = C.shape[1]
-    where = np.empty(d, np.int64)
+    """Fold examples in order: row t of C with outcome y[t] goes to arm arms[t].
+
+    A refresh computes A from the sums alone, so what comes before an arm's last one need not
+    update A at all. The sums are settled at every refresh all the same: the bits are those of
+    `fold_one`, one by one.
+    """
+    K, d = post.mu.shape
+    where = np.empty(d, np.uint32)
     g = np.empty(d)
     work = np.empty((2, d, d))
+    last = post.since.copy()
     for t in range(arms.shape[0]):
+        last[arms[t]] += 1
+    for k in range(K):  # how many examples of the arm until its last refresh
+        last[k] = last[k] - last[k] % REFRESH_AFTER - post.since[k]
+    for t in range(arms.shape[0]):
+        k = arms[t]
         n = nonzeros(C[t], where)
-        fold(post, arms[t], C[t], y[t], where, n, g, work)
+        last[k] -= 1
+        if last[k] > 0:
+            add_sums(post, k, C[t], y[t], where, n)
+            if post.since[k] >= REFRESH_AFTER:
+                settle(post, k)
+        else:
+            fold(post, k, C[t], y[t], where, n, g, work)
 
 
 @njit(cache=True)
@@ -245,7 +363,6 @@ def refresh_all(post: Posterior) -> None:
     d = post.mu.shape[1]
     work = np.empty((2, d, d))
     for k in range(post.mu.shape[0]):
-        post.since[k] = 0
         refresh(post, k, work)
 
 
@@ -259,8 +376,10 @@ def merge_sums(post: Posterior, other: Posterior, ridge: float) -> None:
         for p in range(high.shape[0]):
             add(high, low, p, other.gram[k, p])
             add(high, low, p, other.gram_low[k, p])
+            add(high, low, p, other.gram_new[k, p])
         for i in range(d):
             add(high, low, i * (i + 1) // 2 + i, -ridge)
             add(f, f_low, i, other.f[k, i])
             add(f, f_low, i, other.f_low[k, i])
-        post.count[k] += other.count[k]
+            add(f, f_low, i, other.f_new[k, i])
+        post.times[k] += other.times[k]

@@ -10,6 +10,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Uints = npt.NDArray[np.uint64]
+# Places of nonzero features. Unsigned, so that numba need not look for negative indices; 32 bits,
+# as 64 without sign and 64 with sign have no common integer type.
+Places = npt.NDArray[np.uint32]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -17,16 +20,19 @@ class Posterior(NamedTuple):
     """K Bayesian linear models over d features, one block of numbers an arm.
 
     A sum of a million terms, rounded at each, loses the digits that a badly conditioned inverse
-    needs, so each sum is kept as a pair: the rounded sum and what rounding dropped.
+    needs. So what came since the last refresh is summed apart and then added to the sum before
+    it, which is kept as a pair: the rounded sum and what rounding dropped.
     """
 
     gram: Floats  # (K, d(d+1)/2) lower triangle of B = ridge·I + Σ c cᵀ, row by row
     gram_low: Floats  # (K, d(d+1)/2) what rounding dropped from it
+    gram_new: Floats  # (K, d(d+1)/2) Σ c cᵀ since the last refresh, not yet in it
     f: Floats  # (K, d) Σ c·y
     f_low: Floats  # (K, d) what rounding dropped from it
+    f_new: Floats  # (K, d) Σ c·y since the last refresh, not yet in it
     A: Floats  # (K, d, d) B⁻¹ as it stands, symmetric in bits
     mu: Floats  # (K, d) B⁻¹ f as it stands
-    count: Ints  # (K,) updates
+    times: Ints  # (K,) updates
     since: Ints  # (K,) updates since the last refresh of A and mu
 
 

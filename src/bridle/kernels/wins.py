@@ -8,16 +8,12 @@ the spreads; a fixed rule misses narrow scores altogether.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
 from bridle.kernels.choice import as_weights
-from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER
-
-if TYPE_CHECKING:
-    from bridle.kernels.types import Bools, Floats
+from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats
 
 # 16-point Gauss-Legendre, on pieces of this many standard deviations.
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)

@@ -1,0 +1,73 @@
+"""The command line: thin, and light to start. Each command is one library call.
+
+Nothing heavy is imported here; a command imports what it needs when it runs. Help and errors are
+plain text (`rich_markup_mode=None`), as rich would more than double the time of `bridle --help`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import bridle
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="bridle",
+    help="An online decision agent that learns its limits by example.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def demo(
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Which synthetic worlds to show.")
+    ] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the steps: rougher numbers.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            dir_okay=False,
+            help="Save the figure there (.png, .svg or .pdf); needs matplotlib.",
+        ),
+    ] = None,
+) -> None:
+    """Teach and act in small synthetic worlds.
+
+    The first run compiles the kernels, which takes up to a minute.
+    """
+    from bridle import demo as story
+    from bridle.errors import NotPossible
+
+    if out is not None:
+        try:
+            story.check_out(out)
+        except NotPossible as error:
+            raise typer.BadParameter(str(error), param_hint="'--out'") from None
+    story.demo(seed=seed, quick=quick, out=out)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"bridle {bridle.__version__}")
+
+
+def main() -> None:
+    """Run the command line."""
+    # A terminal that knows no "±" shows "?" in its place and not a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    app(prog_name="bridle")

@@ -1,0 +1,132 @@
+"""The documentation is true: its Python runs, prints what it says, and names all there is."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import io
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import typer.main
+
+import bridle
+from bridle import events
+from bridle.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+# A block of Python and, if it stands right below, a block of text: what it prints.
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def blocks(page: Path) -> Iterator[tuple[int, str, str | None]]:
+    text = page.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(text):
+        line = text.count("\n", 0, found.start(1)) + 1
+        yield line, found[1], found[2]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_runs_and_prints_what_it_says(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for line, code, expected in blocks(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            # Blank lines first, so that a traceback names the line of the page.
+            exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+        assert printed.getvalue() == (expected or ""), f"{page.name}, line {line}"
+
+
+def test_the_pages_have_code_to_run():
+    ran = {page.name: len(list(blocks(page))) for page in PAGES}
+    assert ran["README.md"] == 1
+    assert ran["getting-started.md"] >= 10
+    assert sum(ran.values()) >= 15
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index
+
+
+# -- the API page names everything ---------------------------------------------------------------
+
+
+def documented() -> set[str]:
+    """All that stands in `code` on the API page, and each word of it."""
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"`([^`\n]+)`", text)
+    return {*quoted, *(word for code in quoted for word in re.findall(r"[\w-]+", code))}
+
+
+def test_every_public_name_is_documented():
+    assert set(bridle.__all__) <= documented()
+
+
+def test_every_event_and_its_fields_are_documented():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    kinds = get_args(events.Event)
+    assert len(kinds) >= 12
+    for kind in kinds:
+        (row,) = re.findall(rf"^\| `{kind.__name__}` \|.*$", text, re.MULTILINE)
+        for field in dataclasses.fields(kind):
+            assert field.name == "at" or f"`{field.name}`" in row, f"{kind.__name__}.{field.name}"
+
+
+def test_every_verb_and_setting_of_the_agent_is_documented():
+    verbs = {name for name in vars(bridle.Agent) if not name.startswith("_")}
+    settings = set(inspect.signature(bridle.Agent).parameters)
+    assert verbs | settings | {"make", "sink"} <= documented()
+
+
+def test_every_command_and_option_is_documented():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert set(commands) >= {"demo", "version"}
+    for name, command in commands.items():
+        assert f"`bridle {name}`" in text
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert f"`{option}" in text, f"bridle {name} {option}"
+
+
+def test_every_make_target_is_documented():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE)
+    assert {"demo", "test"} <= set(targets)
+    for target in targets:
+        assert f"`make {target}`" in page
+
+
+# -- examples ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_runs(example, capsys):
+    runpy.run_path(str(example), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) >= 4
+
+
+def test_the_readme_shows_every_example():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(EXAMPLES) == 3
+    for example in EXAMPLES:
+        assert f"(examples/{example.name})" in readme
