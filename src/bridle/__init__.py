@@ -57,7 +57,17 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used by their names: bridle.simulate.online(...).
-_MODULES = ("bounds", "checks", "events", "features", "policies", "rules", "simulate")
+_MODULES = (
+    "bounds",
+    "checks",
+    "errors",
+    "events",
+    "features",
+    "policies",
+    "rules",
+    "simulate",
+    "worlds",
+)
 
 __all__ = [
     "Abstention",

@@ -148,13 +148,13 @@ class Agent:
         reward, each with equal probability.
         """
         question = self.make.asked(context, id=id, at=at)
-        self._commit([question.event])
+        self._commit(question.event)
         return question
 
     def ask_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
         """Ask about an arm in each context: the same questions as one by one."""
         questions = self.make.asked_many(contexts, at=at)
-        self._commit([question.event for question in questions])
+        self._commit_all([question.event for question in questions])
         return questions
 
     def teach(
@@ -170,7 +170,7 @@ class Agent:
     ) -> ItemId:
         """Take an example of the teacher; give its id, for `retract`."""
         event = self.make.taught(context, arm, allowed, id=id, by=by, note=note, at=at)
-        self._commit([event])
+        self._commit(event)
         return event.id
 
     def teach_many(
@@ -186,7 +186,7 @@ class Agent:
     ) -> list[ItemId]:
         """Take many examples, all or none: the same bits as one by one."""
         events = self.make.taught_many(contexts, arms, allowed, ids=ids, by=by, note=note, at=at)
-        self._commit(events)
+        self._commit_all(events)
         return [event.id for event in events]
 
     def answer(
@@ -200,7 +200,7 @@ class Agent:
     ) -> ItemId:
         """Take the teacher's answer to a question; give the id of the example it makes."""
         event = self.make.answered(question, allowed, by=by, note=note, at=at)
-        self._commit([event])
+        self._commit(event)
         return event.id
 
     def answer_many(
@@ -214,7 +214,7 @@ class Agent:
     ) -> list[ItemId]:
         """Take the answers to many questions, all or none."""
         events = self.make.answered_many(questions, allowed, by=by, note=note, at=at)
-        self._commit(events)
+        self._commit_all(events)
         return [event.id for event in events]
 
     def retract(
@@ -226,7 +226,7 @@ class Agent:
         at: float | None = None,
     ) -> None:
         """Take an example back: the limits of its arm are as if it had never been taught."""
-        self._commit([self.make.retracted(example, by=by, note=note, at=at)])
+        self._commit(self.make.retracted(example, by=by, note=note, at=at))
 
     def retract_many(
         self,
@@ -237,7 +237,7 @@ class Agent:
         at: float | None = None,
     ) -> None:
         """Take many examples back, all or none."""
-        self._commit(self.make.retracted_many(examples, by=by, note=note, at=at))
+        self._commit_all(self.make.retracted_many(examples, by=by, note=note, at=at))
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class Agent:
             An abstention if every arm is ruled out. (Linear limits never ask by themselves.)
         """
         made = self.make.decided(context, among, id, propensity=propensity, at=at)
-        self._commit([made.event])
+        self._commit(made.event)
         return made
 
     def decide_many(
@@ -299,7 +299,7 @@ class Agent:
 
     def reward(self, decision: ItemId, value: float, *, at: float | None = None) -> None:
         """Learn what a decision earned. Rewards may come late and in any order."""
-        self._commit([self.make.rewarded(decision, value, at=at)])
+        self._commit(self.make.rewarded(decision, value, at=at))
 
     def reward_many(
         self,
@@ -324,25 +324,25 @@ class Agent:
         at: float | None = None,
     ) -> None:
         """Start from history: contexts, the arms that were played there and what they earned."""
-        self._commit([self.make.learned(contexts, arms, rewards, at=at)])
+        self._commit(self.make.learned(contexts, arms, rewards, at=at))
 
     # -- settings that change ----------------------------------------------------------------
 
     def set_sigma(self, sigma: float, *, at: float | None = None) -> None:
         """Turn the dial: 0 plays only by what was taught, 1 only by reward."""
-        self._commit([self.make.sigma_changed(sigma, at=at)])
+        self._commit(self.make.sigma_changed(sigma, at=at))
 
     def add_arms(self, arms: int | Iterable[Arm | ArmId], *, at: float | None = None) -> None:
-        """Add arms that know nothing yet."""
-        self._commit([self.make.arms_added(arms, at=at)])
+        """Add arms that know nothing yet. A number stands for so many, numbered from K on."""
+        self._commit(self.make.arms_added(arms, at=at))
 
     def declare(self, rule: Rule, *, at: float | None = None) -> None:
         """Declare a rule that is known for certain, beside what is learned."""
-        self._commit([self.make.rule_declared(rule, at=at)])
+        self._commit(self.make.rule_declared(rule, at=at))
 
     def withdraw(self, rule: str, *, at: float | None = None) -> None:
         """Withdraw a declared rule, by its id."""
-        self._commit([self.make.rule_withdrawn(rule, at=at)])
+        self._commit(self.make.rule_withdrawn(rule, at=at))
 
     # -- the fold ----------------------------------------------------------------------------
 
@@ -436,7 +436,12 @@ class Agent:
         self._knowledge = knowledge
         self.make = Maker(knowledge)
 
-    def _commit(self, events: Sequence[Event]) -> None:
+    def _commit(self, event: Event) -> None:
+        if self.sink is not None:
+            self.sink([event])
+        self._knowledge.fold(event)
+
+    def _commit_all(self, events: Sequence[Event]) -> None:
         if self.sink is not None and events:
             self.sink(events)
         for event in events:

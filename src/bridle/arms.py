@@ -183,8 +183,11 @@ class LinearArms:
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Arms as they were at `to_state`: what follows has the same bits as with no pause."""
         names = {*Posterior._fields, "ridge"}
-        if set(state) != names:
-            raise CorruptState(f"LinearArms needs the arrays {sorted(names)}, not {sorted(state)}.")
+        arrays = isinstance(state, Mapping) and all(
+            isinstance(array, np.ndarray) for array in state.values()
+        )
+        if not arrays or set(state) != names:
+            raise CorruptState(f"LinearArms needs the arrays {sorted(names)}, not {state!r:.200}.")
         ridge = state["ridge"]
         if ridge.shape != () or ridge.dtype != np.float64 or state["mu"].ndim != 2:
             raise CorruptState("LinearArms: 'ridge' or 'mu' does not have its shape.")

@@ -218,7 +218,7 @@ class Decisions(Sequence[Decision | Abstention]):
                 "This batch was made with details=False: it has ids, chosen and events alone."
             )
         odds = None if self._propensities is None else self._propensities[i]
-        eligible = self._eligible[i if len(self._eligible) > 1 else 0]
+        eligible = self._eligible[i if len(self._eligible) > 1 else 0].copy()
         return Decision(event, self._arms, self._parts[i], eligible, odds)
 
     def __iter__(self) -> Iterator[Decision | Abstention]:

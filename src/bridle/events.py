@@ -336,11 +336,17 @@ def _maybe(one: _Form) -> _Form:
 
 
 def _object(kind: type[Arm] | type[Rule] | type[Settings]) -> _Form:
+    def read(value: object) -> Arm | Rule | Settings:
+        made: Arm | Rule | Settings = kind.from_json(cast("Any", value))
+        if made.to_json() != value:  # a default of today may not have been one then
+            raise ValueError(f"{kind.__name__} is not written in full")
+        return made
+
     def check(value: object) -> None:
         if not isinstance(value, kind):
             raise TypeError(f"{kind.__name__} was expected, not {value!r:.100}")
 
-    return _Form(kind.from_json, check)
+    return _Form(read, check)
 
 
 def _array(dtype: str, dimensions: int) -> _Form:

@@ -389,8 +389,12 @@ class _Scaling:
         if raw.dtype.char not in PLAIN:
             return None
         x: Floats = np.ascontiguousarray(raw, dtype=np.float64)  # for a sum keeps the order
-        if self.unscaled and ndim == 1 and x.dot(x) <= MAX_MAGNITUDE:  # then every entry is fine
-            return x + self.shift  # zeros: so -0 becomes 0
+        if self.unscaled:
+            # Of one short vector the length is found faster than the largest entry.
+            short = ndim == 1 and math.hypot(*x.tolist()) <= MAX_MAGNITUDE
+            if short or np.abs(x).max(initial=0.0) <= MAX_MAGNITUDE:
+                return x + self.shift  # zeros: so -0 becomes 0
+            return None
         # A search through the bytes, for `all` would take longer than all the rest.
         if b"\0" in (x >= self.least).tobytes() or b"\0" in (x <= self.most).tobytes():
             return None

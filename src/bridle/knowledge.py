@@ -78,7 +78,7 @@ class Knowledge:
         self.arms: list[Arm] = []
         self.number_of: dict[ArmId, int] = {}
         self.arm_ids: tuple[ArmId, ...] = ()
-        self.every = np.empty(0, np.bool_)
+        self.every = self.every_shown = np.empty(0, np.bool_)
         self.reward_arms = LinearArms(arms=1, features=d, ridge=settings.ridge)
         self.limits = LinearLimits(
             arms=1, features=d, ridge=settings.ridge_limits, label_coding=settings.label_coding
@@ -373,6 +373,8 @@ class Knowledge:
             self.limits.grow(more)
         self.arm_ids = tuple(arm.id for arm in self.arms)
         self.every = np.ones(len(self.arms), np.bool_)
+        self.every_shown = self.every.view()  # to hand out
+        self.every_shown.flags.writeable = False
         self._compile_rules()
 
     def remember(self, example: Example) -> None:

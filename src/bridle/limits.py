@@ -148,6 +148,8 @@ class LinearLimits:
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Limits as they were at `to_state`."""
+        if not isinstance(state, Mapping):
+            raise CorruptState(f"LinearLimits needs named arrays, not {state!r:.200}.")
         rest = dict(state)
         coding = rest.pop("coding", np.empty(0))
         names = [name for name, pair in LABEL_CODINGS.items() if np.array_equal(coding, pair)]

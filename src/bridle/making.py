@@ -96,7 +96,7 @@ class Maker:
         parts[0], parts[1] = know.limits.scores(row)
         start, number = self._key(id, self._ask_start, self._ask_named)
         k = choice.choose(self._ask_weights, parts, know.every, know.every, start, number)
-        return Question(Asked(id, tuple(row.tolist()), know.arms[k].id, version, at))
+        return Question(Asked(id, tuple(row.tolist()), know.arm_ids[k], version, at))
 
     def taught(
         self,
@@ -273,8 +273,9 @@ class Maker:
             odds = np.empty(len(know.arms))
             wins.propensities(know.weights, parts[4], parts[5], eligible, eligible, odds)
             chance = float(odds[k])
-        event = Decided(id, context, know.arms[k].id, version, among, chance, at)
-        return Decision(event, know.arm_ids, parts, eligible, odds)
+        event = Decided(id, context, know.arm_ids[k], version, among, chance, at)
+        shown = know.every_shown if eligible is know.every else eligible
+        return Decision(event, know.arm_ids, parts, shown, odds)
 
     def decided_many(
         self,
@@ -425,7 +426,7 @@ class Maker:
         self, arms: int | Iterable[Arm | ArmId], *, at: float | None = None
     ) -> ArmsAdded:
         """Write down new arms."""
-        made = the_arms(arms)
+        made = the_arms(arms, first=len(self._knowledge.arms))
         self._knowledge.check_arms(made)
         return ArmsAdded(made, time_of(at))
 

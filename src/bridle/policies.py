@@ -73,7 +73,11 @@ class Scores:
 
     def parts(self) -> tuple[Floats, Bools, Bools]:
         """Check all, and lay it out as the kernels want it: (7, K), eligible, allowed."""
-        K = len(np.atleast_1d(self.reward_mean))
+        wanted = "a list of numbers, one an arm"
+        means = validate.floats(self.reward_mean, "reward_mean", "Scores", wanted)
+        if means.ndim != 1 or not means.size:
+            raise InvalidValue("reward_mean", "Scores", wanted, self.reward_mean)
+        K = len(means)
         parts = np.zeros((7, K))
         names = ("reward_mean", "reward_sd", "limit_mean", "limit_sd")
         for row, name in enumerate(names):
@@ -142,6 +146,8 @@ class Weighted:
         return out
 
     def _parts(self, scores: Scores) -> tuple[Floats, Bools, Bools]:
+        if not isinstance(scores, Scores):
+            raise InvalidValue("scores", type(self).__name__, "a Scores", scores)
         if self.needs_truth and scores.allowed is None:
             raise NotPossible(
                 f"{type(self).__name__} must be told which arms are allowed: "
@@ -175,7 +181,7 @@ class Thompson(Weighted):
     v: float = DEFAULT_V
 
     def __post_init__(self) -> None:
-        _check(self, "v", validate.NON_NEGATIVE)
+        _check(self, "v", validate.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -210,9 +216,9 @@ class BehaviorConstrained(Weighted):
 
     def __post_init__(self) -> None:
         _check(self, "sigma", validate.SIGMA)
-        _check(self, "v", validate.NON_NEGATIVE)
+        _check(self, "v", validate.SPREAD)
         if self.v_constraint is not None:
-            _check(self, "v_constraint", validate.NON_NEGATIVE)
+            _check(self, "v_constraint", validate.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -240,7 +246,7 @@ class KnownMask(Weighted):
 
     def __post_init__(self) -> None:
         validate.one_of(self.reading, ("argmax", "filter"), "reading", "KnownMask")
-        _check(self, "v", validate.NON_NEGATIVE)
+        _check(self, "v", validate.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -303,7 +309,7 @@ class LinUCB(Weighted):
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self, "alpha", validate.NON_NEGATIVE)
+        _check(self, "alpha", validate.SPREAD)
 
     @property
     def weights(self) -> Weights:

@@ -116,6 +116,8 @@ class Settings:
         owner = "Agent"
         object.__setattr__(self, "arms", _all_of(Arm, self.arms, "arms"))
         object.__setattr__(self, "rules", _all_of(Rule, self.rules, "rules"))
+        if not self.arms:
+            raise InvalidValue("arms", owner, "at least one arm", self.arms)
         if not isinstance(self.features, Schema):
             raise InvalidValue("features", owner, "a Schema", self.features)
         check_size(len(self.arms), self.features.width)
@@ -130,7 +132,7 @@ class Settings:
         validate.one_of(self.teaching, TEACHINGS, "teaching", owner)
         validate.one_of(self.prior, ("paper",), "prior", owner)
         checked = {
-            "v_teaching": validate.NON_NEGATIVE.check(tame(self.v_teaching), "v_teaching", owner),
+            "v_teaching": validate.SPREAD.check(tame(self.v_teaching), "v_teaching", owner),
             "ridge": validate.RIDGE.check(tame(self.ridge), "ridge", owner),
             "ridge_limits": validate.RIDGE.check(tame(self.ridge_limits), "ridge_limits", owner),
             "reward_range": _range(self.reward_range),
@@ -175,11 +177,11 @@ class Settings:
         return settings
 
 
-def the_arms(arms: int | Iterable[Arm | ArmId]) -> tuple[Arm, ...]:
-    """Give arms as a tuple of `Arm`: from a number K (ids 0 … K−1), from ids or from arms."""
+def the_arms(arms: int | Iterable[Arm | ArmId], first: int = 0) -> tuple[Arm, ...]:
+    """Give arms as a tuple of `Arm`: from a number (ids from `first` on), from ids or from arms."""
     if isinstance(arms, numbers.Integral) and not isinstance(arms, bool):
         count = validate.IntRange(1, MAX_ARMS).check(arms, "arms", "Agent")
-        return tuple(Arm(k) for k in range(count))
+        return tuple(Arm(k) for k in range(first, first + count))
     # The arms of a set would come in another order each time.
     if isinstance(arms, str | bytes | Set) or not _iterable(arms):
         raise InvalidValue("arms", "Agent", "a number or a list of ids or of Arm", arms)

@@ -10,6 +10,7 @@ import math
 import numbers
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,10 @@ __all__ = [
     "RIDGE",
     "SEED",
     "SIGMA",
+    "SPREAD",
     "FloatRange",
     "IntRange",
+    "arrays",
     "floats",
     "indices",
     "matrix",
@@ -101,6 +104,8 @@ SIGMA = FloatRange(0.0, 1.0)
 FRACTION = FloatRange(0.0, 1.0)
 NON_NEGATIVE = FloatRange(0.0)
 POSITIVE = FloatRange(0.0, open_low=True)
+# Of draws, in posterior standard deviations: far above any use, far below overflow.
+SPREAD = FloatRange(0.0, 1e6)
 # Below 1e-6 the first inverse, I / ridge, would already use up the digits that the drift bound of
 # LinearArms needs; above 1e12 nothing is ever learned.
 RIDGE = FloatRange(1e-6, 1e12)
@@ -143,8 +148,7 @@ def vector(value: object, length: int, name: str, owner: str) -> Floats:
     array = floats(value, name, owner, _numbers(length))
     if array.shape != (length,):
         raise InvalidValue(name, owner, _numbers(length), f"an array of shape {array.shape}")
-    # One dot product tells: it passes unless an entry is nan, infinite or large.
-    if not array.dot(array) <= MAX_MAGNITUDE and not (np.abs(array) <= MAX_MAGNITUDE).all():
+    if not (np.abs(array) <= MAX_MAGNITUDE).all():
         raise InvalidValue(name, owner, _numbers(length), value)
     return array + 0.0
 
@@ -165,14 +169,16 @@ def matrix(value: object, width: int | None, name: str, owner: str) -> Floats:
 
 
 def outcomes(value: object, length: int, name: str, owner: str) -> Floats:
-    """Give `value` as `length` outcomes: float64 within ±MAX_MAGNITUDE."""
+    """Give `value` as `length` outcomes: float64 within ±MAX_MAGNITUDE; True is no outcome."""
+    if arrays(value, name, owner, _numbers(length)).dtype.kind == "b":
+        raise InvalidValue(name, owner, _numbers(length), value)
     return vector(value, length, name, owner)
 
 
 def indices(value: object, length: int, below: int, name: str, owner: str) -> Ints:
     """Give `value` as `length` whole numbers in [0, below)."""
     wanted = f"{length} whole numbers in the range [0, {below - 1}]"
-    array = np.asarray(value)
+    array = arrays(value, name, owner, wanted)
     if length == 0 and array.size == 0:
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iu" or array.shape != (length,):
@@ -185,26 +191,32 @@ def indices(value: object, length: int, below: int, name: str, owner: str) -> In
 
 def truths(value: object, length: int, name: str, owner: str) -> Bools:
     """Give `value` as `length` bools; 0 and 1 count, other numbers and words do not."""
-    array = np.asarray(value)
+    wanted = f"{length} times True or False (or 1 or 0)"
+    array = arrays(value, name, owner, wanted)
     good = array.shape == (length,) and (
         array.dtype.kind == "b"
         or (array.dtype.kind in "iu" and bool(np.isin(array, (0, 1)).all()))
         or length == 0
     )
     if not good:
-        raise InvalidValue(name, owner, f"{length} times True or False (or 1 or 0)", value)
+        raise InvalidValue(name, owner, wanted, value)
     return array.astype(np.bool_)
 
 
 def floats(value: object, name: str, owner: str, wanted: str) -> Floats:
     """Give `value` as a float64 array of any shape; words, objects and complex are refused."""
-    try:
-        array = np.asarray(value)
-    except ValueError:  # ragged nested lists
-        raise InvalidValue(name, owner, wanted, value) from None
+    array = arrays(value, name, owner, wanted)
     if array.dtype.kind not in "fiub":
         raise InvalidValue(name, owner, wanted, value)
     return array.astype(np.float64, copy=False)
+
+
+def arrays(value: object, name: str, owner: str, wanted: str) -> npt.NDArray[Any]:
+    """Give `value` as an array of whatever it holds; nested lists of unequal length are refused."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise InvalidValue(name, owner, wanted, value) from None
 
 
 def _numbers(length: int) -> str:

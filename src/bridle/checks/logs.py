@@ -35,7 +35,7 @@ def same_seed_same_agent(make: MakeAgent) -> None:
     lives = []
     for seed in (1, 1, 2):
         agent = new(make, seed=seed)
-        draws = agent.decide_many(np.ones((64, D))).chosen
+        draws = agent.decide_many(contexts(64, 12)).chosen
         Story(seed=3).go(agent, 40)
         lives.append((draws, knows(agent)))
     expect(lives[0] == lives[1], "the same agent from the same seed and calls", "another")
@@ -124,7 +124,7 @@ def restart_is_no_restart(make: MakeAgent) -> None:
     """An agent read back from its file goes on as if there had been no pause, in bits."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent"
-        for steps in (0, 25, 120):
+        for steps in (0, 90):
             agent, first, second = new(make), Story(seed=101), Story(seed=101)
             first.go(agent, steps)
             second.go(new(make), steps)
@@ -135,7 +135,7 @@ def restart_is_no_restart(make: MakeAgent) -> None:
                 f"what was known when saved after {steps} steps",
                 "other",
             )
-            for _ in range(6):
+            for _ in range(4):
                 first.go(agent, 10)
                 second.go(back, 10)
                 same = knows(back) == knows(agent)
@@ -244,13 +244,13 @@ def what_it_hands_out_is_a_copy(make: MakeAgent) -> None:
     Story(seed=141).go(twin, 40)
     C = contexts(6, 142)
     rows, context = C.copy(), np.ones(D)
-    for batch in (agent.decide_many(rows, [0, 1, 2], propensity=True), agent.decide_many(rows)):
-        for decision in (*batch, agent.decide(context, propensity=True), agent.decide(context)):
-            if isinstance(decision, Decision):
-                _scribble(decision.parts, decision.eligible, decision.propensities)
     for among in ([0, 1, 2], None):
-        waiting = [d.id for d in twin.decide_many(C, among) if isinstance(d, Decision)]
-        twin.decide_many(np.ones((2, D)))
+        batch = agent.decide_many(rows, among, propensity=True)
+        for made in (*batch, agent.decide(context, among, propensity=True)):
+            if isinstance(made, Decision):
+                _scribble(made.parts, made.eligible, made.propensities)
+        waiting = [made.id for made in twin.decide_many(C, among) if isinstance(made, Decision)]
+        twin.decide(np.ones(D), among)
     what = "no change by a change of "
     expect(knows(agent) == knows(twin), f"{what}a decision's arrays", "another agent")
     _scribble(rows, context)

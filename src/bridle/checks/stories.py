@@ -106,7 +106,7 @@ def seen(made: Made) -> tuple[object, ...]:
 
 def knows(agent: Agent) -> tuple[object, ...]:
     """Give what an agent knows, as far as it can be seen: what it would do next, and why."""
-    rows = (*np.eye(D), *contexts(5, 99))
+    rows = (*np.eye(D), *contexts(3, 99))
     return (
         agent.version,
         agent.pending,

@@ -1,0 +1,330 @@
+"""Random lives of an agent, and what of an agent must stay equal in bits.
+
+A life is a list of steps (what, which, how much) that makes sense for any agent: a step that is not
+possible does nothing. Two agents that live the same life can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from bridle import (
+    Agent,
+    Arm,
+    BehaviorConstrained,
+    Category,
+    Decision,
+    EpsilonGreedy,
+    Flag,
+    Greedy,
+    Labels,
+    LinUCB,
+    Number,
+    Rule,
+    Thompson,
+    Uniform,
+    When,
+)
+from bridle.events import Event
+from bridle.snapshot import knowledge_to_state
+
+FEATURES: dict[str, Any] = {
+    "plain": 3,
+    "wide": 18,
+    "mixed": [
+        Number("age", low=0, high=100),
+        Flag("smoker", missing=False),
+        Category("sky", ["clear", "grey"], missing=()),
+        Labels("genres", ["Drama", "Horror"]),
+    ],
+}
+POOLS: dict[str, list[Any]] = {
+    "plain": [
+        np.array([1.0, 0.0, 1.0]),
+        [0.25, -0.5, 1 / 3],
+        {"x0": 0.0, "x1": 0.0, "x2": 0.0},
+        np.array([-0.0, 0.0, -0.0]),
+        [3, 1, 2],
+    ],
+    "wide": [np.arange(18.0) / 7, np.eye(18)[3], np.ones(18), np.eye(18)[17] * -2.5],
+    "mixed": [
+        {"age": 30, "smoker": True, "sky": "grey", "genres": ["Horror"]},
+        {"age": 71.3, "genres": []},
+        {"age": 0, "smoker": 0, "sky": "clear", "genres": ("Drama", "Horror")},
+    ],
+}
+POLICIES = [
+    BehaviorConstrained(sigma=0.5),
+    BehaviorConstrained(sigma=0.0, v=0.1, v_constraint=0.4),
+    Thompson(),
+    Uniform(),
+    Greedy(),
+    EpsilonGreedy(epsilon=0.3),
+    LinUCB(alpha=0.7),
+]
+WHEN = {"plain": "x0", "wide": "x1", "mixed": "age"}
+OPS = (
+    "teach", "teach_many", "teach_named", "retract", "retract_many", "ask", "ask_named", "ask_met",
+    "ask_many", "answer", "answer_many", "decide", "decide_named", "decide_among", "abstain",
+    "decide_many", "decide_many_named", "reward", "reward_many", "learn", "sigma", "add_arms",
+    "declare", "withdraw", "make", "apply",
+)  # fmt: skip
+
+steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
+lives = st.lists(steps, min_size=12, max_size=40)
+
+
+@st.composite
+def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
+    """Arguments of Agent; `world` names the pool of contexts and is not one of them."""
+    world = draw(st.sampled_from(sorted(FEATURES)))
+    arms = [
+        Arm(k if k % 2 else f"arm {k}", group="ab"[k % 2]) for k in range(draw(st.integers(2, 9)))
+    ]
+    return {
+        "world": world,
+        "arms": arms,
+        "features": FEATURES[world],
+        "policy": draw(st.sampled_from(POLICIES)),
+        "seed": draw(st.integers(0, 2**64 - 1)),
+        "reward_range": draw(st.sampled_from([(0.0, 1.0), (-3.0, 5.0)])),
+        "exact_denials": draw(st.booleans()),
+        "rules": draw(st.sampled_from([[], [Rule("first", arms=[arms[1].id])]])),
+        "teaching": draw(st.sampled_from(["random", "thompson"])),
+        "label_coding": draw(st.sampled_from(["1/0", "1/-1", "0/-1"])),
+        "ridge": draw(st.sampled_from([1.0, 0.3])),
+        "max_pending": draw(st.sampled_from([1, 3, 1000])),
+        "max_examples": draw(st.sampled_from([4, 1000])),
+    }
+
+
+def bits(agent: Agent) -> bytes:
+    """All that an agent knows, to the bit and in order."""
+    know = agent._knowledge
+    meta, arrays = knowledge_to_state(know)
+    parts = [json.dumps(meta).encode(), repr(know.weights.tolist()).encode()]
+    parts += [f"{k}{a.dtype}{a.shape}".encode() + a.tobytes() for k, a in sorted(arrays.items())]
+    parts.append(repr(sorted((c, sorted(n.items())) for c, n in know.denials.items())).encode())
+    parts.append(repr([list(of) for of in know.examples_of]).encode())
+    return b"\0".join(parts)
+
+
+def seen(made: Iterable[Any]) -> list[Any]:
+    """All that decisions (or questions) say, in a form that can be compared in bits."""
+    return [
+        (
+            one.event,
+            one.parts.tobytes(),
+            one.eligible.tobytes(),
+            np.asarray(one.propensities).tobytes(),
+        )
+        if isinstance(one, Decision)
+        else one.event
+        for one in made
+    ]
+
+
+@dataclass
+class Life:
+    """An agent that lives; with `bulk` it uses the bulk verbs where it can, else single ones."""
+
+    agent: Agent
+    world: str
+    bulk: bool = True
+    made: list[Any] = field(default_factory=list)  # what it answered
+    log: list[Event] = field(default_factory=list)
+    late: list[Any] = field(default_factory=list)  # made and not yet applied
+    turn: int = 0
+
+    @classmethod
+    def of(cls, arguments: dict[str, Any], *, bulk: bool = True) -> Life:
+        rest = dict(arguments)
+        world = rest.pop("world")
+        log: list[Event] = []
+        return cls(Agent(sink=log.extend, **rest), world, bulk, log=log)
+
+    def go(self, life: Iterable[tuple[str, int, float]]) -> Life:
+        for op, n, x in life:
+            self.turn += 1
+            getattr(self, f"_{op}")(n, x)
+        return self
+
+    def go_on_as(self, agent: Agent) -> Life:
+        """The same life from here on, with another agent in its place."""
+        twin = Life(agent, self.world, self.bulk, late=list(self.late), turn=self.turn)
+        agent.sink = twin.log.extend
+        return twin
+
+    # What n stands for. All of it is a function of n, the turn and the agent's own state.
+
+    def context(self, n: int) -> Any:
+        pool = POOLS[self.world]
+        return pool[n % len(pool)]
+
+    def contexts(self, n: int) -> list[Any]:
+        return [self.context(n + i * (n % 7)) for i in range(n % 4)]
+
+    def arm(self, n: int) -> int | str:
+        return self.agent.arms[n % len(self.agent.arms)].id
+
+    def value(self, x: float) -> float:
+        low, high = self.agent.settings.reward_range
+        return low + x * (high - low)
+
+    def some(self, ids: Iterable[Any], n: int) -> list[Any]:
+        there = list(ids)
+        return there[n % len(there) :: 2] if there else []
+
+    def one(self, ids: Iterable[Any], n: int) -> list[Any]:
+        return self.some(ids, n)[:1]
+
+    def room(self, more: int) -> bool:
+        return len(self.agent.examples) + more <= self.agent.settings.max_examples
+
+    def each(self, many: Callable[[], Any], single: Callable[[], Any]) -> Any:
+        return many() if self.bulk else single()
+
+    # The steps.
+
+    def _teach(self, n: int, x: float) -> None:
+        if self.room(1):
+            self.agent.teach(self.context(n), self.arm(n // 3), x < 0.5, by="t", at=x)
+
+    def _teach_named(self, n: int, x: float) -> None:
+        if self.room(1):
+            self.agent.teach(
+                self.context(n), self.arm(n // 5), x < 0.5, id=f"e{self.turn}", note="n"
+            )
+
+    def _teach_many(self, n: int, x: float) -> None:
+        C = self.contexts(n)
+        arms, said = (
+            [self.arm(n + i) for i in range(len(C))],
+            [(n + i) % 3 > 0 for i in range(len(C))],
+        )
+        if self.room(len(C)):
+            self.each(
+                lambda: self.agent.teach_many(C, arms, said, by="many"),
+                lambda: [self.agent.teach(*e, by="many") for e in zip(C, arms, said, strict=True)],
+            )
+
+    def _retract(self, n: int, x: float) -> None:
+        for example in self.one(self.agent._knowledge.examples, n):
+            self.agent.retract(example, by="t")
+
+    def _retract_many(self, n: int, x: float) -> None:
+        ids = self.some(self.agent._knowledge.examples, n)
+        self.each(
+            lambda: self.agent.retract_many(ids), lambda: [self.agent.retract(id) for id in ids]
+        )
+
+    def _ask(self, n: int, x: float) -> None:
+        self.made.append(self.agent.ask(self.context(n)))
+
+    def _ask_named(self, n: int, x: float) -> None:
+        self.made.append(self.agent.ask(self.context(n), id=f"q{self.turn}", at=x))
+
+    def _ask_met(self, n: int, x: float) -> None:
+        if self.agent.pending:
+            self.made.append(self.agent.ask())
+
+    def _ask_many(self, n: int, x: float) -> None:
+        C = self.contexts(n)
+        self.made += self.each(
+            lambda: self.agent.ask_many(C), lambda: [self.agent.ask(c) for c in C]
+        )
+
+    def _answer(self, n: int, x: float) -> None:
+        for question in self.one(self.agent._knowledge.asked, n):
+            if self.room(1):
+                self.agent.answer(question, x < 0.5, note="so")
+
+    def _answer_many(self, n: int, x: float) -> None:
+        ids = self.some(self.agent._knowledge.asked, n)
+        said = [(n + i) % 2 > 0 for i in range(len(ids))]
+        if self.room(len(ids)):
+            self.each(
+                lambda: self.agent.answer_many(ids, said),
+                lambda: [self.agent.answer(*pair) for pair in zip(ids, said, strict=True)],
+            )
+
+    def _decide(self, n: int, x: float) -> None:
+        self.made.append(self.agent.decide(self.context(n), propensity=n % 2 > 0))
+
+    def _decide_named(self, n: int, x: float) -> None:
+        self.made.append(self.agent.decide(self.context(n), id=f"d{self.turn}", at=x))
+
+    def _decide_among(self, n: int, x: float) -> None:
+        among = {self.arm(n), self.arm(n // 3)}
+        self.made.append(self.agent.decide(self.context(n), among, propensity=True))
+
+    def _abstain(self, n: int, x: float) -> None:
+        self.made.append(self.agent.decide(self.context(n), among=[]))
+
+    def _decide_many(self, n: int, x: float, ids: list[str] | None = None) -> None:
+        C, among = self.contexts(n), None if n % 3 else [self.arm(n), self.arm(n + 1)]
+        names = [None] * len(C) if ids is None else ids
+        self.made += self.each(
+            lambda: self.agent.decide_many(C, among, ids, propensity=x < 0.5),
+            lambda: [
+                self.agent.decide(c, among, id, propensity=x < 0.5)
+                for c, id in zip(C, names, strict=True)
+            ],
+        )
+
+    def _decide_many_named(self, n: int, x: float) -> None:
+        self._decide_many(n, x, [f"d{self.turn}-{i}" for i in range(len(self.contexts(n)))])
+
+    def _reward(self, n: int, x: float) -> None:
+        for decision in self.one(self.agent._knowledge.pending, n):
+            self.agent.reward(decision, self.value(x), at=x)
+
+    def _reward_many(self, n: int, x: float) -> None:
+        ids = self.some(self.agent._knowledge.pending, n)
+        values = [self.value((x + i / 7) % 1.0) for i in range(len(ids))]
+        self.each(
+            lambda: self.agent.reward_many(ids, np.array(values)),
+            lambda: [self.agent.reward(*pair) for pair in zip(ids, values, strict=True)],
+        )
+
+    def _learn(self, n: int, x: float) -> None:
+        C = self.contexts(n)
+        self.agent.learn(C, [self.arm(n + i) for i in range(len(C))], [self.value(x)] * len(C))
+
+    def _sigma(self, n: int, x: float) -> None:
+        if self.agent.sigma is not None:
+            self.agent.set_sigma(x)
+
+    def _add_arms(self, n: int, x: float) -> None:
+        if len(self.agent.arms) < 12:
+            self.agent.add_arms([Arm(f"new {self.turn}", group="ab"[n % 2])])
+
+    def _declare(self, n: int, x: float) -> None:
+        when = [When(WHEN[self.world], at_most=x)] if n % 2 else []
+        who = {"groups": ["ab"[n % 2]]} if n % 3 else {"arms": [self.arm(n)]}
+        self.agent.declare(Rule(f"rule {self.turn}", when=when, **who))
+
+    def _withdraw(self, n: int, x: float) -> None:
+        for rule in self.one((rule.id for rule in self.agent.rules), n):
+            self.agent.withdraw(rule)
+
+    def _make(self, n: int, x: float) -> None:
+        """Another replica makes an event from what is known now, and commits it later."""
+        make, id = self.agent.make, f"late {self.turn}"
+        self.late.append(
+            make.asked(self.context(n), id=id) if n % 4 == 0
+            else make.decided(self.context(n), id=id, propensity=n % 2 > 0)
+        )  # fmt: skip
+
+    def _apply(self, n: int, x: float) -> None:
+        if self.late:
+            made = self.late.pop(n % len(self.late))
+            self.agent.apply(made.event)
+            self.log.append(made.event)
+            self.made.append(made)
