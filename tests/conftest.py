@@ -32,13 +32,11 @@ from scipy.stats import chi2  # noqa: E402
 
 # With NUMBA_DISABLE_JIT=1 the kernels run as plain Python, so that coverage can see into them:
 # 100 times slower, on smaller sizes.
-JIT = not numba.config.DISABLE_JIT
+JIT = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 # The same examples in every run, and no clock: a test that passed here passes there.
 _NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile(
-    "default", derandomize=True, max_examples=200 if JIT else 15, **_NO_CLOCK
-)
+settings.register_profile("default", derandomize=True, max_examples=200 if JIT else 15, **_NO_CLOCK)
 settings.register_profile("soak", max_examples=10_000, **_NO_CLOCK)
 settings.load_profile("soak" if os.environ.get("BRIDLE_SOAK") else "default")
 
@@ -57,9 +55,7 @@ def size(compiled: int, plain: int) -> int:
     return compiled if JIT else plain
 
 
-def check_counts(
-    counts: npt.ArrayLike, probabilities: npt.ArrayLike, error: float = 1e-6
-) -> None:
+def check_counts(counts: npt.ArrayLike, probabilities: npt.ArrayLike, error: float = 1e-6) -> None:
     """Assert by chi-square that `counts` come from `probabilities`; fails wrongly once in 1/error.
 
     Cells of few expected counts are taken together, as the law of the statistic needs it. What has

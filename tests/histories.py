@@ -6,7 +6,6 @@ possible does nothing. Two agents that live the same life can be compared.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +31,6 @@ from bridle import (
     When,
 )
 from bridle.events import Event
-from bridle.snapshot import knowledge_to_state
 
 FEATURES: dict[str, Any] = {
     "plain": 3,
@@ -105,14 +103,24 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def bits(agent: Agent) -> bytes:
-    """All that an agent knows, to the bit and in order."""
-    know = agent._knowledge
-    meta, arrays = knowledge_to_state(know)
-    parts = [json.dumps(meta).encode(), repr(know.weights.tolist()).encode()]
-    parts += [f"{k}{a.dtype}{a.shape}".encode() + a.tobytes() for k, a in sorted(arrays.items())]
-    parts.append(repr(sorted((c, sorted(n.items())) for c, n in know.denials.items())).encode())
-    parts.append(repr([list(of) for of in know.examples_of]).encode())
-    return b"\0".join(parts)
+    """All that an agent knows, to the bit and in order: every attribute, whatever is saved."""
+    found = dict(vars(agent._knowledge))
+    parts: list[bytes] = []
+    for name in ("reward_arms", "limits"):
+        arms = found.pop(name)
+        linear = arms.linear if name == "limits" else arms
+        parts += [array.tobytes() for _, array in sorted(linear.to_state().items())]
+        parts.append(repr(getattr(arms, "label_coding", None)).encode())
+    denials = found.pop("denials")  # the order in which they came means nothing
+    found["denials"] = sorted((c, sorted(counts.items())) for c, counts in denials.items())
+    found["compiled_rules"] = [
+        (rule.rule, rule.arms.tobytes(), rule.conditions) for rule in found["compiled_rules"]
+    ]
+    for name in ("every", "every_shown", "weights"):
+        found[name] = found[name].tobytes()
+    # Nothing is left whose repr does not say all of it.
+    assert not any(isinstance(value, np.ndarray) for value in found.values())
+    return b"\0".join([*parts, repr(sorted(found.items())).encode()])
 
 
 def seen(made: Iterable[Any]) -> list[Any]:
@@ -134,7 +142,7 @@ def seen(made: Iterable[Any]) -> list[Any]:
 class Life:
     """An agent that lives; with `bulk` it uses the bulk verbs where it can, else single ones."""
 
-    agent: Agent
+    agent: Any
     world: str
     bulk: bool = True
     made: list[Any] = field(default_factory=list)  # what it answered
@@ -170,10 +178,10 @@ class Life:
     def contexts(self, n: int) -> list[Any]:
         return [self.context(n + i * (n % 7)) for i in range(n % 4)]
 
-    def arm(self, n: int) -> int | str:
+    def arm(self, n: int) -> Any:
         return self.agent.arms[n % len(self.agent.arms)].id
 
-    def value(self, x: float) -> float:
+    def value(self, x: float) -> Any:
         low, high = self.agent.settings.reward_range
         return low + x * (high - low)
 
@@ -185,7 +193,7 @@ class Life:
         return self.some(ids, n)[:1]
 
     def room(self, more: int) -> bool:
-        return len(self.agent.examples) + more <= self.agent.settings.max_examples
+        return bool(len(self.agent.examples) + more <= self.agent.settings.max_examples)
 
     def each(self, many: Callable[[], Any], single: Callable[[], Any]) -> Any:
         return many() if self.bulk else single()

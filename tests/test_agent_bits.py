@@ -9,16 +9,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle import Abstention, Agent, Arm, Decision, Question
-from bridle.events import Asked, Decided, Event, event_from_json, event_to_json
-from tests.histories import OPS, Life, bits, lives, seen, settings_of_agents
+from bridle import Abstention, Agent, Arm, Decision, Question, Rule
+from bridle.events import Asked, Created, Decided, Event, event_from_json, event_to_json
+from tests.histories import OPS, POLICIES, Life, bits, lives, seen, settings_of_agents
 
 
 def test_the_lives_below_hold_every_kind_of_event():
@@ -73,7 +73,7 @@ def test_folding_what_the_sink_saw_gives_the_same_agent(arguments, life):
     for event in rest:
         twin.apply(event)
     assert bits(twin) == bits(lived.agent)
-    assert twin.settings == created.settings
+    assert Created(twin.settings) == created
     assert twin.version == len(lived.log)
 
 
@@ -92,23 +92,29 @@ def test_a_tampered_choice_is_found(arguments, life, data):
     assert event.id in replay.differing and not replay.agrees
 
 
-def test_details_do_not_change_what_is_chosen():
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize(("K", "d"), [(5, 4), (30, 20), (40, 4), (40, 20)])
+def test_details_do_not_change_what_is_chosen(policy, K, d):
+    # Few arms, many arms over few features, many arms over many: each has a way of its own.
     rng = np.random.default_rng(5)
-    for d, K in ((4, 30), (20, 5)):  # both ways of the compiled loop
-        agents = [Agent(arms=K, features=d, seed=9, sigma=0.6) for _ in range(3)]
-        C = rng.random((60, d)) * (rng.random((60, d)) < 0.5)
+    C = rng.random((60, d)) * (rng.random((60, d)) < 0.5)
+    among = [k for k in range(K) if k % 5]
+    agents: list[Any] = [Agent(arms=K, features=d, seed=9, policy=policy) for _ in range(3)]
+    for agent in agents:
+        agent.teach_many(C[:40], np.arange(40) % K, C[:40, 0] > 0.2)
+        agent.learn(C[:50], np.arange(50) % K, C[:50, 1])
+    for given_among, rules in ((None, []), (among, []), (None, [Rule("r", arms=[1, 2])])):
         for agent in agents:
-            agent.teach_many(C[:40], np.arange(40) % K, C[:40, 0] > 0.2)
-            agent.learn(C[:50], np.arange(50) % K, C[:50, 1])
-        plain, detailed = (agents[i].decide_many(C, details=i > 0) for i in (0, 1))
-        single = [agents[2].decide(c) for c in C]
-        assert plain.chosen == detailed.chosen == [decision.arm for decision in single]
+            for rule in rules:
+                agent.declare(rule)
+        plain, detailed = (agents[i].decide_many(C, given_among, details=i > 0) for i in (0, 1))
+        single = [agents[2].decide(c, given_among) for c in C]
         assert plain.events() == detailed.events() == [decision.event for decision in single]
         assert bits(agents[0]) == bits(agents[1]) == bits(agents[2])
 
 
 def test_equal_contexts_in_a_batch_get_draws_of_their_own():
-    made = Agent(arms=3, features=2, seed=1).decide_many(np.ones((50, 2)))
+    made: Any = Agent(arms=3, features=2, seed=1).decide_many(np.ones((50, 2)))
     draws = np.array([decision.draw for decision in made])
     assert len(np.unique(draws)) == draws.size
 
@@ -151,8 +157,9 @@ def test_the_bits_do_not_depend_on_the_threads_of_blas(tmp_path):
 
 
 def test_other_seeds_and_other_names_give_other_draws():
-    def draws(seed, **named):
-        return Agent(arms=4, features=2, seed=seed).decide([1.0, 2.0], **named).draw.tobytes()
+    def draws(seed: int, **named: Any) -> bytes:
+        made: Any = Agent(arms=4, features=2, seed=seed).decide([1.0, 2.0], **named)
+        return bytes(made.draw.tobytes())
 
     calls = [
         (seed, named) for seed in (0, 1, 2**64 - 1) for named in ({}, {"id": "1"}, {"id": "2"})

@@ -378,16 +378,17 @@ def test_arms_have_a_limit(monkeypatch):
 
 
 def test_a_wrong_call_is_a_type_error():
-    agent, _ = an_agent()
+    agent: Any = an_agent()[0]
+    create: Any = Agent
     before = bits(agent)
     for call in (
         agent.decide,
         agent.reward,
         lambda: agent.decide(C, nothing=1),
-        lambda: Agent(2, 2),
-    ):  # type: ignore[misc]
+        lambda: create(2, 2),
+    ):
         with pytest.raises(TypeError):
-            call()  # type: ignore[operator]
+            call()
     assert bits(agent) == before
 
 

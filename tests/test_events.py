@@ -67,14 +67,15 @@ GOLDEN: list[tuple[Event, str]] = [
         '{"event": "Created", "settings": {"arms": [{"id": "a", "label": "a", "group": null}, '
         '{"id": 1, "label": "one", "group": "bar"}], "features": [{"kind": "number", "name": '
         '"age", "low": 0.0, "high": 100.0, "clip": true, "missing": 50.0}, {"kind": "flag", '
-        '"name": "smoker", "missing": false}, {"kind": "category", "name": "sky", "values": ["clear", '
-        '"grey"], "missing": []}, {"kind": "labels", "name": "genres", "values": ["Drama"], '
-        '"missing": ["Drama"]}], "policy": {"kind": "BehaviorConstrained", "sigma": 0.5, "v": '
-        '0.25, "v_constraint": null}, "limits": "linear", "label_coding": "1/0", "teaching": '
-        '"random", '"v_teaching": 0.25, "ridge": 1.0, "ridge_limits": 1.0, "prior": "paper", "reward_range": '
-        '[0.0, 1.0], "exact_denials": true, "rules": [{"id": "minors", "when": [{"feature": "age", '
-        '"at_most": 17.0}], "arms": [1], "groups": ["bar"], "note": "the law"}], "seed": '
-        '18446744073709551615, "max_pending": 1000000, "max_examples": 1000000}, "at": 1.5}',
+        '"name": "smoker", "missing": false}, {"kind": "category", "name": "sky", "values": '
+        '["clear", "grey"], "missing": []}, {"kind": "labels", "name": "genres", "values": '
+        '["Drama"], "missing": ["Drama"]}], "policy": {"kind": "BehaviorConstrained", "sigma": '
+        '0.5, "v": 0.25, "v_constraint": null}, "limits": "linear", "label_coding": "1/0", '
+        '"teaching": "random", "v_teaching": 0.25, "ridge": 1.0, "ridge_limits": 1.0, "prior": '
+        '"paper", "reward_range": [0.0, 1.0], "exact_denials": true, "rules": [{"id": "minors",'
+        ' "when": [{"feature": "age", "at_most": 17.0}], "arms": [1], "groups": ["bar"], '
+        '"note": "the law"}], "seed": 18446744073709551615, "max_pending": 1000000, '
+        '"max_examples": 1000000}, "at": 1.5}',
     ),
     (
         ArmsAdded((Arm(2, group="bar"),)),
@@ -143,7 +144,7 @@ def test_every_kind_has_its_form_here():
 
 
 def test_created_holds_every_setting_in_full():
-    data = event_to_json(Created(SETTINGS))["settings"]
+    data: Any = event_to_json(Created(SETTINGS))["settings"]
     assert list(data) == [field.name for field in fields(Settings)]
     for name in data:
         less = {key: value for key, value in data.items() if key != name}
@@ -164,8 +165,9 @@ def test_history_is_compared_by_its_numbers():
     assert again != Learned(again.contexts, again.arm_numbers, again.rewards, at=1.0)
     assert again != "history"
     # Read-only, whatever was read.
+    read: Any = event_from_json(event_to_json(HISTORY))
     with pytest.raises(ValueError, match="read-only"):
-        event_from_json(event_to_json(HISTORY)).contexts[0, 0] = 2.0
+        read.contexts[0, 0] = 2.0
 
 
 # -- there and back --------------------------------------------------------------------------
@@ -284,7 +286,7 @@ def test_a_key_too_many_or_too_few_is_corrupt(event, text):
                 event_from_json(damaged(data, path, wrong))
 
 
-NO_EVENT = [None, 5, "Rewarded", [], {}, {"event": None}, {"event": []}, {"event": "Event"}, {1: 2}]
+NO_EVENT: list[Any] = [None, 5, "Rewarded", [], {}, {"event": None}, {"event": []}, {1: 2}]
 
 
 @pytest.mark.parametrize("data", NO_EVENT, ids=repr)
@@ -296,8 +298,9 @@ def test_what_is_no_event_is_corrupt(data):
 def test_a_rule_is_declared_whole_and_withdrawn_by_name():
     with pytest.raises(CorruptState):
         event_from_json({"event": "RuleDeclared", "rule": "minors", "at": None})
+    whole: Any = RULE.to_json()
     with pytest.raises(CorruptState):
-        event_from_json({"event": "RuleWithdrawn", "rule": RULE.to_json(), "at": None})
+        event_from_json({"event": "RuleWithdrawn", "rule": whole, "at": None})
 
 
 def test_deep_json_is_corrupt():
@@ -325,7 +328,7 @@ def test_a_wrong_field_is_named():
 
 
 def test_a_log_written_by_older_defaults_gives_the_agent_that_it_was(monkeypatch):
-    old = Agent(arms=["a", 1], features=Schema.plain(2), seed=3)
+    old: Any = Agent(arms=["a", 1], features=Schema.plain(2), seed=3)
     written = json.dumps(event_to_json(Created(old.settings)))
     # All defaults change: of the agent, of the policy, of the schema and of the arms.
     monkeypatch.setattr(
@@ -336,7 +339,7 @@ def test_a_log_written_by_older_defaults_gives_the_agent_that_it_was(monkeypatch
     )
     monkeypatch.setattr(Number.__init__, "__defaults__", (-5.0, 5.0, True, 3.0))
     monkeypatch.setattr(Arm.__init__, "__defaults__", ("another", "another"))
-    again = Agent.replay([event_from_json(json.loads(written))]).agent
+    again: Any = Agent.replay([event_from_json(json.loads(written))]).agent
     assert again.settings == old.settings
     assert again.settings.policy == BehaviorConstrained(sigma=0.25, v=0.25, v_constraint=None)
     assert again.decide([1.0, 2.0]).parts.tobytes() == old.decide([1.0, 2.0]).parts.tobytes()

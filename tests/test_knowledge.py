@@ -20,7 +20,7 @@ from tests.histories import POLICIES, bits
 C, NEAR = (0.5, 0.0, -1.0), (0.5, 0.0, np.nextafter(-1.0, 0.0))
 
 
-def new(**more: Any) -> Agent:
+def new(**more: Any) -> Any:
     return Agent(**{"arms": 3, "features": 3, "seed": 5, **more})
 
 

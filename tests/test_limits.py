@@ -1,118 +1,224 @@
+"""Limits: the teacher's answers, coded and folded; a retraction is a fold of what stands."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bridle.errors import CorruptState, InvalidValue
 from bridle.limits import LABEL_CODINGS, Limits, LinearLimits
 from tests import reference
 
 
-def taught(coding: str = "1/0", n: int = 40) -> tuple[LinearLimits, np.ndarray, np.ndarray, list]:
-    rng = np.random.default_rng(5)
-    limits = LinearLimits(arms=3, features=4, ridge=2.0, label_coding=coding)
-    contexts, arms = rng.normal(size=(n, 4)), rng.integers(0, 3, n)
-    answers = (rng.random(n) < 0.5).tolist()
-    for context, arm, answer in zip(contexts, arms, answers, strict=True):
-        limits.learn(context, arm, answer)
-    return limits, contexts, arms, answers
+def bits(limits: LinearLimits) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in limits.to_state().items()}
 
 
-def bits(limits: LinearLimits) -> list[bytes]:
-    return [array.tobytes() for array in limits.to_state().values()]
+def answers(seed: int, n: int = 40, K: int = 3, d: int = 4):
+    rng = np.random.default_rng(seed)
+    C = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7)
+    return C, rng.integers(0, K, n), rng.random(n) < 0.5
 
 
-def test_linear_limits_are_limits() -> None:
-    assert isinstance(LinearLimits(arms=1, features=1), Limits)
+def taught(seed: int, coding: str = "1/0", n: int = 40, K: int = 3, d: int = 4) -> LinearLimits:
+    limits = LinearLimits(arms=K, features=d, label_coding=coding)
+    for c, k, allowed in zip(*answers(seed, n, K, d), strict=True):
+        limits.learn(c, k, allowed)
+    return limits
+
+
+class Broken:
+    """Has all but one of the methods."""
+
+    arms = features = 1
+
+    def learn(self): ...
+    def relearn(self): ...
+    def scores(self): ...
+    def scores_many(self): ...
+    def grow(self): ...
+
+
+def test_linear_limits_keep_the_protocol() -> None:
+    limits = LinearLimits(arms=3, features=4)
+    assert isinstance(limits, Limits)
+    assert (limits.arms, limits.features) == (3, 4)
+    assert not isinstance(Broken(), Limits)
+    assert not isinstance(object(), Limits)
+
+
+def test_the_codings_are_the_specifications() -> None:
+    assert LABEL_CODINGS == reference.LABELS
+    assert LinearLimits(arms=1, features=1).label_coding == "1/0"
 
 
 @pytest.mark.parametrize("coding", LABEL_CODINGS)
-def test_they_are_the_posterior_of_the_coded_labels(coding: str) -> None:
-    limits, contexts, arms, answers = taught(coding)
+def test_each_coding_folds_its_two_numbers(coding) -> None:
     high, low = LABEL_CODINGS[coding]
-    probe = np.array([0.3, -1.0, 0.0, 2.0])
-    mean, sd = limits.scores(probe)
-    for k in range(3):
-        pairs = [
-            (c, high if answer else low)
-            for c, arm, answer in zip(contexts, arms, answers, strict=True)
-            if arm == k
-        ]
-        B = 2.0 * np.eye(4) + sum(np.outer(c, c) for c, _ in pairs)
-        f = sum(c * y for c, y in pairs)
-        assert abs(mean[k] - probe @ np.linalg.solve(B, f)) < 1e-9
-        assert abs(sd[k] - np.sqrt(probe @ np.linalg.solve(B, probe))) < 1e-9
-    many = limits.scores_many(np.array([probe, probe]))
-    assert many[0][1].tobytes() == mean.tobytes() and many[1][0].tobytes() == sd.tobytes()
-    assert reference.LABELS  # the codings of the reference are these
+    limits = LinearLimits(arms=3, features=1, label_coding=coding)
+    limits.learn([1.0], 0, True)
+    limits.learn([1.0], 1, False)
+    mean, sd = limits.scores([1.0])
+    assert mean.tolist() == [high / 2.0, low / 2.0, 0.0]
+    assert sd == pytest.approx([np.sqrt(0.5), np.sqrt(0.5), 1.0], rel=1e-15)
+    assert limits.code([True, False, 1, 0]).tolist() == [high, low, high, low]
 
 
-def test_relearn_is_the_fold_of_what_stands_in_order() -> None:
-    limits, contexts, arms, answers = taught()
-    stand = [t for t in range(len(arms)) if arms[t] == 1 and t % 3]
-    limits.relearn(1, contexts[stand], [answers[t] for t in stand])
-    again = LinearLimits(arms=3, features=4, ridge=2.0)
-    for t in range(len(arms)):
-        if arms[t] != 1 or t in stand:
-            again.learn(contexts[t], arms[t], answers[t])
-    assert bits(limits) == bits(again)
+@pytest.mark.parametrize("coding", LABEL_CODINGS)
+@pytest.mark.parametrize("ridge", [0.5, 1.0])
+def test_the_belief_is_the_references(coding, ridge) -> None:
+    limits = LinearLimits(arms=3, features=4, ridge=ridge, label_coding=coding)
+    plain = reference.Arms(3, 4, ridge)
+    C, which, allowed = answers(1)
+    for c, k, answer in zip(C, which, allowed, strict=True):
+        limits.learn(c, int(k), bool(answer))
+        plain.update(c, int(k), reference.LABELS[coding][0 if answer else 1])
+    for c in C:
+        mean, sd = limits.scores(c)
+        assert mean == pytest.approx(plain.means(c), abs=1e-9)
+        assert sd == pytest.approx(plain.spreads(c), abs=1e-9)
+    means, sds = limits.scores_many(C)
+    each = [limits.scores(c) for c in C]
+    assert means.tolist() == [mean.tolist() for mean, _ in each]
+    assert sds.tolist() == [sd.tolist() for _, sd in each]
 
 
-def test_relearn_from_nothing_is_the_prior() -> None:
-    limits, *_ = taught()
-    limits.relearn(0, np.empty((0, 4)), [])
-    assert limits.scores([1.0, 0, 0, 0])[0][0] == 0.0
-    assert limits.scores([1.0, 0, 0, 0])[1][0] == np.sqrt(0.5)
+@given(st.integers(0, 10**6), st.sampled_from(sorted(LABEL_CODINGS)), st.data())
+def test_relearning_is_the_fold_of_what_stands_in_order(seed, coding, data) -> None:
+    C, which, allowed = answers(seed, n=data.draw(st.integers(1, 30)))
+    gone = data.draw(st.sets(st.integers(0, len(C) - 1)))
+    arm = data.draw(st.integers(0, 2))
+    limits = LinearLimits(arms=3, features=4, label_coding=coding)
+    without = LinearLimits(arms=3, features=4, label_coding=coding)
+    for i, (c, k, answer) in enumerate(zip(C, which, allowed, strict=True)):
+        limits.learn(c, k, answer)
+        if k != arm or i not in gone:
+            without.learn(c, k, answer)
+    stands = [i for i in range(len(C)) if which[i] == arm and i not in gone]
+    limits.relearn(arm, C[stands], allowed[stands])
+    assert bits(limits) == bits(without)
 
 
-def test_copies_and_states_learn_apart_with_the_same_bits() -> None:
-    limits, contexts, *_ = taught("0/-1")
-    twin, restored = limits.copy(), LinearLimits.from_state(limits.to_state())
+def test_relearning_nothing_forgets_the_arm() -> None:
+    limits = taught(2)
+    limits.relearn(1, np.empty((0, 4)), [])
+    fresh = LinearLimits(arms=3, features=4)
+    for name, array in limits.linear.to_state().items():
+        if name != "ridge":
+            assert array[1].tolist() == fresh.linear.to_state()[name][1].tolist()
+
+
+def test_grown_limits_are_as_if_the_arms_had_been_there() -> None:
+    few, many = taught(3, K=2), LinearLimits(arms=5, features=4)
+    for c, k, answer in zip(*answers(3, K=2), strict=True):
+        many.learn(c, k, answer)
+    few.grow()
+    few.grow(2)
+    assert few.arms == 5
+    assert bits(few) == bits(many)
+
+
+def test_a_copy_learns_apart() -> None:
+    limits = taught(4, "0/-1")
+    twin = limits.copy()
     before = bits(limits)
-    for other in (twin, restored):
-        other.learn(contexts[0], 2, False)
-    assert bits(limits) == before != bits(twin)
-    limits.learn(contexts[0], 2, False)
-    assert bits(limits) == bits(twin) == bits(restored)
-    assert restored.label_coding == "0/-1"
+    assert bits(twin) == before
+    twin.learn(np.ones(4), 0, False)
+    assert bits(limits) == before
+    assert bits(twin) != before
 
 
-def test_new_arms_know_nothing_and_change_nothing() -> None:
-    limits, *_ = taught()
-    mean = limits.scores([1.0, 2, 3, 4])[0]
-    limits.grow(2)
-    assert limits.arms == 5 and limits.features == 4
-    assert limits.scores([1.0, 2, 3, 4])[0].tolist() == [*mean.tolist(), 0.0, 0.0]
+@pytest.mark.parametrize("coding", LABEL_CODINGS)
+def test_a_restart_has_the_bits_of_none(coding) -> None:
+    C, which, allowed = answers(5)
+    whole = taught(5, coding)
+    limits = LinearLimits(arms=3, features=4, label_coding=coding)
+    for i, (c, k, answer) in enumerate(zip(C, which, allowed, strict=True)):
+        if i == 17:
+            limits = LinearLimits.from_state(limits.to_state())
+            assert limits.label_coding == coding
+        limits.learn(c, k, answer)
+    assert bits(limits) == bits(whole)
 
 
-def test_bad_input_is_refused_and_changes_nothing() -> None:
-    limits, *_ = taught()
+# Errors
+
+
+@pytest.mark.parametrize("coding", ["0/1", "", None, 1, "1/0 "])
+def test_other_codings_are_refused(coding) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        LinearLimits(arms=1, features=1, label_coding=coding)
+    assert str(caught.value).startswith(
+        "The 'label_coding' parameter of LinearLimits must be one of '1/0', '1/-1', '0/-1'. Got "
+    )
+
+
+@pytest.mark.parametrize("bad", [{"arms": 0}, {"features": -1}, {"ridge": 0.0}])
+def test_bad_sizes_are_refused(bad) -> None:
+    with pytest.raises(InvalidValue, match=f"The '{next(iter(bad))}' parameter of LinearArms"):
+        LinearLimits(**{"arms": 1, "features": 1, **bad})
+
+
+C4 = [1.0, 2.0, 3.0, 4.0]
+BAD_CALLS = {
+    "answer": (
+        lambda x: x.learn(C4, 0, "yes"),
+        "'allowed' parameter of LinearLimits.learn must be",
+    ),
+    "no answer": (lambda x: x.learn(C4, 0, None), "True or False (or 1 or 0). Got None instead."),
+    "answer 2": (lambda x: x.learn(C4, 0, 2), "Got 2 instead."),
+    "arm": (lambda x: x.learn(C4, 3, True), "'arm' parameter of"),
+    "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter of"),
+    "relearn arm": (
+        lambda x: x.relearn(3, [C4], [True]),
+        "'arm' parameter of LinearLimits.relearn",
+    ),
+    "relearn contexts": (
+        lambda x: x.relearn(0, [[1.0]], [True]),
+        "'contexts' parameter of LinearLi",
+    ),
+    "relearn answers": (lambda x: x.relearn(0, [C4], [True, False]), "1 times True or False"),
+    "relearn halves": (
+        lambda x: x.relearn(0, [C4], [0.5]),
+        "'allowed' parameter of LinearLimits.re",
+    ),
+    "scores": (lambda x: x.scores([1.0]), "'context' parameter"),
+    "scores_many": (lambda x: x.scores_many([1.0]), "'contexts' parameter"),
+    "grow": (lambda x: x.grow(-1), "'arms' parameter"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_a_bad_call_says_what_is_wrong_and_changes_nothing(name) -> None:
+    call, message = BAD_CALLS[name]
+    limits = taught(6)
     before = bits(limits)
-    row = [1.0, 0.0, 0.0, 0.0]
-    for call in (
-        lambda: limits.learn(row, 3, True),
-        lambda: limits.learn(row, 0, "yes"),
-        lambda: limits.learn([1.0], 0, True),
-        lambda: limits.relearn(0, [row, row], [True]),
-        lambda: limits.relearn(9, [row], [True]),
-        lambda: limits.relearn(0, [[np.nan] * 4], [True]),
-        lambda: limits.relearn(0, [row, row], [[True], [True, False]]),
-        lambda: limits.grow(0),
-        lambda: LinearLimits(arms=1, features=1, label_coding="2/1"),
-    ):
-        with pytest.raises(InvalidValue):
-            call()
+    with pytest.raises(InvalidValue) as caught:
+        call(limits)
+    assert message in str(caught.value)
     assert bits(limits) == before
 
 
-def test_a_damaged_state_is_refused() -> None:
-    state = taught()[0].to_state()
-    for damaged in (
-        None,
-        {**state, "coding": np.array([7.0, 7.0])},
-        {name: array for name, array in state.items() if name != "coding"},
-        {name: array for name, array in state.items() if name != "A"},
-        {**state, "A": state["A"][:, :2]},
-        {**state, "mu": state["mu"] * np.nan},
-        {**state, "f": state["f"].tolist()},
-    ):
-        with pytest.raises(CorruptState):
-            LinearLimits.from_state(damaged)
+DAMAGE = {
+    "no coding": lambda state: state.pop("coding"),
+    "unknown coding": lambda state: state.update(coding=np.array([2.0, 0.0])),
+    "coding of three": lambda state: state.update(coding=np.array([1.0, 0.0, 0.0])),
+    "no mean": lambda state: state.pop("mu"),
+    "inverse of another size": lambda state: state.update(A=state["A"][:2]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_state_is_refused(name) -> None:
+    state = taught(7).to_state()
+    DAMAGE[name](state)
+    with pytest.raises(CorruptState, match=r"^Linear(Limits|Arms)"):
+        LinearLimits.from_state(state)
+
+
+@pytest.mark.parametrize("state", [None, 3, [], "state"])
+def test_what_is_no_state_is_refused(state) -> None:
+    with pytest.raises(CorruptState):
+        LinearLimits.from_state(state)

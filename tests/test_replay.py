@@ -11,16 +11,16 @@ import pytest
 
 from bridle import Agent, Arm, Rule, Uniform
 from bridle.errors import CorruptState, InvalidValue
-from bridle.events import Abstained, Asked, Created, Decided, Event, Rewarded
+from bridle.events import Abstained, Asked, Created, Decided, Rewarded
 from bridle.replay import Replay
 from tests.histories import bits
 
 C = np.array([1.0, -0.5])
 
 
-def a_log(**more: Any) -> tuple[Agent, list[Event]]:
-    log: list[Event] = []
-    agent = Agent(arms=["a", "b", "c"], features=2, seed=8, sink=log.extend, **more)
+def a_log(**more: Any) -> tuple[Any, list[Any]]:
+    log: list[Any] = []
+    agent: Any = Agent(arms=["a", "b", "c"], features=2, seed=8, sink=log.extend, **more)
     rng = np.random.default_rng(9)
     for i in range(15):
         c = rng.standard_normal(2)
@@ -31,11 +31,11 @@ def a_log(**more: Any) -> tuple[Agent, list[Event]]:
     return agent, log
 
 
-def place_of(log: list[Event], kind: type) -> int:
+def place_of(log: list[Any], kind: type) -> int:
     return next(i for i, event in enumerate(log) if isinstance(event, kind) and i > 20)
 
 
-def changed(log: list[Event], place: int, **fields: Any) -> list[Event]:
+def changed(log: list[Any], place: int, **fields: Any) -> list[Any]:
     return [*log[:place], replace(log[place], **fields), *log[place + 1 :]]
 
 
@@ -52,7 +52,7 @@ def test_a_version_is_the_number_of_events_folded_when_it_was_made():
 
 def test_a_replay_gives_the_agent_and_what_it_checked():
     agent, log = a_log()
-    told: list[Event] = []
+    told: list[Any] = []
     replay = Agent.replay(iter(log), sink=told.extend)
     assert isinstance(replay, Replay) and replay.agrees and replay.differing == ()
     assert replay.checked == 30
@@ -110,8 +110,8 @@ def test_a_tampered_propensity_is_found_to_the_last_bit():
 def test_a_tampered_draw_is_found():
     # A draw is a function of seed, id and arm. With other draws 60 uniform choices out of 3 come
     # out the same with a probability of 3^-60.
-    log: list[Event] = []
-    agent = Agent(arms=3, features=2, policy=Uniform(), seed=8, sink=log.extend)
+    log: list[Any] = []
+    agent: Any = Agent(arms=3, features=2, policy=Uniform(), seed=8, sink=log.extend)
     agent.decide_many([C] * 60, ids=[f"d{i}" for i in range(60)])
     other_seed = [Created(replace(agent.settings, seed=9)), *log[1:]]
     other_ids = [log[0], *(replace(event, id=f"{event.id}x") for event in log[1:])]
@@ -173,7 +173,8 @@ def test_an_impossible_version_is_found(kind, version):
 
 def test_a_log_begins_with_created():
     _, log = a_log()
-    for wrong in ([], log[1:], [None, *log], "log", {}):
+    bad: list[Any] = [[], log[1:], [None, *log], "log", {}]
+    for wrong in bad:
         with pytest.raises(CorruptState, match="begins with the event Created"):
             Agent.replay(wrong)
     with pytest.raises(InvalidValue, match="a list of events"):
@@ -189,14 +190,15 @@ def test_a_log_begins_with_created():
 
 def test_what_cannot_be_folded_is_named_by_its_place():
     _, log = a_log()
-    for wrong, words in (
+    bad: list[tuple[Any, str]] = [
         (Rewarded(999, 0.5), "No pending decision 999"),
         (Rewarded(1, 7.0), "range"),
         (None, "one of bridle"),
         ("Rewarded", "one of bridle"),
         (Decided("x", (1.0,), "a", 3), "2 numbers"),
         (Decided("x", (1.0, 1.0), "no such", 31), "No arm"),
-    ):
+    ]
+    for wrong, words in bad:
         with pytest.raises(CorruptState, match=f"Event 31 of the log does not fit: .*{words}"):
             Agent.replay([*log[:30], wrong, *log[30:]])
     with pytest.raises(InvalidValue, match="'sink'"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,23 +67,25 @@ def test_values_are_kept_as_plain_python():
 
 
 def test_what_is_not_written_in_full_is_refused():
-    data = SETTINGS.to_json()
-    for part in (
+    data: Any = SETTINGS.to_json()
+    parts: list[dict[str, Any]] = [
         {"policy": {"kind": "BehaviorConstrained", "sigma": 0.25}},
         {"arms": [{"id": 0, "label": "0", "group": None}, {"id": 1}]},
         {"features": [{"kind": "number", "name": "x0"}, *data["features"][1:]]},
         {"rules": [{"id": "r"}]},
-    ):
+    ]
+    for part in parts:
         with pytest.raises(CorruptState):
             Settings.from_json({**data, **part})
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Settings)])
 def test_damaged_settings_are_corrupt(name):
-    data = SETTINGS.to_json()
+    data: Any = SETTINGS.to_json()
     with pytest.raises(CorruptState, match="The settings of an agent are not"):
         Settings.from_json({key: value for key, value in data.items() if key != name})
-    for wrong in (None, -1, 10**400, "no such", [], {}, [None], {"kind": "KnownMask"}, [[1, 2]]):
+    bad: list[Any] = [None, -1, 10**400, "no such", [], {}, [None], {"kind": "KnownMask"}, [[1, 2]]]
+    for wrong in bad:
         if (name, wrong) != ("rules", []):
             with pytest.raises(CorruptState):
                 Settings.from_json({**data, name: wrong})
@@ -127,20 +130,8 @@ def test_arms_are_a_number_ids_or_arms():
     assert the_arms(2) == (Arm(0), Arm(1)) and the_arms(2, first=5) == (Arm(5), Arm(6))
     assert the_arms(["a", Arm(7)]) == (Arm("a"), Arm(7))
     assert the_arms(arm for arm in "ab") == the_arms({"a": 1, "b": 2}) == (Arm("a"), Arm("b"))
-    for wrong in (
-        0,
-        -1,
-        True,
-        1.5,
-        None,
-        "ab",
-        b"ab",
-        {1, 2},
-        frozenset([1]),
-        [],
-        np.array(2.0),
-        10**7,
-    ):
+    bad: list[Any] = [0, -1, True, 1.5, None, "ab", b"ab", {1, 2}, frozenset([1]), [], 10**7]
+    for wrong in [*bad, np.array(2.0)]:
         with pytest.raises(InvalidValue, match="'arms'"):
             the_arms(wrong)
 

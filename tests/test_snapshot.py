@@ -30,7 +30,7 @@ from tests.histories import bits
 C = np.array([1.0, 0.5])
 
 
-def a_life(**more: Any) -> Agent:
+def a_life(**more: Any) -> Any:
     arms = [Arm("a", group="g"), Arm(1, label="one"), Arm("ü")]
     agent = Agent(arms=arms, features=2, seed=3, max_pending=50, max_examples=50, **more)
     agent.add_arms([Arm("late", group="g")])
@@ -54,7 +54,7 @@ def saved(tmp_path: Path) -> Path:
 def test_an_agent_comes_back_from_its_file(saved):
     agent = a_life()
     told: list[Any] = []
-    loaded = Agent.load(str(saved), sink=told.extend)
+    loaded: Any = Agent.load(str(saved), sink=told.extend)
     assert bits(loaded) == bits(agent)
     assert (loaded.settings, loaded.rules, loaded.arms) == (agent.settings, agent.rules, agent.arms)
     assert loaded.decide(C).parts.tobytes() == agent.decide(C).parts.tobytes()
@@ -160,19 +160,24 @@ def test_a_truncated_file_is_corrupt(saved):
 
 def test_a_flipped_bit_is_found_or_means_nothing(saved):
     whole, expected = bytearray(saved.read_bytes()), bits(a_life())
-    found = 0
-    for place in range(len(whole)):
-        whole[place] ^= 1 << (place % 8)
-        saved.write_bytes(whole)
-        whole[place] ^= 1 << (place % 8)
+    inside: set[int] = set()  # the parts themselves, and not the zip's own tables
+    with zipfile.ZipFile(saved) as archive:
+        for entry in archive.infolist():
+            start = entry.header_offset + 30 + len(entry.filename)
+            inside |= set(range(start, start + entry.file_size))
+    tables = sorted(set(range(len(whole))) - inside)
+    for place in [*tables[::4], *sorted(inside)[::11]]:
+        damaged = whole.copy()
+        damaged[place] ^= 1 << (place % 8)
+        saved.write_bytes(damaged)
+        if place in inside:
+            corrupt(saved)
+            continue
         try:
             agent = Agent.load(saved)
         except CorruptState:
-            found += 1
-        else:
-            assert bits(agent) == expected
-    # Only dates, versions and attributes in the zip's own tables mean nothing.
-    assert found > 0.9 * len(whole)
+            continue
+        assert bits(agent) == expected  # a date, a version, an attribute
 
 
 def test_other_files_are_corrupt(saved, tmp_path):
@@ -240,7 +245,7 @@ def header(text: str, data: bytes = b"") -> bytes:
 HEADERS = [
     b"", b"\x93NUMPY", header(""), header("{}"), header("__import__('os').mkdir('owned')"),
     header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999,), }"),
-    header("{'descr': '<f8', 'fortran_order': False, 'shape': (999999999, 999999999, 999999999), }"),
+    header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999, 99999999), }"),
     header("{'descr': '<f8', 'fortran_order': True, 'shape': (1, 1), }", b"\0" * 8),
     header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }", b"\0" * 8),
     header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", b"\0" * 8),
@@ -314,16 +319,16 @@ CHANGES = {
     "a version that is none": settle("version", True),
     "a negative count": settle("dropped", -1),
     "a count from the future": settle("decisions", 2**60),
-    "ids that are none": settle("pending", [[]] * 4),
-    "ids of another kind": settle("pending", [1.5, 2, 3, 4]),
-    "ids twice": settle("pending", ["d", "d", "d", "d"]),
-    "ids from the future": settle("pending", [100, 101, 102, 103]),
+    "ids that are none": settle("pending", [[]] * 3),
+    "ids of another kind": settle("pending", [1.5, 2, 3]),
+    "ids twice": settle("pending", ["d", "d", "d"]),
+    "ids from the future": settle("pending", [100, 101, 102]),
     "too many ids": settle("pending", ["a", "b", "c", "d", "e"]),
     "no ids": settle("pending", 5),
     "examples that are none": settle("examples", [5] * 7),
     "a teacher that is none": settle("examples", [[f"e{i}", 5, None] for i in range(7)]),
     "a note that is none": settle("examples", [[f"e{i}", None, ""] for i in range(7)]),
-    "an arm that is not there": array("pending.arms", [4, 0, 0, 0][:3]),
+    "an arm that is not there": array("pending.arms", [4, 0, 0]),
     "a negative arm": array("asked.arms", [-1] + [0] * 7),
     "arms that are floats": array("asked.arms", [0.0] * 8),
     "contexts of other numbers": array("pending.contexts", np.full((3, 2), np.nan)),
@@ -342,9 +347,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_file_that_is_whole_but_no_agent_is_corrupt(saved, change):
     repacked(saved, change)
-    with pytest.raises(CorruptState):
-        Agent.load(saved)
-    # And without a fitting sha256 it is not even looked at.
+    corrupt(saved)
 
 
 def test_another_sha256_is_corrupt(saved):

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 import numpy.typing as npt
 
 from bridle.decisions import Abstention, Decision, Decisions, Question
-from bridle.errors import InvalidValue
+from bridle.errors import CorruptState, InvalidValue
 from bridle.events import Created, Event, Rewarded, check_event
 from bridle.features import Context, Feature, Schema
 from bridle.knowledge import Example, Knowledge
@@ -368,7 +368,12 @@ class Agent:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, sink: Sink | None = None) -> Self:
         """Read an agent from a file: what follows has the same bits as with no pause."""
-        return cls.of(knowledge_from_state(*read_state(path)), sink=sink)
+        state = read_state(path)
+        try:
+            knowledge = knowledge_from_state(*state)
+        except CorruptState as error:
+            raise CorruptState(f"{path}: {error}") from error
+        return cls.of(knowledge, sink=sink)
 
     @classmethod
     def of(cls, knowledge: Knowledge, *, sink: Sink | None = None) -> Self:

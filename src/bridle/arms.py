@@ -27,7 +27,7 @@ class LinearArms:
     given here are for v = 1.
 
     The sums are folded in the order of the calls, to twice the usual precision; the inverse follows
-    by rank-one updates and is computed anew from the sums every 1,000 updates of an arm. All that
+    by rank-one updates and is computed anew from the sums every 250 updates of an arm. All that
     is known is a function of the examples in their order, bit for bit, however they are split
     into batches.
 
@@ -52,8 +52,7 @@ class LinearArms:
     def __init__(self, *, arms: int, features: int, ridge: float = 1.0) -> None:
         K = MAX_ARMS.check(arms, "arms", "LinearArms")
         d = MAX_FEATURES.check(features, "features", "LinearArms")
-        self.ridge = validate.RIDGE.check(ridge, "ridge", "LinearArms")
-        self._post = _untrained(K, d, self.ridge)
+        self._post = _untrained(K, d, validate.RIDGE.check(ridge, "ridge", "LinearArms"))
 
     @property
     def arms(self) -> int:
@@ -64,6 +63,11 @@ class LinearArms:
     def features(self) -> int:
         """Length of a context, d."""
         return int(self._post.mu.shape[1])
+
+    @property
+    def ridge(self) -> float:
+        """The prior's precision."""
+        return self._post.ridge
 
     @property
     def counts(self) -> Ints:
@@ -138,14 +142,16 @@ class LinearArms:
         more = validate.COUNT.check(arms, "arms", "LinearArms.grow")
         MAX_ARMS.check(self.arms + more, "arms", "LinearArms")
         new = _untrained(more, self.features, self.ridge)
-        pairs = zip(self._post, new, strict=True)
-        self._post = Posterior._make(np.concatenate(pair) for pair in pairs)
+        pairs = zip(_arrays(self._post).items(), _arrays(new).values(), strict=True)
+        joined = {name: np.concatenate([old, more]) for (name, old), more in pairs}
+        self._post = Posterior(**joined, ridge=self.ridge)
 
     def reset(self, arm: int) -> None:
         """Forget every example of one arm."""
         k = self._arm(arm, "reset")
-        for mine, new in zip(self._post, _untrained(1, self.features, self.ridge), strict=True):
-            mine[k] = new[0]
+        new = _arrays(_untrained(1, self.features, self.ridge))
+        for name, mine in _arrays(self._post).items():
+            mine[k] = new[name][0]
 
     def merge(self, other: LinearArms) -> None:
         """Take in what `other` learned apart from these arms: B_a + B_b − ridge·I, f_a + f_b.
@@ -163,26 +169,25 @@ class LinearArms:
             raise InvalidValue(
                 "other", "LinearArms.merge", f"of the same (arms, features, ridge) {mine}", its
             )
-        kernel.merge_sums(self._post, other._post, self.ridge)
+        kernel.merge_sums(self._post, other._post)
         kernel.refresh_all(self._post)
 
     def copy(self) -> LinearArms:
         """Arms with the same knowledge that learn apart from now on."""
         twin = object.__new__(LinearArms)
-        twin.ridge = self.ridge
-        twin._post = Posterior._make(array.copy() for array in self._post)
+        copies = {name: array.copy() for name, array in _arrays(self._post).items()}
+        twin._post = Posterior(**copies, ridge=self.ridge)
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that the arms know, as named arrays: sums, inverse as it stands, counts."""
-        state = {name: array.copy() for name, array in self._post._asdict().items()}
-        state["ridge"] = np.array(self.ridge)
-        return state
+        state = {name: array.copy() for name, array in _arrays(self._post).items()}
+        return {**state, "ridge": np.array(self.ridge)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Arms as they were at `to_state`: what follows has the same bits as with no pause."""
-        names = {*Posterior._fields, "ridge"}
+        names = set(Posterior._fields)
         arrays = isinstance(state, Mapping) and all(
             isinstance(array, np.ndarray) for array in state.values()
         )
@@ -192,7 +197,7 @@ class LinearArms:
         if ridge.shape != () or ridge.dtype != np.float64 or state["mu"].ndim != 2:
             raise CorruptState("LinearArms: 'ridge' or 'mu' does not have its shape.")
         self = cls(arms=state["mu"].shape[0], features=state["mu"].shape[1], ridge=float(ridge))
-        for name, mine in self._post._asdict().items():
+        for name, mine in _arrays(self._post).items():
             given = state[name]
             if given.shape != mine.shape or given.dtype != mine.dtype:
                 raise CorruptState(
@@ -225,4 +230,9 @@ def _untrained(K: int, d: int, ridge: float) -> Posterior:
         mu=np.zeros((K, d)),
         times=np.zeros(K, np.int64),
         since=np.zeros(K, np.int64),
+        ridge=ridge,
     )
+
+
+def _arrays(post: Posterior) -> dict[str, npt.NDArray[Any]]:
+    return {name: array for name, array in post._asdict().items() if name != "ridge"}

@@ -94,9 +94,7 @@ class Case:
             posterior.score(post.A, post.mu, self.C[row], parts[0], parts[1])
             parts[2:4] = belief[row if w.limit else 0], doubt[row if w.limit else 0]
             may = eligible[row if len(eligible) > 1 else 0]
-            arm = choice.choose(
-                weights, parts, may, self.allowed[row], self.start, self.numbers[t]
-            )
+            arm = choice.choose(weights, parts, may, self.allowed[row], self.start, self.numbers[t])
             played[t] = arm
             if learn and arm >= 0:
                 posterior.fold_one(*post, int(arm), self.C[row], self.outcomes[row, arm])
@@ -109,12 +107,12 @@ class Case:
         one, other = self.arms(), self.arms()
         played = self.compiled(w, kind, one)
         assert played.tolist() == self.plain(w, kind, other).tolist()
-        for mine, its in zip(one.kernel_state, other.kernel_state, strict=True):
+        for mine, its in zip(one.to_state().values(), other.to_state().values(), strict=True):
             assert mine.tobytes() == its.tobytes()
         # What was learned decides a batch, in which nothing is learned.
         again = self.compiled(w, kind, one, learn=False)
         assert again.tolist() == self.plain(w, kind, other, learn=False).tolist()
-        for mine, its in zip(one.kernel_state, other.kernel_state, strict=True):
+        for mine, its in zip(one.to_state().values(), other.to_state().values(), strict=True):
             assert mine.tobytes() == its.tobytes()
 
 
@@ -122,12 +120,12 @@ class Case:
 @pytest.mark.parametrize("kind", ["every", "some", "one row"])
 @pytest.mark.parametrize(("K", "d"), COLUMNS + LAZY)
 def test_the_loop_plays_what_a_plain_loop_plays(K, d, kind, name) -> None:
-    T = size(400, 25) if K * d < 100 else size(200, 4)
+    T = size(400, 20) if K * d < 100 else size(200, 3)
     Case(K, d, T).check(POLICIES[name], kind)
 
 
 @pytest.mark.parametrize("name", ["thompson", "blend", "ucb"])
-@pytest.mark.parametrize(("K", "d"), [(2, 20), (10, 4), (4, 2)])
+@pytest.mark.parametrize(("K", "d"), [(2, 20), (10, 4), (4, 2)] if JIT else [(2, 2)])
 def test_the_loop_stays_true_over_refreshes(K, d, name) -> None:
     if JIT:
         Case(K, d, 6_000).check(POLICIES[name])
@@ -139,7 +137,7 @@ def test_the_loop_stays_true_over_refreshes(K, d, name) -> None:
 
 @pytest.mark.parametrize("kind", ["positive", "one", "near", "sparse", "unscaled"])
 @pytest.mark.parametrize("name", ["thompson", "ucb", "optimist"])
-@pytest.mark.parametrize(("K", "d"), [(3, 2), (5, 20), (40, 18)])
+@pytest.mark.parametrize(("K", "d"), [(3, 2), (5, 20), (40, 18)] if JIT else [(3, 2), (19, 18)])
 def test_laziness_passes_over_no_winner(K, d, kind, name) -> None:
     # Contexts around a middle, where the bounds are tight.
     rng = np.random.default_rng(d)
@@ -150,20 +148,20 @@ def test_laziness_passes_over_no_winner(K, d, kind, name) -> None:
         "sparse": (rng.random((50, d)) < 0.2).astype(np.float64),
         "unscaled": rng.random((20, d)) * np.geomspace(1.0, 1e3, d),
     }[kind]
-    Case(K, d, size(3_000, 20), contexts=contexts).check(POLICIES[name])
+    Case(K, d, size(3_000, 8), contexts=contexts).check(POLICIES[name])
 
 
 @pytest.mark.parametrize("distinct", [1, 20])
 @pytest.mark.parametrize("magnitude", [1e4, 1e5, 1e6])
 @pytest.mark.parametrize("name", ["thompson", "ucb"])
-@pytest.mark.parametrize(("K", "d"), [(4, 3), (5, 20)])
+@pytest.mark.parametrize(("K", "d"), [(4, 3), (5, 20)] if JIT else [(4, 3)])
 def test_laziness_passes_over_no_winner_where_rounding_rules(
     K, d, name, magnitude, distinct
 ) -> None:
     # Large contexts of (almost) one direction: spreads are noise there, and bounds on them too.
     rng = np.random.default_rng(d)
     contexts = magnitude * (rng.random(d) + 1e-6 * rng.random((distinct, d)))
-    Case(K, d, size(3_000, 20), contexts=contexts).check(POLICIES[name])
+    Case(K, d, size(3_000, 8), contexts=contexts).check(POLICIES[name])
 
 
 @given(st.data())
@@ -180,7 +178,9 @@ def test_any_small_run_is_as_the_plain_loop_plays_it(data) -> None:
 # The pieces
 
 
-@pytest.mark.parametrize(("K", "d", "n"), [(1, 1, 1), (3, 4, 0), (9, 5, 2), (8, 16, 16), (20, 7, 3)])
+@pytest.mark.parametrize(
+    ("K", "d", "n"), [(1, 1, 1), (3, 4, 0), (9, 5, 2), (8, 16, 16), (20, 7, 3)]
+)
 def test_columns_have_the_bits_of_rows(K, d, n) -> None:
     rng = np.random.default_rng([K, d, n])
     arms = LinearArms(arms=K, features=d)
@@ -206,9 +206,7 @@ def test_columns_have_the_bits_of_rows(K, d, n) -> None:
 def test_columns_give_no_root_of_a_negative_square() -> None:
     mean, sd, h = np.empty(2), np.empty(2), np.empty(2)
     A = np.full((1, 2), -1e-20)
-    loop.score_columns(
-        np.zeros((1, 2)), A, np.ones(1), np.zeros(1, np.uint32), 1, h, mean, sd
-    )
+    loop.score_columns(np.zeros((1, 2)), A, np.ones(1), np.zeros(1, np.uint32), 1, h, mean, sd)
     assert sd.tolist() == [0.0, 0.0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -92,7 +93,7 @@ def test_scores_have_the_bits_of_the_plain_sums(d, filled) -> None:
     rng = np.random.default_rng([d, int(100 * filled)])
     arms = trained(rng, 3, d, size(200, 20))
     A, mu = arms.covariances, arms.means
-    C = contexts(rng, size(70, 66), d, filled)  # more than a block of `score_many`
+    C = contexts(rng, posterior.BLOCK + 6, d, filled)  # dense ones go in blocks, the rest alone
     C[1] = 0.0
     C[2] = -0.0
     means, sds = np.empty((len(C), 3)), np.empty((len(C), 3))
@@ -126,9 +127,14 @@ def test_a_fold_has_the_bits_of_the_plain_sums(d, filled) -> None:
 
 def test_a_negative_square_is_a_spread_of_zero() -> None:
     # Rounding can leave A a hair below zero in a direction; no root of that.
+    A, mu = -np.eye(2)[None] * 1e-20, np.zeros((1, 2))
     mean, sd = np.empty(1), np.empty(1)
-    posterior.score(-np.eye(2)[None] * 1e-20, np.zeros((1, 2)), np.ones(2), mean, sd)
+    posterior.score(A, mu, np.ones(2), mean, sd)
     assert sd.tolist() == [0.0]
+    n = 2 * posterior.BLOCK + 1
+    means, sds = np.empty((n, 1)), np.empty((n, 1))
+    posterior.score_many(A, mu, np.ones((n, 2)), means, sds)
+    assert sds.tolist() == [[0.0]] * n
 
 
 # Sums
@@ -139,10 +145,10 @@ def test_a_pair_holds_a_sum_to_twice_the_precision(terms) -> None:
     high, low = np.zeros(1), np.zeros(1)
     for x in terms:
         posterior.add(high, low, 0, x)
-    exact = sum(map(Fraction, terms))
+    sums = list(itertools.accumulate(map(Fraction, terms)))
     # Two-sum is exact; `low` alone is rounded, and it is below an ulp of the largest sum.
-    largest = max(abs(sum(map(Fraction, terms[: i + 1]))) for i in range(len(terms)))
-    error = abs(Fraction(high[0]) + Fraction(low[0]) - exact)
+    largest = max(abs(total) for total in sums)
+    error = abs(Fraction(high[0]) + Fraction(low[0]) - sums[-1])
     assert error <= len(terms) ** 2 * Fraction(2.0**-105) * largest
 
 
@@ -270,7 +276,7 @@ def test_merged_sums_are_those_of_one_fold() -> None:
     cut = n // 3
     posterior.fold_many(left.kernel_state, which[:cut], C[:cut], y[:cut])
     posterior.fold_many(right.kernel_state, which[cut:], C[cut:], y[cut:])
-    posterior.merge_sums(left.kernel_state, right.kernel_state, 3.0)
+    posterior.merge_sums(left.kernel_state, right.kernel_state)
     posterior.refresh_all(left.kernel_state)
     assert left.counts.tolist() == whole.counts.tolist()
     assert left.precisions == pytest.approx(whole.precisions, rel=1e-12, abs=1e-12)

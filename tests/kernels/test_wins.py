@@ -101,12 +101,21 @@ def test_two_arms_have_a_closed_form(loc, powers) -> None:
     assert won(loc, [a, b]) == pytest.approx([expected, 1.0 - expected], abs=1e-9)
 
 
-@pytest.mark.parametrize("K", [1, 2, 3, 10, 100])
+@pytest.mark.parametrize("K", [1, 2, 3, 10, 100] if JIT else [1, 3])
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-12, 1.0, 1e6])
 @pytest.mark.parametrize("loc", [0.0, -1e6, 12345.678])
 def test_equal_arms_win_equally(K, scale, loc) -> None:
-    n = K if JIT else min(K, 3)
-    assert won([loc] * n, [scale] * n) == pytest.approx([1.0 / n] * n, rel=1e-9)
+    assert won([loc] * K, [scale] * K) == pytest.approx([1.0 / K] * K, rel=1e-9)
+
+
+def test_tens_of_thousands_of_equal_arms_win_equally(monkeypatch) -> None:
+    # So many that the chance of all lying low is below the smallest float, where the integral
+    # begins, and that the highest draw has a law far narrower than any of theirs.
+    K, error = 40_000, 1e-6
+    if not JIT:  # longer pieces get there with few arms; not as exact
+        K, error = 200, 0.1
+        monkeypatch.setattr(wins, "PIECE", 6.0)
+    assert won([0.0] * K, [1.0] * K) == pytest.approx([1.0 / K] * K, rel=error)
 
 
 def test_a_fixed_score_against_a_random_one() -> None:
@@ -168,15 +177,21 @@ def test_a_common_offset_changes_nothing(offset) -> None:
     assert won(loc + offset, scale) == pytest.approx(won(loc, scale), abs=1e-12)
 
 
-def test_spreads_below_the_resolution_of_floats() -> None:
-    assert won([1.0], [1e-20]) == pytest.approx([1.0], abs=1e-12)
-    assert won([1e6, 1e6], [1e-12, 1e-12]) == pytest.approx([0.5, 0.5], abs=1e-12)
-    assert won([1e6, 1e6], [1e-11, 1e-3]) == pytest.approx([0.5, 0.5], abs=1e-9)
-    expected = [0.5 * ndtr(1.0), 0.5 * ndtr(1.0), ndtr(-1.0)]
-    assert won([1.0, 1.0, 0.0], [1e-17, 1e-16, 1.0]) == pytest.approx(expected, abs=1e-12)
-    # The next float up is so many spreads away that it wins.
-    out = won([1.0, np.nextafter(1.0, 2.0)], [1e-20, 1e-20])
-    assert out == pytest.approx([0.0, 1.0], abs=1e-12)
+@pytest.mark.parametrize(
+    ("loc", "scale", "expected"),
+    [
+        ([1.0], [1e-20], [1.0]),
+        ([1e6, 1e6], [1e-12, 1e-12], [0.5, 0.5]),
+        ([1e6, 1e6], [1e-11, 1e-3], [0.5, 0.5]),
+        ([1.0, 1.0, 0.0], [1e-17, 1e-16, 1.0], [0.5 * ndtr(1.0), 0.5 * ndtr(1.0), ndtr(-1.0)]),
+        # Where the other's reach begins, a step of this one's spread is none in floats.
+        ([0.0, -8.5], [1.0, 2e-16], [1.0, 0.0]),
+        # The next float up is so many spreads away that it wins.
+        ([1.0, 1.0 + 2**-52], [1e-20, 1e-20], [0.0, 1.0]),
+    ],
+)
+def test_spreads_below_the_resolution_of_floats(loc, scale, expected) -> None:
+    assert won(loc, scale) == pytest.approx(expected, abs=1e-9)
 
 
 # Against draws

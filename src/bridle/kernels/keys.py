@@ -18,7 +18,7 @@ from bridle.kernels.types import Floats
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_S30, _S27, _S31, _S12 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
 
 # What a stream is for. Two uses of one seed never share bits.
 DECIDE, DECIDE_NAMED, ASK, ASK_NAMED = (np.uint64(n) for n in (1, 2, 3, 4))
@@ -26,7 +26,7 @@ _ASIDE = np.uint64(0xD1B54A32D192ED03)
 
 # The normal quantile at the upper edge of each of 1,024 equal bins of (0, 1): a bound on a draw
 # that costs one look-up. The slack covers the last bits in which `normal` may not be monotone;
-# `normal` never gives more than 8.3, as its argument has 53 bits.
+# `normal` never gives more than 8.3, as its argument has 52 bits.
 BIN_SHIFT = np.uint64(54)
 BIN_TOP = np.array([NormalDist().inv_cdf((i + 1) / 1024) + 1e-9 for i in range(1023)] + [8.5])
 
@@ -70,8 +70,11 @@ def aside(key: np.uint64) -> np.uint64:
 
 @njit(cache=True, inline="always")
 def uniform(bits: np.uint64) -> float:
-    """Map 64 random bits to the open interval (0, 1), at 53 bits."""
-    return (np.float64(bits >> _S11) + 0.5) * (1.0 / 9007199254740992.0)
+    """Map 64 random bits to the open interval (0, 1), at 52 bits.
+
+    With 53 the half that is added would round the largest of them up to 1.
+    """
+    return (np.float64(bits >> _S12) + 0.5) * (1.0 / 4503599627370496.0)
 
 
 @njit(cache=True)

@@ -23,6 +23,7 @@ COLUMNS_UP_TO = 16
 # The bound on an arm's spread must hold for the computed number, not only for the true one, and
 # across a refresh, which takes the drift of rank-one updates back.
 _SLACK = 1.0 + 1e-6
+_ROUNDING = 1e-7
 
 
 @njit(cache=True)
@@ -126,7 +127,9 @@ def best_arm_lazily(
         off = c[i] - part * middle[i]
         rest += off * off
     part = abs(part) * _SLACK
+    # The last term: cᵀAc may be rounded up by d·2⁻⁵²‖c‖²‖A‖, whatever is left of it.
     rest = math.sqrt(rest) * _SLACK
+    rest += _ROUNDING * math.sqrt(c.shape[0]) * (part + rest)
     first = -1
     for k in range(K):
         if eligible[k]:
@@ -189,7 +192,6 @@ def run(
     where = np.empty(d, np.uint32)
     h = np.empty(max(d, K))
     g = np.empty(d)
-    work = np.empty((2, d, d))
     mean = np.zeros(K)
     sd = np.zeros(K)
     loc = np.zeros(K)
@@ -235,7 +237,7 @@ def run(
             arm = random_arm(aside(key), may, allowed[row])
         arms[t] = arm
         if learn and arm >= 0:
-            fold(post, arm, c, outcomes[row, arm], where, n, g, work)
+            anew = fold(post, arm, c, outcomes[row, arm], where, n, g)
             for i in range(d):
                 mu[i, arm] = post.mu[arm, i]
             if columns:
@@ -245,7 +247,6 @@ def run(
             else:
                 # A only shrinks, so an old bound stays true; a new one now and then is tighter.
                 times = post.times[arm]
-                anew = post.since[arm] == 0
                 if anew or times <= 16 or times % 16 == 0:
                     along[arm] = sd_of(post.A, arm, middle, every, d, h) * _SLACK
                 if anew or times & (times - 1) == 0:

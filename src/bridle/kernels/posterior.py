@@ -12,8 +12,8 @@ from numba import njit
 
 from bridle.kernels.types import Floats, Ints, Places, Posterior
 
-# Rank-one updates lose about half a digit over this many steps; a refresh costs d³ operations.
-REFRESH_AFTER = 1000
+# Rank-one updates lose digits with the root of their number; a refresh costs d³ operations.
+REFRESH_AFTER = 250
 # Up to so many nonzero features, reading single entries beats whole rows.
 FEW = 12
 # Contexts that are scored together.
@@ -201,8 +201,11 @@ def add_sums(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int
 @njit(cache=True, inline="always")
 def update_inverse(
     A: Floats, mu: Floats, c: Floats, y: float, where: Places, n: int, g: Floats
-) -> None:
-    """Let A and μ of one arm follow: A −= (Ac)(Ac)ᵀ / (1 + cᵀAc) (Sherman, Morrison)."""
+) -> bool:
+    """Let A and μ of one arm follow: A −= (Ac)(Ac)ᵀ / (1 + cᵀAc) (Sherman, Morrison).
+
+    False, and nothing is changed, if rounding has eaten what would be left of A.
+    """
     d = c.shape[0]
     for i in range(d):
         g[i] = 0.0
@@ -217,25 +220,31 @@ def update_inverse(
         i = where[a]
         q += c[i] * g[i]
         m += c[i] * mu[i]
+    if not q >= 0.0:
+        return False
     w = 1.0 / (1.0 + q)
+    for i in range(d):
+        if not A[i, i] > g[i] * g[i] * w:
+            return False
     add_scaled(mu, (y - m) * w, g)
     root = math.sqrt(w)
     for i in range(d):
         g[i] *= root
     for i in range(d):
         add_scaled(A[i], -g[i], g)  # gi·gj = gj·gi: A stays symmetric in bits
+    return True
 
 
 @njit(cache=True, inline="always")
-def fold(
-    post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g: Floats, work: Floats
-) -> None:
-    """Fold one (context, outcome) into arm k; `g` (d) and `work` (2, d, d) are scratch."""
+def fold(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g: Floats) -> bool:
+    """Fold one (context, outcome) into arm k; `g` (d) is scratch. True: A was computed anew."""
     add_sums(post, k, c, y, where, n)
     if post.since[k] >= REFRESH_AFTER:
-        refresh(post, k, work)
-    else:
-        update_inverse(post.A[k], post.mu[k], c, y, where, n, g)
+        settle(post, k)
+    elif update_inverse(post.A[k], post.mu[k], c, y, where, n, g):
+        return False
+    invert(post, k)
+    return True
 
 
 @njit(cache=True)
@@ -252,27 +261,56 @@ def settle(post: Posterior, k: int) -> None:
 
 
 @njit(cache=True)
-def refresh(post: Posterior, k: int, work: Floats) -> None:
+def residual(post: Posterior, k: int, i: int) -> float:
+    """Entry i of f − Bμ of arm k, with products and sums to twice the usual precision."""
+    high = post.f[k, i]
+    low = post.f_low[k, i] + post.f_new[k, i]
+    for j in range(post.mu.shape[1]):
+        p = i * (i + 1) // 2 + j if j <= i else j * (j + 1) // 2 + i
+        a = post.gram[k, p]
+        b = post.mu[k, j]
+        # Dekker's product: a·b = x + y exactly, from halves of 26 bits.
+        a_top = 134217729.0 * a
+        a_top -= a_top - a
+        b_top = 134217729.0 * b
+        b_top -= b_top - b
+        x = a * b
+        y = ((a_top * b_top - x) + a_top * (b - b_top) + (a - a_top) * b_top) + (a - a_top) * (
+            b - b_top
+        )
+        new = high - x
+        part = new - high
+        low += (high - (new - part)) - (x + part) - y
+        low -= (post.gram_low[k, p] + post.gram_new[k, p]) * b
+        high = new
+    return high + low
+
+
+@njit(cache=True)
+def invert(post: Posterior, k: int) -> None:
     """Compute A = B⁻¹ and μ = A f of arm k anew from the sums, by Cholesky.
 
-    B = UᵀU, V = U⁻ᵀ, A = VᵀV; every inner loop runs along a row. B ≥ ridge·I, so a pivot that is
-    not positive means that rounding ate the ridge: then A stands as it is.
+    B = UᵀU, V = U⁻ᵀ, A = VᵀV; every inner loop runs along a row. As B ≥ ridge·I, no pivot is below
+    the ridge. Where rounding has eaten one, only the ridge is known of what is left, and the rest
+    of its row is noise.
     """
-    settle(post, k)
     d = post.mu.shape[1]
-    U = work[0]
-    V = work[1]
+    U = np.empty((d, d))
+    V = np.empty((d, d))
     A = post.A[k]
     mu = post.mu[k]
     for i in range(d):
         for j in range(i, d):
             p = j * (j + 1) // 2 + i
-            U[i, j] = post.gram[k, p] + post.gram_low[k, p]
+            U[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
     for i in range(d):
         for r in range(i):
             add_scaled(U[i, i:], -U[r, i], U[r, i:])
-        if not U[i, i] > 0.0:
-            return
+        noise = d * 2e-15 * post.gram[k, i * (i + 1) // 2 + i]
+        if not U[i, i] >= max(post.ridge, noise):
+            U[i, i] = max(post.ridge, U[i, i])
+            for j in range(i + 1, d):
+                U[i, j] = 0.0
         scale = 1.0 / math.sqrt(U[i, i])
         for j in range(i, d):
             U[i, j] *= scale
@@ -297,7 +335,12 @@ def refresh(post: Posterior, k: int, work: Floats) -> None:
     for i in range(d):
         mu[i] = 0.0
     for i in range(d):
-        add_scaled(mu, post.f[k, i] + post.f_low[k, i], A[i])
+        add_scaled(mu, post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]), A[i])
+    # f is as large as B, and A f loses what B⁻¹ f would keep: once more, with what is missing.
+    for i in range(d):
+        V[0, i] = residual(post, k, i)
+    for i in range(d):
+        add_scaled(mu, V[0, i], A[i])
 
 
 @njit(cache=True)
@@ -312,6 +355,7 @@ def fold_one(
     mu: Floats,
     times: Ints,
     since: Ints,
+    ridge: float,
     k: int,
     c: Floats,
     y: float,
@@ -320,12 +364,11 @@ def fold_one(
 
     It takes a posterior in pieces: numba looks up a call with a named tuple 100 times slower.
     """
-    post = Posterior(gram, gram_low, gram_new, f, f_low, f_new, A, mu, times, since)
+    post = Posterior(gram, gram_low, gram_new, f, f_low, f_new, A, mu, times, since, ridge)
     d = c.shape[0]
     where = np.empty(d, np.uint32)
     n = nonzeros(c, where)
-    work = np.empty((2, d, d)) if post.since[k] + 1 >= REFRESH_AFTER else np.empty((2, 0, 0))
-    fold(post, k, c, y, where, n, np.empty(d), work)
+    fold(post, k, c, y, where, n, np.empty(d))
 
 
 @njit(cache=True)
@@ -339,7 +382,6 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     K, d = post.mu.shape
     where = np.empty(d, np.uint32)
     g = np.empty(d)
-    work = np.empty((2, d, d))
     last = post.since.copy()
     for t in range(arms.shape[0]):
         last[arms[t]] += 1
@@ -354,20 +396,19 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
             if post.since[k] >= REFRESH_AFTER:
                 settle(post, k)
         else:
-            fold(post, k, C[t], y[t], where, n, g, work)
+            fold(post, k, C[t], y[t], where, n, g)
 
 
 @njit(cache=True)
 def refresh_all(post: Posterior) -> None:
     """Refresh every arm from its sums, as after a merge."""
-    d = post.mu.shape[1]
-    work = np.empty((2, d, d))
     for k in range(post.mu.shape[0]):
-        refresh(post, k, work)
+        settle(post, k)
+        invert(post, k)
 
 
 @njit(cache=True)
-def merge_sums(post: Posterior, other: Posterior, ridge: float) -> None:
+def merge_sums(post: Posterior, other: Posterior) -> None:
     """Add the sums of `other` to those of `post`: B_a + B_b − ridge·I, f_a + f_b."""
     K, d = post.mu.shape
     for k in range(K):
@@ -378,7 +419,7 @@ def merge_sums(post: Posterior, other: Posterior, ridge: float) -> None:
             add(high, low, p, other.gram_low[k, p])
             add(high, low, p, other.gram_new[k, p])
         for i in range(d):
-            add(high, low, i * (i + 1) // 2 + i, -ridge)
+            add(high, low, i * (i + 1) // 2 + i, -post.ridge)
             add(f, f_low, i, other.f[k, i])
             add(f, f_low, i, other.f_low[k, i])
             add(f, f_low, i, other.f_new[k, i])

@@ -34,6 +34,7 @@ class Posterior(NamedTuple):
     mu: Floats  # (K, d) B⁻¹ f as it stands
     times: Ints  # (K,) updates
     since: Ints  # (K,) updates since the last refresh of A and mu
+    ridge: float  # the prior's precision
 
 
 class Weights(NamedTuple):

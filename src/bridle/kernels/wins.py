@@ -31,11 +31,11 @@ def below(x: float) -> float:
 
 
 @njit(cache=True)
-def all_below(x: float, loc: Floats, scale: Floats, n: int) -> float:
-    """Probability that the first n scores all lie below x."""
+def all_below(base: float, u: float, loc: Floats, scale: Floats, n: int) -> float:
+    """Probability that the first n scores all lie below base + u."""
     product = 1.0
     for j in range(n):
-        z = (x - loc[j]) / scale[j]
+        z = ((base - loc[j]) + u) / scale[j]
         if z < REACH:
             product *= below(z)
     return product
@@ -45,7 +45,9 @@ def all_below(x: float, loc: Floats, scale: Floats, n: int) -> float:
 def win_probabilities(loc: Floats, scale: Floats, eligible: Bools, out: Floats) -> None:
     """Fill `out` (K) with the probability that each arm has the highest draw.
 
-    Arms of no spread that tie at the top share what the others leave them.
+    Arms of no spread that tie at the top share what the others leave them. A place on the line is
+    a pair, base + u, with the middle of the narrowest arm at hand as its base: one float could not
+    tell the parts of a narrow score apart that lies far from 0.
     """
     K = loc.shape[0]
     floor = -math.inf  # the best score that is certain
@@ -58,58 +60,82 @@ def win_probabilities(loc: Floats, scale: Floats, eligible: Bools, out: Floats) 
                 tied = 1
             elif loc[k] == floor:
                 tied += 1
-    # Nothing below `low` can win: some arm is above it, but for one chance in 1e17.
-    low = floor
+    # Nothing below base + u can win: some arm is above it, but for one chance in 1e17.
+    base = floor
+    u = 0.0
     for k in range(K):
-        if eligible[k] and scale[k] > 0.0:
-            low = max(low, loc[k] - REACH * scale[k])
+        above = (loc[k] - base) + (-REACH * scale[k] - u) > 0.0
+        if eligible[k] and scale[k] > 0.0 and (base == -math.inf or above):
+            base = loc[k]
+            u = -REACH * scale[k]
     arm = np.empty(K, np.int64)
     m = np.empty(K)
     s = np.empty(K)
     n = 0
-    high = low
+    narrowest = math.inf
+    near = base
     for k in range(K):
-        if eligible[k] and scale[k] > 0.0 and loc[k] + REACH * scale[k] > low:
+        if eligible[k] and scale[k] > 0.0 and (loc[k] - base) + (REACH * scale[k] - u) > 0.0:
             arm[n] = k
             m[n] = loc[k]
             s[n] = scale[k]
-            high = max(high, m[n] + REACH * s[n])
             n += 1
+            if scale[k] < narrowest:
+                narrowest = scale[k]
+                near = loc[k]
     if tied > 0:
-        share = all_below(floor, m, s, n) / tied
+        share = all_below(floor, 0.0, m, s, n) / tied
         for k in range(K):
             if eligible[k] and scale[k] == 0.0 and loc[k] == floor:
                 out[k] = share
+    elif n > 0 and (near - base) + (-REACH * narrowest - u) <= 0.0:
+        u = (base - near) + u
+        base = near
     cdf = np.empty(n)
     pdf = np.empty(n)
-    x = low
-    while x < high:
-        step = high - x
+    while True:
+        left = 0.0
         for j in range(n):
-            begin = m[j] - REACH * s[j]
-            if x < begin:
-                step = min(step, max(begin - x, PIECE * s[j]))
-            elif x < m[j] + REACH * s[j]:
-                step = min(step, PIECE * s[j])
-        end = x + step
-        if not end > x:  # a spread below the resolution of floats at x
-            end = np.nextafter(x, math.inf)
-        # All that is left to win below `end` is the chance that every score lies below it.
-        if all_below(end, m, s, n) > 1e-18:
-            half = 0.5 * (end - x)
+            left = max(left, (m[j] - base) + (REACH * s[j] - u))
+        if left <= 0.0:
+            return
+        step = left
+        next_base = base
+        next_u = u + step
+        for j in range(n):
+            begin = (m[j] - base) + (-REACH * s[j] - u)
+            wanted = PIECE * s[j]
+            if begin > 0.0:
+                wanted = max(begin, wanted)
+            if wanted < step and (m[j] - base) + (REACH * s[j] - u) > 0.0:
+                step = wanted
+                next_base = base
+                next_u = u + step
+                if begin > 0.0:
+                    next_base = m[j]
+                    next_u = -REACH * s[j] + (step - begin)
+        if next_base == base and not next_u > u:  # a spread below the resolution of floats at u
+            next_u = np.nextafter(u, math.inf)
+            step = next_u - u
+        # All that is left to win before the next place is the chance that all scores lie below it.
+        if all_below(next_base, next_u, m, s, n) > 1e-18:
+            half = 0.5 * step
             for node in range(NODES.shape[0]):
-                at = x + half * (1.0 + NODES[node])
+                at = u + half * (1.0 + NODES[node])
                 product = 1.0
                 for j in range(n):
-                    z = (at - m[j]) / s[j]
+                    z = ((base - m[j]) + at) / s[j]
                     cdf[j] = below(z)
-                    pdf[j] = _DENSITY * math.exp(-0.5 * z * z) / s[j]
+                    pdf[j] = _DENSITY * math.exp(-0.5 * z * z)
                     product *= cdf[j]
                 if product > 0.0:
-                    product *= half * NODE_WEIGHTS[node]
                     for j in range(n):
-                        out[arm[j]] += product * pdf[j] / cdf[j]
-        x = end
+                        # half / s first: either alone may be beyond what a float can hold.
+                        out[arm[j]] += (
+                            product * NODE_WEIGHTS[node] * (half / s[j]) * pdf[j] / cdf[j]
+                        )
+        base = next_base
+        u = next_u
 
 
 @njit(cache=True)
