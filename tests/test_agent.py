@@ -209,6 +209,7 @@ def test_the_first_event_holds_the_settings_and_the_time():
     log: list[Any] = []
     agent = new(sink=log.extend, at=12.5)
     assert log == [Created(agent.settings, 12.5)]
+    assert agent.schema is agent.settings.features and agent.schema == Schema.plain(3)
     assert agent.version == 1
 
 

@@ -188,50 +188,51 @@ class LinearArms:
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Arms as they were at `to_state`: what follows has the same bits as with no pause."""
         names = set(Posterior._fields)
-        arrays = isinstance(state, Mapping) and all(
+        named = isinstance(state, Mapping) and all(
             isinstance(array, np.ndarray) for array in state.values()
         )
-        if not arrays or set(state) != names:
+        if not named or set(state) != names:
             raise CorruptState(f"LinearArms needs the arrays {sorted(names)}, not {state!r:.200}.")
-        ridge = state["ridge"]
-        if ridge.shape != () or ridge.dtype != np.float64 or state["mu"].ndim != 2:
+        ridge, mu = state["ridge"], state["mu"]
+        if ridge.shape != () or ridge.dtype != np.float64 or mu.ndim != 2 or not mu.size:
             raise CorruptState("LinearArms: 'ridge' or 'mu' does not have its shape.")
-        self = cls(arms=state["mu"].shape[0], features=state["mu"].shape[1], ridge=float(ridge))
-        for name, mine in _arrays(self._post).items():
+        if not validate.RIDGE.low <= ridge <= validate.RIDGE.high:
+            raise CorruptState(f"LinearArms: ridge must be {validate.RIDGE}. Got {ridge} instead.")
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for name, (dtype, shape) in _shapes(*mu.shape).items():
             given = state[name]
-            if given.shape != mine.shape or given.dtype != mine.dtype:
+            if given.shape != shape or given.dtype != dtype:
                 raise CorruptState(
-                    f"LinearArms: array '{name}' must be {mine.dtype} of shape {mine.shape}. "
+                    f"LinearArms: array '{name}' must be {np.dtype(dtype)} of shape {shape}. "
                     f"Got {given.dtype} of shape {given.shape} instead."
                 )
             if not np.isfinite(given).all():
                 raise CorruptState(f"LinearArms: array '{name}' holds numbers that are not finite.")
-            mine[...] = given
+            arrays[name] = np.array(given, order="C")
+        self = object.__new__(cls)
+        self._post = Posterior(**arrays, ridge=float(ridge))
         return self
 
     def _arm(self, arm: int, method: str) -> int:
         return validate.IntRange(0, self.arms - 1).check(arm, "arm", f"LinearArms.{method}")
 
 
+def _shapes(K: int, d: int) -> dict[str, tuple[type, tuple[int, ...]]]:
+    P = d * (d + 1) // 2
+    sums = dict.fromkeys(("gram", "gram_low", "gram_new"), (np.float64, (K, P)))
+    vectors = dict.fromkeys(("f", "f_low", "f_new", "mu"), (np.float64, (K, d)))
+    counts = dict.fromkeys(("times", "since"), (np.int64, (K,)))
+    return {**sums, **vectors, "A": (np.float64, (K, d, d)), **counts}
+
+
 def _untrained(K: int, d: int, ridge: float) -> Posterior:
-    gram = np.zeros((K, d * (d + 1) // 2))
+    arrays: dict[str, npt.NDArray[Any]] = {
+        name: np.zeros(shape, dtype) for name, (dtype, shape) in _shapes(K, d).items()
+    }
     diagonal = np.arange(d)
-    gram[:, diagonal * (diagonal + 1) // 2 + diagonal] = ridge
-    A = np.zeros((K, d, d))
-    A[:, diagonal, diagonal] = 1.0 / ridge
-    return Posterior(
-        gram=gram,
-        gram_low=np.zeros_like(gram),
-        gram_new=np.zeros_like(gram),
-        f=np.zeros((K, d)),
-        f_low=np.zeros((K, d)),
-        f_new=np.zeros((K, d)),
-        A=A,
-        mu=np.zeros((K, d)),
-        times=np.zeros(K, np.int64),
-        since=np.zeros(K, np.int64),
-        ridge=ridge,
-    )
+    arrays["gram"][:, diagonal * (diagonal + 1) // 2 + diagonal] = ridge
+    arrays["A"][:, diagonal, diagonal] = 1.0 / ridge
+    return Posterior(**arrays, ridge=ridge)
 
 
 def _arrays(post: Posterior) -> dict[str, npt.NDArray[Any]]:

@@ -7,6 +7,7 @@ behind: the agent is as it was before the call.
 
 from __future__ import annotations
 
+
 __all__ = [
     "BridleError",
     "CorruptState",
@@ -52,6 +53,10 @@ class InvalidValue(BridleError, ValueError):
         text = f"The '{name}' parameter of {owner} must be {expected}. Got {shown(got)} instead."
         super().__init__(f"{text} {remedy}" if remedy else text)
 
+    # An error that is copied, or comes back from a worker process, is made anew from its parts.
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.owner, self.expected, self.got, self.remedy)
+
 
 class UnknownId(BridleError, LookupError):
     """An id names nothing that the agent knows (now).
@@ -72,6 +77,9 @@ class UnknownId(BridleError, LookupError):
         self.remedy = remedy
         super().__init__(f"No {kind} {shown(id)}. {remedy}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kind, self.id, self.remedy)
+
 
 class LimitReached(BridleError):
     """A declared limit (of examples, of rules, of arms) would be passed."""
@@ -81,6 +89,9 @@ class LimitReached(BridleError):
         self.limit = limit
         self.remedy = remedy
         super().__init__(f"The limit of {limit:,} {what} is reached. {remedy}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.what, self.limit, self.remedy)
 
 
 class NotPossible(BridleError):

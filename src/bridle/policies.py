@@ -10,9 +10,10 @@ whole weight vector.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -346,7 +347,7 @@ def policy_to_json(policy: Weighted) -> dict[str, float | str | None]:
     if type(policy).__name__ not in _KINDS:
         raise InvalidValue("policy", "Agent", f"one of bridle's own, {sorted(_KINDS)}", policy)
     fields: dict[str, float | str | None] = {"kind": type(policy).__name__}
-    for name in getattr(policy, "__dataclass_fields__", {}):
+    for name in _parameters(type(policy)):
         fields[name] = getattr(policy, name)
     return fields
 
@@ -355,9 +356,13 @@ def policy_from_json(data: dict[str, float | str | None]) -> Weighted:
     """Give back the policy that `policy_to_json` wrote."""
     rest = dict(data)
     kind = _KINDS.get(str(rest.pop("kind", None)))
-    if kind is None or set(rest) - set(getattr(kind, "__dataclass_fields__", {})):
+    if kind is None or set(rest) - set(_parameters(kind)):
         raise CorruptState(f"No policy of bridle is written as {data}.")
     return kind(**rest)
+
+
+def _parameters(kind: type[Weighted]) -> list[str]:
+    return [field.name for field in dataclasses.fields(cast("Any", kind))]
 
 
 def with_sigma(policy: Weighted, sigma: float) -> BehaviorConstrained:

@@ -263,8 +263,8 @@ def settle(post: Posterior, k: int) -> None:
 @njit(cache=True)
 def residual(post: Posterior, k: int, i: int) -> float:
     """Entry i of f − Bμ of arm k, with products and sums to twice the usual precision."""
-    high = post.f[k, i]
-    low = post.f_low[k, i] + post.f_new[k, i]
+    high: float = post.f[k, i]
+    low: float = post.f_low[k, i] + post.f_new[k, i]
     for j in range(post.mu.shape[1]):
         p = i * (i + 1) // 2 + j if j <= i else j * (j + 1) // 2 + i
         a = post.gram[k, p]
