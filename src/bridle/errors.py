@@ -7,7 +7,6 @@ behind: the agent is as it was before the call.
 
 from __future__ import annotations
 
-
 __all__ = [
     "BridleError",
     "CorruptState",
