@@ -233,7 +233,7 @@ def test_what_the_verbs_give_back():
 def test_ids_of_numpy_are_written_as_plain_ones():
     agent, log, x, _ = an_agent()
     agent.reward(np.int64(1), np.float32(0.5))
-    agent.reward_many(np.array([2, 3]), np.array([0, 1]))
+    agent.reward_many([np.int64(2), 3], np.array([0, 1]))
     agent.teach(x, np.int64(7), np.bool_(True), id=np.str_("e"))
     agent.decide(x, np.array([7, 7]))
     agent.answer(np.int32(1), np.int8(0))

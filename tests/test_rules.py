@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -318,7 +318,7 @@ def test_json_round_trip(rule):
     data = rule.to_json()
     again = Rule.from_json(json.loads(json.dumps(data, allow_nan=False)))
     assert again == rule and hash(again) == hash(rule) and again.to_json() == data
-    assert pickle.loads(pickle.dumps(rule)) == rule
+    assert copy.deepcopy(rule) == rule
     assert describe(again) == describe(rule)
 
 

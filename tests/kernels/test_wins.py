@@ -101,6 +101,19 @@ def test_two_arms_have_a_closed_form(loc, powers) -> None:
     assert won(loc, [a, b]) == pytest.approx([expected, 1.0 - expected], abs=1e-9)
 
 
+def test_scores_that_begin_to_matter_at_one_place_but_for_rounding() -> None:
+    # Nothing below the highest m − 8.5·s is looked at. Here two are the same but for last bits.
+    rng = np.random.default_rng(7)
+    wide = rng.standard_normal(size(300, 20))
+    narrow = rng.random(len(wide))
+    for m, s in zip(wide.tolist(), narrow.tolist(), strict=True):
+        loc = [m, m - 8.5 + 8.5 * s]
+        expected = ndtr((loc[0] - loc[1]) / math.hypot(1.0, s))
+        assert won(loc, [1.0, s]) == pytest.approx([expected, 1.0 - expected], abs=1e-12)
+    out = won([-0.023653039062769745, -7.287127964477249], [1.0, 0.14547353818653175])
+    assert out == pytest.approx([1.0, 0.0], abs=1e-11)
+
+
 @pytest.mark.parametrize("K", [1, 2, 3, 10, 100] if JIT else [1, 3])
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-12, 1.0, 1e6])
 @pytest.mark.parametrize("loc", [0.0, -1e6, 12345.678])

@@ -14,6 +14,8 @@ from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Rank-one updates lose digits with the root of their number; a refresh costs d³ operations.
 REFRESH_AFTER = 250
+# Plain sums are as good as exact for this many terms; adding them to a pair costs more.
+SETTLE_AFTER = 10
 # Up to so many nonzero features, reading single entries beats whole rows.
 FEW = 12
 # Contexts that are scored together.
@@ -179,6 +181,18 @@ def add(high: Floats, low: Floats, i: int, x: float) -> None:
     high[i] = new
 
 
+@njit(cache=True)
+def settle(post: Posterior, k: int) -> None:
+    """Move the newest sums of arm k into the sums before them."""
+    for high, low, new in (
+        (post.gram[k], post.gram_low[k], post.gram_new[k]),
+        (post.f[k], post.f_low[k], post.f_new[k]),
+    ):
+        for i in range(high.shape[0]):
+            add(high, low, i, new[i])
+            new[i] = 0.0
+
+
 @njit(cache=True, inline="always")
 def add_sums(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int) -> None:
     """Add one (context, outcome) to the sums of arm k, and count it."""
@@ -196,6 +210,8 @@ def add_sums(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int
         post.f_new[k, i] += ci * y
     post.times[k] += 1
     post.since[k] += 1
+    if post.since[k] % SETTLE_AFTER == 0:
+        settle(post, k)
 
 
 @njit(cache=True, inline="always")
@@ -240,24 +256,11 @@ def fold(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g:
     """Fold one (context, outcome) into arm k; `g` (d) is scratch. True: A was computed anew."""
     add_sums(post, k, c, y, where, n)
     if post.since[k] >= REFRESH_AFTER:
-        settle(post, k)
+        post.since[k] = 0
     elif update_inverse(post.A[k], post.mu[k], c, y, where, n, g):
         return False
     invert(post, k)
     return True
-
-
-@njit(cache=True)
-def settle(post: Posterior, k: int) -> None:
-    """Move the sums of arm k since the last refresh into the sums before it."""
-    post.since[k] = 0
-    for high, low, new in (
-        (post.gram[k], post.gram_low[k], post.gram_new[k]),
-        (post.f[k], post.f_low[k], post.f_new[k]),
-    ):
-        for i in range(high.shape[0]):
-            add(high, low, i, new[i])
-            new[i] = 0.0
 
 
 @njit(cache=True)
@@ -376,8 +379,7 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     """Fold examples in order: row t of C with outcome y[t] goes to arm arms[t].
 
     A refresh computes A from the sums alone, so what comes before an arm's last one need not
-    update A at all. The sums are settled at every refresh all the same: the bits are those of
-    `fold_one`, one by one.
+    update A at all. The bits are those of `fold_one`, one by one.
     """
     K, d = post.mu.shape
     where = np.empty(d, np.uint32)
@@ -394,7 +396,7 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
         if last[k] > 0:
             add_sums(post, k, C[t], y[t], where, n)
             if post.since[k] >= REFRESH_AFTER:
-                settle(post, k)
+                post.since[k] = 0
         else:
             fold(post, k, C[t], y[t], where, n, g)
 
@@ -403,6 +405,7 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
 def refresh_all(post: Posterior) -> None:
     """Refresh every arm from its sums, as after a merge."""
     for k in range(post.mu.shape[0]):
+        post.since[k] = 0
         settle(post, k)
         invert(post, k)
 

@@ -20,16 +20,16 @@ class Posterior(NamedTuple):
     """K Bayesian linear models over d features, one block of numbers an arm.
 
     A sum of a million terms, rounded at each, loses the digits that a badly conditioned inverse
-    needs. So what came since the last refresh is summed apart and then added to the sum before
-    it, which is kept as a pair: the rounded sum and what rounding dropped.
+    needs. So the newest few are summed apart and then added to the sum before them, which is kept
+    as a pair: the rounded sum and what rounding dropped.
     """
 
     gram: Floats  # (K, d(d+1)/2) lower triangle of B = ridge·I + Σ c cᵀ, row by row
     gram_low: Floats  # (K, d(d+1)/2) what rounding dropped from it
-    gram_new: Floats  # (K, d(d+1)/2) Σ c cᵀ since the last refresh, not yet in it
+    gram_new: Floats  # (K, d(d+1)/2) the newest of Σ c cᵀ, not yet in it
     f: Floats  # (K, d) Σ c·y
     f_low: Floats  # (K, d) what rounding dropped from it
-    f_new: Floats  # (K, d) Σ c·y since the last refresh, not yet in it
+    f_new: Floats  # (K, d) the newest of Σ c·y, not yet in it
     A: Floats  # (K, d, d) B⁻¹ as it stands, symmetric in bits
     mu: Floats  # (K, d) B⁻¹ f as it stands
     times: Ints  # (K,) updates
