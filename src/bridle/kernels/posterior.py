@@ -41,7 +41,7 @@ def add_four(y: Floats, a: Floats, x: Floats, at: Places, low: int) -> None:
     """
     a0, a1, a2, a3 = a[at[0]], a[at[1]], a[at[2]], a[at[3]]
     x0, x1, x2, x3 = x[at[0], low:], x[at[1], low:], x[at[2], low:], x[at[3], low:]
-    for i in range(y.shape[0]):
+    for i in range(x0.shape[0]):
         y[i] = (((y[i] + a0 * x0[i]) + a1 * x1[i]) + a2 * x2[i]) + a3 * x3[i]
 
 
