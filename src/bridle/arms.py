@@ -27,7 +27,7 @@ class LinearArms:
     given here are for v = 1.
 
     The sums are folded in the order of the calls, to twice the usual precision; the inverse follows
-    by rank-one updates and is computed anew from the sums every 250 updates of an arm. All that
+    by rank-one updates and is computed anew from the sums every 100 updates of an arm. All that
     is known is a function of the examples in their order, bit for bit, however they are split
     into batches.
 

@@ -240,7 +240,8 @@ class Maker:
         if propensity is not False:
             propensity = validate.truth(propensity, "propensity", "Agent.decide")
         chosen = None if among is None else self._among(among)
-        return self.decision(row, name, know.version, chosen, propensity, time_of(at))
+        time = None if at is None else time_of(at)
+        return self.decision(row, name, know.version, chosen, propensity, time)
 
     def decision(
         self,

@@ -13,7 +13,7 @@ from numba import njit
 from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Rank-one updates lose digits with the root of their number; a refresh costs d³ operations.
-REFRESH_AFTER = 250
+REFRESH_AFTER = 100
 # Plain sums are as good as exact for this many terms; adding them to a pair costs more.
 SETTLE_AFTER = 10
 # Up to so many nonzero features, reading single entries beats whole rows.
