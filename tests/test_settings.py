@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from bridle import Agent, Arm, BehaviorConstrained, Number, Rule, Schema, Thompson, When
 from bridle.errors import CorruptState, InvalidValue, LimitReached
@@ -19,7 +18,6 @@ from bridle.settings import (
     item_id,
     listed,
     plain_id,
-    tame,
     the_arms,
     the_schema,
     words,
@@ -174,17 +172,6 @@ def test_lists_come_in_an_order():
             listed(wrong, "x", "f")
     with pytest.raises(InvalidValue, match="a list of 3, one for each"):
         listed([1, 2], "x", "f", 3)
-
-
-@given(st.integers() | st.floats() | st.fractions() | st.text(max_size=3) | st.none())
-def test_a_number_is_as_it_is_unless_no_float_can_hold_it(value):
-    assert tame(value) is value
-
-
-def test_a_number_that_no_float_can_hold_is_infinite():
-    assert tame(10**400) == tame(-(10**400)) == float("inf")
-    with pytest.raises(InvalidValue, match="Got inf"):
-        Agent(arms=2, features=2, ridge=10**400)
 
 
 def test_words_are_short_and_can_be_written():

@@ -22,7 +22,7 @@ from bridle.making import Contexts, Maker, Truths, time_of
 from bridle.policies import BehaviorConstrained, Weighted, with_sigma
 from bridle.replay import Replay, replay
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, Settings, listed, tame, the_arms, the_schema
+from bridle.settings import Arm, ArmId, ItemId, Settings, listed, the_arms, the_schema
 from bridle.snapshot import knowledge_from_state, knowledge_to_state, read_state, write_state
 
 __all__ = ["Agent"]
@@ -111,9 +111,9 @@ class Agent:
         at: float | None = None,
     ) -> None:
         if policy is None:
-            policy = BehaviorConstrained(sigma=0.25 if sigma is None else tame(sigma))
+            policy = BehaviorConstrained(sigma=0.25 if sigma is None else sigma)
         elif sigma is not None:
-            policy = with_sigma(policy, tame(sigma))
+            policy = with_sigma(policy, sigma)
         settings = Settings(
             arms=the_arms(arms),
             features=the_schema(features),

@@ -35,7 +35,7 @@ from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import LinearLimits
 from bridle.policies import with_sigma
 from bridle.rules import CompiledRule, Rule, compile_rule, denied_arms
-from bridle.settings import Arm, ArmId, ItemId, Settings, check_size, plain_id, tame
+from bridle.settings import Arm, ArmId, ItemId, Settings, check_size, plain_id
 
 __all__ = ["Example", "Knowledge"]
 
@@ -148,8 +148,6 @@ class Knowledge:
 
     def unit_reward(self, value: object) -> float:
         """Map a reward from the agent's range to [0, 1]."""
-        if type(value) is not float:
-            value = tame(value)
         number = self._reward_range.check(value, "value", "Agent.reward")
         return (number - self._reward_range.low) / self._reward_span
 

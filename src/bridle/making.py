@@ -38,7 +38,7 @@ from bridle.kernels.types import Bools, Floats
 from bridle.knowledge import Knowledge
 from bridle.policies import with_sigma
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, item_id, listed, plain_id, tame, the_arms, words
+from bridle.settings import Arm, ArmId, ItemId, item_id, listed, plain_id, the_arms, words
 from bridle.teaching import teaching_policy
 
 __all__ = ["Contexts", "Maker", "Truths", "time_of"]
@@ -421,7 +421,7 @@ class Maker:
 
     def sigma_changed(self, sigma: float, *, at: float | None = None) -> SigmaChanged:
         """Write down another sigma."""
-        return SigmaChanged(with_sigma(self._knowledge.policy, tame(sigma)).sigma, time_of(at))
+        return SigmaChanged(with_sigma(self._knowledge.policy, sigma).sigma, time_of(at))
 
     def arms_added(
         self, arms: int | Iterable[Arm | ArmId], *, at: float | None = None
@@ -494,4 +494,4 @@ def _words(value: str | None, name: str) -> str | None:
 
 def time_of(at: float | None) -> float | None:
     """Give the caller's time as a float."""
-    return None if at is None else TIME.check(tame(at), "at", "Agent")
+    return None if at is None else TIME.check(at, "at", "Agent")

@@ -6,7 +6,6 @@ changes what an old log means.
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, fields
@@ -34,7 +33,6 @@ __all__ = [
     "item_id",
     "listed",
     "plain_id",
-    "tame",
     "the_arms",
     "the_schema",
     "words",
@@ -132,9 +130,9 @@ class Settings:
         validate.one_of(self.teaching, TEACHINGS, "teaching", owner)
         validate.one_of(self.prior, ("paper",), "prior", owner)
         checked = {
-            "v_teaching": validate.SPREAD.check(tame(self.v_teaching), "v_teaching", owner),
-            "ridge": validate.RIDGE.check(tame(self.ridge), "ridge", owner),
-            "ridge_limits": validate.RIDGE.check(tame(self.ridge_limits), "ridge_limits", owner),
+            "v_teaching": validate.SPREAD.check(self.v_teaching, "v_teaching", owner),
+            "ridge": validate.RIDGE.check(self.ridge, "ridge", owner),
+            "ridge_limits": validate.RIDGE.check(self.ridge_limits, "ridge_limits", owner),
             "reward_range": _range(self.reward_range),
             "exact_denials": validate.truth(self.exact_denials, "exact_denials", owner),
             "seed": validate.SEED.check(self.seed, "seed", owner),
@@ -264,16 +262,6 @@ def words(value: object, name: str, owner: str, longest: int = 200) -> str:
     return text
 
 
-def tame(value: Any) -> Any:
-    """Give `value` as it is, but a number that no float can hold as inf, which no range takes."""
-    if isinstance(value, numbers.Real):
-        try:
-            float(value)
-        except OverflowError:
-            return math.inf
-    return value
-
-
 def _iterable(value: object) -> bool:
     # An array of no dimensions has the method, and fails when it is called.
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
@@ -290,8 +278,8 @@ def _range(value: object) -> tuple[float, float]:
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise InvalidValue("reward_range", "Agent", wanted, value)
     finite = validate.FloatRange(-1e300, 1e300)
-    low = finite.check(tame(value[0]), "reward_range", "Agent")
-    high = finite.check(tame(value[1]), "reward_range", "Agent")
+    low = finite.check(value[0], "reward_range", "Agent")
+    high = finite.check(value[1], "reward_range", "Agent")
     if not low < high:
         raise InvalidValue("reward_range", "Agent", wanted, value)
     return low, high

@@ -22,7 +22,6 @@ from bridle.kernels import keys, loop
 from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
 from bridle.limits import Limits, LinearLimits
 from bridle.policies import DEFAULT_V, Weighted
-from bridle.settings import tame
 from bridle.teaching import teaching_policy
 
 __all__ = ["Lesson", "Run", "Tables", "online", "simulate", "teach"]
@@ -200,9 +199,9 @@ def teach(
     listed = np.atleast_1d(np.asarray(examples, object)).ravel() if several else [examples]
     sizes = [STEPS.check(size, "examples", "teach") for size in listed]
     shown = _shown(tables, rows, max(sizes, default=0), seed, "teach", keys.ASK)
-    w = teaching_policy(teaching, tame(v)).weights
+    w = teaching_policy(teaching, v).weights
     limits = LinearLimits(
-        arms=tables.arms, features=tables.features, ridge=tame(ridge), label_coding=label_coding
+        arms=tables.arms, features=tables.features, ridge=ridge, label_coding=label_coding
     )
     start = keys.stream(validate.SEED.check(seed, "seed", "teach"), keys.ASK)
     labels = limits.code(tables.allowed)
@@ -290,7 +289,7 @@ def online(
         may = _table(eligible, tables.rewards.shape, "eligible", "online")
     if w.mask == MASK_ARGMAX:
         may = may & tables.allowed
-    arms = LinearArms(arms=tables.arms, features=tables.features, ridge=tame(ridge))
+    arms = LinearArms(arms=tables.arms, features=tables.features, ridge=ridge)
     played = np.empty(T, np.int64)
     start = keys.stream(validate.SEED.check(seed, "seed", "online"), keys.DECIDE)
     loop.run(
