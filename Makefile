@@ -44,8 +44,16 @@ help: ## list the targets
 
 setup: .venv/.stamp-dev ## everything a developer needs, in .venv
 
-demo: .venv/.stamp-base ## see the agent at work
-	@.venv/bin/bridle demo
+# Both of the paper's studies at full size, on synthetic worlds. A second start finds them done and
+# only draws them again; `make demo FRESH=--fresh` runs them anew.
+FRESH ?=
+demo: .venv/.stamp-study ## the paper's two studies: build/demo/movies/report.html, ...
+	@.venv/bin/bridle study movies --out build/demo/movies $(FRESH)
+	@.venv/bin/bridle study warfarin --out build/demo/warfarin $(FRESH)
+	@echo
+	@echo "Open these two in a browser. Both worlds are synthetic: made up by bridle."
+	@echo "  build/demo/movies/report.html"
+	@echo "  build/demo/warfarin/report.html"
 
 # Coverage cannot see into compiled kernels, so their tests run a second time as plain Python
 # (NUMBA_DISABLE_JIT=1) and both runs count together. With ARGS only what you name is run.
@@ -54,10 +62,10 @@ test: .venv/.stamp-dev ## run the tests
 	if [ -n "$(ARGS)" ]; then \
 	    $(PY) -m pytest -q $(ARGS); \
 	else \
-	    COVERAGE_FILE=build/.coverage.compiled $(PY) -m pytest -q --cov=bridle --cov-report= \
+	    COVERAGE_FILE=build/.coverage.compiled $(PY) -m pytest -q -n auto --dist worksteal --cov=bridle --cov-report= \
 	    && echo "the kernels once more, as plain Python:" \
 	    && COVERAGE_FILE=build/.coverage.plain NUMBA_DISABLE_JIT=1 \
-	        $(PY) -m pytest -q tests/kernels --cov=bridle.kernels --cov-report= \
+	        $(PY) -m pytest -q -n auto --dist worksteal tests/kernels --cov=bridle.kernels --cov-report= \
 	    && COVERAGE_FILE=build/.coverage $(PY) -m coverage combine -q build \
 	    && COVERAGE_FILE=build/.coverage $(PY) -m coverage report --fail-under=$(MIN_COVERAGE); \
 	fi; \
@@ -114,10 +122,15 @@ clean: ## remove .venv and everything else that make made
 	@$(INSTALL) -e .
 	@touch $@
 
+.venv/.stamp-study: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "setting up .venv: bridle and what its studies need ..."
+	@$(INSTALL) -e '.[study]'
+	@touch .venv/.stamp-base $@
+
 .venv/.stamp-dev: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "setting up .venv: bridle and the developer's tools ..."
 	@$(INSTALL) -e '.[dev]'
-	@touch .venv/.stamp-base $@
+	@touch .venv/.stamp-base .venv/.stamp-study $@
 
 # contextualbandits is compiled on the spot; where that fails, the others are compared.
 .venv/.stamp-bench: pyproject.toml constraints.txt | .venv/bin/python

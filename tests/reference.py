@@ -104,6 +104,25 @@ class Arms:
         return np.array([np.sqrt(c @ A @ c) for A in self.inverse])
 
 
+class AsPrinted(Arms):
+    """The same arms with nothing put by: each draw inverts B, arm by arm, as the paper prints it.
+
+    `Arms` inverts at the update and draws all arms at once, so that tests end in time.
+    """
+
+    def update(self, c: Floats, k: int, outcome: float) -> None:
+        self.B[k] = self.B[k] + np.outer(c, c)
+        self.f[k] = self.f[k] + c * outcome
+        self.mu[k] = np.linalg.inv(self.B[k]) @ self.f[k]
+
+    def draw(self, v: float, rng: np.random.Generator) -> Floats:
+        vectors = [
+            rng.multivariate_normal(mu, v**2 * np.linalg.inv(B))
+            for mu, B in zip(self.mu, self.B, strict=True)
+        ]
+        return np.array(vectors)
+
+
 def posterior(contexts: Any, outcomes: Any, d: int, ridge: float = 1.0) -> tuple[Floats, Floats]:
     """Give (mu, B) of one arm from its (context, outcome) pairs, by direct sums and a solve."""
     B = ridge * np.eye(d)
@@ -131,10 +150,11 @@ def teach(
     rng: np.random.Generator,
     coding: str = "1/0",
     ridge: float = 1.0,
+    kind: type[Arms] = Arms,
 ) -> Taught:
     """Algorithm 2, lines 2 to 8: ask about an arm of each context, learn from the label."""
     K, d = world.rewards.shape[1], world.contexts.shape[1]
-    limits = Arms(K, d, ridge)
+    limits = kind(K, d, ridge)
     asked, labels = [], []
     for row in rows:
         c = world.contexts[row]
@@ -167,6 +187,7 @@ def mask(
     rng: np.random.Generator,
     reading: str = "argmax",
     ridge: float = 1.0,
+    kind: type[Arms] = Arms,
 ) -> Run:
     """CTS that knows what is allowed, in both readings (2.6); `reading="none"` is plain CTS."""
 
@@ -184,7 +205,7 @@ def mask(
             return k if allowed[k] else int(rng.choice(np.flatnonzero(allowed)))
         raise ValueError(reading)
 
-    return play(world, rows, choose, v=v, rng=rng, ridge=ridge)
+    return play(world, rows, choose, v=v, rng=rng, ridge=ridge, kind=kind)
 
 
 def bcts(
@@ -197,6 +218,7 @@ def bcts(
     rng: np.random.Generator,
     v_constraint: float | None = None,
     ridge: float = 1.0,
+    kind: type[Arms] = Arms,
 ) -> Run:
     """Algorithm 2, lines 9 to 22, Behavior Constrained Thompson Sampling (2.5)."""
 
@@ -204,7 +226,9 @@ def bcts(
         return best(sigma * (vectors @ c) + (1.0 - sigma) * (limit_vectors @ c), rng)
 
     v_e = v if v_constraint is None else v_constraint
-    return play(world, rows, choose, v=v, rng=rng, ridge=ridge, limits=limits, v_constraint=v_e)
+    return play(
+        world, rows, choose, v=v, rng=rng, ridge=ridge, limits=limits, v_constraint=v_e, kind=kind
+    )
 
 
 def play(
@@ -217,10 +241,11 @@ def play(
     ridge: float = 1.0,
     limits: Arms | None = None,
     v_constraint: float = 0.0,
+    kind: type[Arms] = Arms,
 ) -> Run:
     """Play `rows` in order: draw, choose, observe, update the reward arms only; then count (1)."""
     K, d = world.rewards.shape[1], world.contexts.shape[1]
-    arms = Arms(K, d, ridge)
+    arms = kind(K, d, ridge)
     played, drawn, drawn_limits = [], [], []
     regrets, allowed_regrets, errors = [], [], []
     for row in rows:

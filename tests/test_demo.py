@@ -9,6 +9,7 @@ from rich.console import Console
 
 from bridle import demo
 from bridle.demo import ARGMAX, CONTESTANTS, FILTER, Comparison, Size
+from bridle.waiting import patience
 from bridle.worlds import synthetic_movies
 
 SMALL = Size(worlds=3, people=30, movies=300, teaching_movies=60, examples=500, steps=200)
@@ -108,10 +109,10 @@ def test_a_long_wait_is_explained(monkeypatch):
             self.start, self.cancel = action, lambda: None
 
     clock = iter([0.0, 31.0])
-    monkeypatch.setattr("bridle.demo.threading", SimpleNamespace(Timer=Timer))
-    monkeypatch.setattr("bridle.demo.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("bridle.waiting.threading", SimpleNamespace(Timer=Timer))
+    monkeypatch.setattr("bridle.waiting.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     file = io.StringIO()
-    with demo._patience(Console(file=file, width=80)):
+    with patience(Console(file=file, width=80)):
         pass
     assert "compiling the kernels (first run only" in file.getvalue()
     assert "took 31 s" in file.getvalue()

@@ -337,7 +337,7 @@ def test_a_log_written_by_older_defaults_gives_the_agent_that_it_was(monkeypatch
     monkeypatch.setattr(
         BehaviorConstrained.__init__, "__kwdefaults__", {"sigma": 1, "v": 9, "v_constraint": 9}
     )
-    monkeypatch.setattr(Number.__init__, "__defaults__", (-5.0, 5.0, True, 3.0))
+    monkeypatch.setattr(Number.__init__, "__defaults__", (-5.0, 5.0, True, 3.0, "m"))
     monkeypatch.setattr(Arm.__init__, "__defaults__", ("another", "another"))
     again: Any = Agent.replay([event_from_json(json.loads(written))]).agent
     assert again.settings == old.settings

@@ -30,6 +30,7 @@ MIXED = Schema(
 
 finite = st.floats(-1e6, 1e6)
 names = st.text(min_size=1, max_size=8)
+units = st.none() | st.text(min_size=1, max_size=40)
 word_lists = st.lists(names, min_size=1, max_size=6, unique=True)
 
 
@@ -60,10 +61,10 @@ def ranges(draw):
 def numbers(draw, name="x"):
     if draw(st.booleans()):
         missing = draw(st.none() | finite)
-        return Number(name, missing=missing)
+        return Number(name, missing=missing, unit=draw(units))
     low, high = draw(ranges())
     missing = draw(st.none() | st.floats(low, high))
-    return Number(name, low, high, clip=draw(st.booleans()), missing=missing)
+    return Number(name, low, high, draw(st.booleans()), missing, draw(units))
 
 
 @st.composite

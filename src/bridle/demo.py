@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -30,8 +27,9 @@ from bridle.kernels.types import Floats
 from bridle.policies import BehaviorConstrained, KnownMask, Uniform, Weighted
 from bridle.settings import ArmId
 from bridle.simulate import Lesson, online, teach
+from bridle.waiting import patience
 from bridle.worlds import World, synthetic_movies
-from bridle.worlds.synthetic import GENRES
+from bridle.worlds.genres import GENRES
 
 __all__ = ["Comparison", "Size", "check_out", "compare", "demo", "draw", "reading"]
 
@@ -221,7 +219,7 @@ def demo(
         "[bold]bridle[/]: an agent that learns its limits by example. Everything here happens in "
         "[bold]synthetic[/] worlds of movies and people, made up on the spot."
     )
-    with _patience(console):
+    with patience(console):
         _warm_up()
     first = seed * size.worlds  # another --seed has no world in common
     worlds = [
@@ -241,25 +239,6 @@ def demo(
         console.print(f"The figure is in {out}.")
 
 
-@contextmanager
-def _patience(console: Console) -> Iterator[None]:
-    """Show that something goes on and, if it takes long, why."""
-    text = "compiling the kernels (first run only, up to a minute) ..."
-    with console.status("loading the kernels ...") as status:
-        say = (lambda: status.update(text)) if console.is_terminal else lambda: console.print(text)
-        timer = threading.Timer(4.0, say)
-        timer.daemon = True
-        timer.start()
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            timer.cancel()
-    seconds = time.perf_counter() - start
-    if seconds > 5.0:
-        console.print(f"The kernels took {seconds:.0f} s to compile. They are kept.", style="dim")
-
-
 def _warm_up() -> None:
     """Call each kernel that the story needs, so that it is compiled or loaded."""
     tiny = synthetic_movies(people=7, movies=30)
@@ -277,7 +256,7 @@ def _tell_teaching(console: Console, world: World, lesson: Lesson, size: Size) -
         "which the agent is never told:\n"
     )
     genres = [*GENRES]
-    for group, row in zip(world.groups, world.denied, strict=True):
+    for group, row in zip(world.groups, np.asarray(world.denied), strict=True):
         listed = ", ".join(genre for genre, no in zip(genres, row, strict=True) if no)
         console.print(f"  {group:>5}: {listed or 'nothing is denied'}")
     said = world.tables.allowed[lesson.rows, lesson.arms]

@@ -22,6 +22,7 @@ __all__ = ["Category", "Context", "Feature", "Flag", "Labels", "Number", "Schema
 
 MAX_VALUES = 1_000
 MAX_WIDTH = 10_000
+MAX_UNIT = 40
 COLLECTIONS = (list, tuple, set, frozenset)
 UNSCALED = FloatRange(-MAX_MAGNITUDE, MAX_MAGNITUDE)  # without a range: what the arms can take
 RAW = FloatRange(-1e300, 1e300)  # with a range: such that no difference or rounding overflows
@@ -62,6 +63,8 @@ class Number:
         Take a (finite) value outside the range as the nearer end instead.
     missing : float, optional
         The value, in raw units and in the range, to take if the key is absent or None.
+    unit : str, optional
+        What it is counted in, for people to read: "kg". 1 to 40 characters.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Number:
     high: float | None = None
     clip: bool = False
     missing: float | None = None
+    unit: str | None = None
     _range: FloatRange = field(init=False, repr=False, compare=False)
     _shift: float = field(init=False, repr=False, compare=False)
     _span: float = field(init=False, repr=False, compare=False)
@@ -87,6 +91,8 @@ class Number:
             raise InvalidValue("clip", owner, "False where there is no range", True)
         if self.missing is not None:
             _store(self, missing=self._range.check(self.missing, "missing", owner))
+        if self.unit is not None:
+            text(self.unit, "unit", owner, MAX_UNIT)
 
     def scale(self, raw: float) -> float:
         """Map a raw value, in the range or not, to encoded units: monotone, rounding included."""
@@ -343,10 +349,16 @@ class Schema:
         return {name: feature._read(row, at) for name, (feature, at) in self._starts.items()}
 
     def to_json(self) -> list[dict[str, object]]:
-        """Give the schema as plain JSON values, every setting in full."""
+        """Give the schema as plain JSON values, every setting in full; a unit where there is one.
+
+        Logs from before there were units so keep their bytes, and what has none is still read by
+        the versions that wrote them.
+        """
         result = []
         for feature in self.features:
             values = {f.name: getattr(feature, f.name) for f in fields(feature) if f.init}
+            if values.get("unit", "") is None:
+                del values["unit"]
             plain = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
             result.append({"kind": type(feature).__name__.lower()} | plain)
         return result
@@ -361,6 +373,8 @@ class Schema:
         for item in data:
             kind = one_of(item.get("kind"), KINDS, "kind", owner)
             rest = {key: value for key, value in item.items() if key != "kind"}
+            if KINDS[kind] is Number:
+                rest.setdefault("unit", None)  # as `to_json` leaves it out, whatever the default
             try:
                 features.append(KINDS[kind](**rest))
             except TypeError as e:  # a key too many or too few; the constructors raise no other

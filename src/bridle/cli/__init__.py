@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 
 import bridle
+from bridle.cli.data import data
+from bridle.cli.study import study
 
 __all__ = ["app", "main"]
 
@@ -24,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(study)
+app.add_typer(data, name="data")
 
 
 @app.command()

@@ -1,0 +1,249 @@
+"""How figures look: the style, each agent's colour, labels that do not cover each other."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise, product
+from typing import Literal
+
+import matplotlib.style
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.scale import SymmetricalLogScale
+
+from bridle.study.paper import MASKS
+
+__all__ = [
+    "DIAL",
+    "FAINT",
+    "GREY",
+    "INK",
+    "LINEAR_TO",
+    "agent_label",
+    "colour",
+    "count_axis",
+    "hold_on_to_means",
+    "label_ends",
+    "label_points",
+    "number",
+    "sort_agents",
+    "spread",
+    "styled",
+]
+
+LABELS = {"mask": "mask (argmax)", "mask-filter": "mask (filter)"}
+# Okabe and Ito's colours, which people with any colour vision tell apart, from cool (only what was
+# taught) to hot (only reward). A sigma in between has a colour in between.
+DIAL = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00")
+INK, GREY, FAINT = "#222222", "#6b6b6b", "#8a8a8a"
+LINEAR_TO = 10  # where the symlog scale of E turns from linear to logarithmic
+STYLE = {
+    "svg.hashsalt": "bridle",
+    "svg.fonttype": "path",
+    # A world's name is shown as it is, not read as a formula.
+    "text.parse_math": False,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9.5,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e8e8e8",
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in our style, whatever the user's matplotlibrc says."""
+    with warnings.catch_warnings(), matplotlib.style.context(["default", STYLE]):
+        # A world's name may hold letters that the font has not got: they are drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph")
+        yield
+
+
+def sort_agents(agents: Sequence[str]) -> list[str]:
+    """Put agents in the order in which they are shown: masks first, then along the dial.
+
+    >>> sort_agents(["sigma=1", "sigma=0.25", "mask-filter", "mask"])
+    ['mask', 'mask-filter', 'sigma=0.25', 'sigma=1']
+    """
+    return sorted(set(agents), key=lambda agent: (_sigma(agent), agent))
+
+
+def agent_label(agent: str) -> str:
+    """Name an agent for people.
+
+    >>> agent_label("sigma=0.25"), agent_label("mask")
+    ('σ = 0.25', 'mask (argmax)')
+    """
+    return LABELS.get(agent, agent.replace("sigma=", "σ = "))
+
+
+def colour(agent: str) -> str:
+    """Give an agent's colour, the same in every figure.
+
+    >>> colour("sigma=0"), colour("sigma=1"), colour("mask")
+    ('#0072b2', '#d55e00', '#222222')
+    """
+    sigma = _sigma(agent)
+    if not 0.0 <= sigma <= 1.0:
+        return GREY if agent == "mask-filter" else INK
+    return str(to_hex(LinearSegmentedColormap.from_list("dial", DIAL, N=1025)(sigma)))
+
+
+def number(value: float, letter: str) -> str:
+    """Write a value of R (three places) or E (a count, or a mean of counts).
+
+    >>> number(0.25, "R"), number(1.6, "E"), number(22006.8, "E")
+    ('0.250', '1.6', '22,007')
+    """
+    if letter == "R":
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move labels apart: at least `gap` between two of them, each as near as can be to its wish.
+
+    The least sum of squares, within [low, high], by pooling neighbours that would overlap. Where
+    there is no room for all, the gap is smaller.
+
+    >>> spread([0.5, 0.5, 1.0], gap=0.25, low=0.0, high=1.0)
+    [0.375, 0.625, 1.0]
+    """
+    gap = min(gap, (high - low) / max(len(wanted) - 1, 1))
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    pools: list[tuple[float, int]] = []  # mean, count, of the wishes less the gaps below them
+    for place, i in enumerate(order):
+        mean, count = wanted[i] - place * gap, 1
+        while pools and pools[-1][0] > mean:
+            before, many = pools.pop()
+            mean, count = (before * many + mean * count) / (many + count), many + count
+        pools.append((mean, count))
+    top = high - (len(wanted) - 1) * gap
+    flat = [min(max(mean, low), top) for mean, count in pools for _ in range(count)]
+    placed = [0.0] * len(wanted)
+    for place, i in enumerate(order):
+        placed[i] = flat[place] + place * gap
+    return placed
+
+
+def count_axis(axes: Axes, which: Literal["x", "y"], highest: float, label: str) -> None:
+    """Scale an axis of counts so that 3 and 20,000 can both be read, and say so on it."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = -0.03 * max(highest, 1.0), 1.08 * max(highest, 1.0)
+    if highest > 5 * LINEAR_TO:
+        low, high = -0.08 * LINEAR_TO, 1.8 * highest
+        axes.set(**{f"{which}scale": SymmetricalLogScale(axis, linthresh=LINEAR_TO)})
+        ticks = [0, *(10**power for power in range(1, int(math.log10(high)) + 1))]
+        axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
+        axis.set_ticks([], minor=True)
+        label += f" (linear to {LINEAR_TO}, then log)"
+    axes.set(**{f"{which}lim": (low, high), f"{which}label": label})
+
+
+def hold_on_to_means(axes: Axes, means: Sequence[float] = ()) -> None:
+    """Keep wide intervals from pressing the means together: cut them off instead.
+
+    The means are those of the lines, unless given.
+    """
+    axes.autoscale_view()
+    found = [*means] or [float(y) for line in axes.lines for _, y in line.get_xydata()]
+    room = 0.4 * max(max(found) - min(found), 0.02)
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, min(found) - room), min(high, max(found) + room))
+
+
+def label_ends(axes: Axes, ends: list[tuple[str, float]], last: int, letter: str) -> None:
+    """Name each line where it ends, moved apart where ends are close."""
+    axes.autoscale_view()  # or the places would be those of other limits
+    to_axes = axes.transData + axes.transAxes.inverted()
+    wanted = [float(to_axes.transform((last, value))[1]) for _, value in ends]
+    placed = spread(wanted, gap=0.066, low=0.0, high=1.0)
+    for (agent, value), end, place in zip(ends, wanted, placed, strict=True):
+        axes.annotate(
+            "", (1.018, end), (1.045, place), "axes fraction", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour(agent), "linewidth": 0.7, "shrinkA": 0,
+                        "shrinkB": 0},
+        )  # fmt: skip
+        axes.text(
+            1.052, place, f"{agent_label(agent)}  {number(value, letter)}",
+            transform=axes.transAxes, va="center", fontsize=9, color=_darker(colour(agent)),
+        )  # fmt: skip
+
+
+def label_points(axes: Axes, cells: pl.DataFrame) -> None:
+    """Name each point on that side of it where the least ink is in the way."""
+    axes.autoscale_view()
+    scale = 72.0 / axes.figure.dpi  # from pixels to points
+    crowd: list[tuple[float, float]] = []  # where there is ink, in points from the lower left
+    for line in axes.lines:
+        ends = [(x * scale, y * scale) for x, y in axes.transData.transform(line.get_xydata())]
+        weight = 1 if str(line.get_label()).startswith("_") else 2
+        for (x0, y0), (x1, y1) in pairwise([*ends, ends[-1]]):
+            pieces = max(1, int(math.hypot(x1 - x0, y1 - y0) / 4))
+            crowd += [
+                (x0 + (x1 - x0) * i / pieces, y0 + (y1 - y0) * i / pieces)
+                for i in range(pieces + 1)
+            ] * weight
+    box = axes.get_window_extent()
+    left, right, low, high = (edge * scale for edge in (box.x0, box.x1, box.y0, box.y1))
+    tall = 11.0
+    # First those that stand in every path.
+    for row in cells.sort("teaching", nulls_last=False, maintain_order=True).iter_rows(named=True):
+        text = agent_label(row["agent"])
+        x, y = (float(part) * scale for part in axes.transData.transform((row["E"], row["R"])))
+        wide = 5.9 * len(text)
+        best, place = math.inf, (0.0, 0.0)
+        for dx, dy in product(
+            (8.0, -8.0 - wide, 30.0, -wide / 2, -30.0 - wide),
+            (4.0, -4.0 - tall, -tall / 2, 10.0, -10.0 - tall, 20.0, -20.0 - tall),
+        ):
+            x0, y0 = x + dx, y + dy
+            inside = left < x0 and x0 + wide < right and low < y0 and y0 + tall < high
+            hits = sum(x0 < a < x0 + wide and y0 < b < y0 + tall for a, b in crowd)
+            far = math.hypot(max(dx, -dx - wide, 0.0), max(dy, -dy - tall, 0.0))
+            cost = hits + 0.3 * far + (0 if inside else 1_000)
+            if cost < best:
+                best, place = cost, (dx, dy)
+        x0, y0 = x + place[0], y + place[1]
+        crowd += [(x0 + wide * i / 12, y0 + tall * j / 3) for i in range(13) for j in range(4)] * 3
+        tint = colour(row["agent"])
+        axes.annotate(
+            text, (row["E"], row["R"]), xytext=(place[0], place[1] + 2.0),
+            textcoords="offset points", fontsize=9, color=_darker(tint), zorder=6,
+        )  # fmt: skip
+        dx = max(place[0], min(0.0, place[0] + wide))  # from the point to the label's nearest edge
+        dy = max(place[1], min(0.0, place[1] + tall))
+        if math.hypot(dx, dy) > 12.0:
+            axes.annotate(
+                "", (row["E"], row["R"]), xytext=(dx, dy), textcoords="offset points", zorder=3,
+                arrowprops={"arrowstyle": "-", "color": tint, "linewidth": 0.7, "shrinkA": 1},
+            )  # fmt: skip
+
+
+def _sigma(agent: str) -> float:
+    """Give an agent's place on the dial; masks stand before it, what is unknown after."""
+    if agent in MASKS:
+        return -1.0
+    try:
+        return float(agent.removeprefix("sigma="))
+    except ValueError:
+        return math.inf
+
+
+def _darker(hex_colour: str) -> str:
+    """Make a line's colour one that can be read as text on white."""
+    red, green, blue = to_rgb(hex_colour)
+    return str(to_hex((0.68 * red, 0.68 * green, 0.68 * blue)))
