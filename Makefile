@@ -135,6 +135,6 @@ clean: ## remove .venv and everything else that make made
 # contextualbandits is compiled on the spot; where that fails, the others are compared.
 .venv/.stamp-bench: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "setting up .venv: bridle and the libraries it is compared with ..."
-	@$(INSTALL) -e '.[bench]'
+	@$(INSTALL) -e '.[bench,study]'
 	@$(INSTALL) -e '.[bench-source]' >.venv/contextualbandits.log 2>&1 || true
 	@touch .venv/.stamp-base $@

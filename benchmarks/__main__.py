@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import chart, goals, growth, measure, ours, report, roofline
+from benchmarks import chart, goals, grid, growth, loading, measure, ours, report, roofline
 from benchmarks.cases import CASES, STEPS, World, make_world
 from benchmarks.measure import Contest, Effort, Result
 from benchmarks.peers import PEERS, Peer
@@ -52,7 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.growth = growth.growth(ladders, tick)
             found.memory = [growth.memory_per_arm(case) for case in cases]
             found.startup = growth.startup(ladders, tick)
+    if not options.decisions:
+        found.grid = grid.main(options.quick, console)
+        found.loading = loading.main(options.quick, folder=options.out, tell=console.print)
     found.goals = goals.judge(goals.rates_of(found.results), found.startup)
+    found.goals += goals.judge_study(found.grid, found.loading)
 
     report.print_report(found, console)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -101,6 +105,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--quick", action="store_true", help="two minutes instead of ten, rough figures"
     )
     parser.add_argument("--case", action="append", choices=names, help="only this one; may repeat")
+    parser.add_argument(
+        "--decisions", action="store_true", help="decisions only: no grid, no loading"
+    )
     parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the files")
     options = parser.parse_args(arguments)
     options.case = options.case or names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.growth import Startup
 from benchmarks.measure import Mode, Result
@@ -38,6 +39,20 @@ class Goal:
     def reached(self) -> bool:
         """Whether the ratio is on the right side of what was wanted."""
         return self.got <= self.wanted if self.at_most else self.got >= self.wanted
+
+
+def judge_study(grid: Mapping[str, float] | None, loading: Mapping[str, Any] | None) -> list[Goal]:
+    """Judge the goals of the study: the whole grid, and reading 20 million ratings."""
+    found = []
+    if grid is not None:
+        text = "the grid of the movies: pseudo-code / bridle"
+        found += [Goal(text=text, wanted=3_000.0, got=grid["pseudo-code ratio"])]
+    if loading is not None:
+        text = "loading MovieLens 20M / a bare scan"
+        found += [Goal(text=text, wanted=3.0, got=loading["ratio"], at_most=True)]
+        peak = loading["costs"]["load from csv"]["peak_bytes"] / 1e9
+        found += [Goal(text="its peak of memory, in GB", wanted=1.5, got=peak, at_most=True)]
+    return found
 
 
 def rates_of(results: Iterable[Result]) -> dict[tuple[str, Mode, str], float]:

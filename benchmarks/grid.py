@@ -2,8 +2,9 @@
 
 The pseudo-code is that of `tests/reference.py`, in two forms: as the paper prints it (an inverse
 and a d-vector for each arm, at each step), and with the short cuts that let the tests end in time.
-Nobody waits for either: a piece is measured, and what the same runs would take is computed. Teaching
-counts once for each fold and way, as it does with us: shorter lessons are beginnings of longer ones.
+Nobody waits for either: a piece is measured, and what the same runs would take is computed.
+Teaching counts once for each fold and way, as it does with us: shorter lessons are beginnings of
+longer ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rich.console import Console
 from bridle.study.engines import make_engine
 from bridle.study.journal import Journal
 from bridle.study.plan import Plan
-from bridle.study.run import _run, warm_up
+from bridle.study.run import run_jobs, warm_up
 from bridle.study.work import Work, jobs
 from bridle.worlds import Movies, synthetic_block
 from tests import reference
@@ -40,7 +41,7 @@ def main(quick: bool = False, console: Console | None = None) -> dict[str, float
     with tempfile.TemporaryDirectory() as folder:
         engine = make_engine("processes", work)
         start = time.perf_counter()
-        _run(engine, plan, Journal(Path(folder), "bench"), classes, batches, console)
+        run_jobs(engine, plan, Journal(Path(folder), "bench"), classes, batches, console)
         seconds = time.perf_counter() - start
     found = {"runs": float(plan.runs), "seconds": seconds, "workers": float(engine.workers)}
     for name, kind, steps in (
@@ -50,13 +51,14 @@ def main(quick: bool = False, console: Console | None = None) -> dict[str, float
         console.print(f"{steps} steps of each part of the {name} ...")
         found[f"{name} seconds"] = extrapolated(work, kind, steps)
         found[f"{name} ratio"] = found[f"{name} seconds"] / seconds
-    console.print(
-        f"{plan.runs} runs took {seconds:.1f} s with {engine.workers} processes. The pseudo-code as "
-        f"printed would take {_days(found['pseudo-code seconds'])}: "
-        f"{found['pseudo-code ratio']:,.0f} × as long (goal: {GOAL:,.0f}). With the short cuts of "
-        f"tests/reference.py (all arms in one call, inverses put by) "
-        f"{_days(found['reference seconds'])}: {found['reference ratio']:,.0f} ×."
-    )
+    for line in (
+        f"{plan.runs} runs took {seconds:.1f} s with {engine.workers} processes.",
+        f"The pseudo-code as printed would take {_days(found['pseudo-code seconds'])}: "
+        f"{found['pseudo-code ratio']:,.0f} × as long (goal: {GOAL:,.0f}).",
+        f"With the short cuts of tests/reference.py, {_days(found['reference seconds'])}: "
+        f"{found['reference ratio']:,.0f} ×.",
+    ):
+        console.print(line)
     return found
 
 
@@ -89,7 +91,8 @@ def extrapolated(work: Work, kind: type[reference.Arms], steps: int) -> float:
 
 
 def _days(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f} hours" if seconds < 100 * 3600 else f"{seconds / 86400:,.1f} days"
+    hours = seconds / 3600.0
+    return f"{hours:,.1f} hours" if hours < 100.0 else f"{hours / 24.0:,.1f} days"
 
 
 if __name__ == "__main__":

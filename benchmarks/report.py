@@ -50,6 +50,8 @@ class Report:
     memory: list[Memory] = field(default_factory=list)
     startup: Startup | None = None
     goals: list[Goal] = field(default_factory=list)
+    grid: dict[str, float] | None = None  # the paper's grid against the pseudo-code
+    loading: dict[str, Any] | None = None  # MovieLens 20M against a bare scan
 
 
 def write_json(report: Report, folder: Path) -> tuple[Path, Path]:
@@ -73,6 +75,8 @@ def write_json(report: Report, folder: Path) -> tuple[Path, Path]:
         "growth": [asdict(g) for g in report.growth],
         "memory": [asdict(m) for m in report.memory],
         "startup_seconds": asdict(report.startup) if report.startup else None,
+        "grid": report.grid,
+        "loading": report.loading,
         "goals": [{**asdict(g), "reached": g.reached} for g in report.goals],
     }
     paths = folder / "bench.json", folder / "bench-extra.json"

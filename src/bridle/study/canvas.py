@@ -153,16 +153,12 @@ def count_axis(axes: Axes, which: Literal["x", "y"], highest: float, label: str)
     axes.set(**{f"{which}lim": (low, high), f"{which}label": label})
 
 
-def hold_on_to_means(axes: Axes, means: Sequence[float] = ()) -> None:
-    """Keep wide intervals from pressing the means together: cut them off instead.
-
-    The means are those of the lines, unless given.
-    """
+def hold_on_to_means(axes: Axes, means: Sequence[float]) -> None:
+    """Keep wide intervals from pressing the means together: cut them off instead."""
     axes.autoscale_view()
-    found = [*means] or [float(y) for line in axes.lines for _, y in line.get_xydata()]
-    room = 0.4 * max(max(found) - min(found), 0.02)
+    room = 0.4 * max(max(means) - min(means), 0.02)
     low, high = axes.get_ylim()
-    axes.set_ylim(max(low, min(found) - room), min(high, max(found) + room))
+    axes.set_ylim(max(low, min(means) - room), min(high, max(means) + room))
 
 
 def label_ends(axes: Axes, ends: list[tuple[str, float]], last: int, letter: str) -> None:
@@ -226,7 +222,7 @@ def label_points(axes: Axes, cells: pl.DataFrame) -> None:
         )  # fmt: skip
         dx = max(place[0], min(0.0, place[0] + wide))  # from the point to the label's nearest edge
         dy = max(place[1], min(0.0, place[1] + tall))
-        if math.hypot(dx, dy) > 12.0:
+        if math.hypot(dx, dy) > 16.0:
             axes.annotate(
                 "", (row["E"], row["R"]), xytext=(dx, dy), textcoords="offset points", zorder=3,
                 arrowprops={"arrowstyle": "-", "color": tint, "linewidth": 0.7, "shrinkA": 1},

@@ -262,7 +262,7 @@ def draw_curves(sheet: Sheet) -> Figure:
     axes = figure.add_axes((0.115, 0.125, 0.64, 0.725))
     letter, last = sheet.measure, int(sheet.cells["t"].max())  # type: ignore[arg-type]
     ends: list[tuple[str, float]] = []
-    highest = 0.0
+    values: list[float] = []
     for (agent,), line in sheet.cells.group_by(["agent"], maintain_order=True):
         agent = str(agent)
         t, mean = line["t"].to_list(), line[letter].to_list()
@@ -277,21 +277,21 @@ def draw_curves(sheet: Sheet) -> Figure:
                 low = [max(value, 0.0) for value in low]  # plays are counted
             axes.fill_between(t, low, high, color=colour(agent), alpha=0.08, linewidth=0)
         ends.append((agent, float(mean[-1])))
-        highest = max(highest, max(mean))
+        values += mean
         printed = published(sheet.world, last, sheet.teaching, sheet.N, agent)
         value = printed and getattr(printed, letter)
         if value is not None and agent != "mask-filter":  # the paper has one mask: one diamond
             axes.plot([last], [value], **_diamond(agent))
-            highest = max(highest, value)
+            values.append(value)
     axes.set_xlim(0, last)
     axes.set_xlabel("t: online steps")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     if letter == "E":
-        count_axis(axes, "y", highest, "E(t): denied plays")
+        count_axis(axes, "y", max(values), "E(t): denied plays")
     else:
         axes.set_ylabel("R(t): average regret")
-        hold_on_to_means(axes)
+        hold_on_to_means(axes, values)
     label_ends(axes, ends, last, letter)
     _head(figure, sheet, 0.115)
     return figure

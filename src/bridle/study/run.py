@@ -29,6 +29,7 @@ from bridle.study.engines import Engine, make_engine
 from bridle.study.figures import draw_figures
 from bridle.study.frames import curves_frame, lessons_frame, results_frame
 from bridle.study.journal import MANIFEST, Journal
+from bridle.study.paper import MOVIES, WARFARIN
 from bridle.study.plan import Plan, fingerprint
 from bridle.study.report import write_report
 from bridle.study.summary import summarise
@@ -48,7 +49,7 @@ from bridle.study.work import (
 from bridle.waiting import patience
 from bridle.worlds.world import Recipe
 
-__all__ = ["Outcome", "study"]
+__all__ = ["Outcome", "run_jobs", "study", "warm_up"]
 
 PACKAGES = ("numpy", "numba", "polars", "matplotlib", "scipy", "jinja2", "ray")
 
@@ -133,7 +134,7 @@ def study(
             warm_up(work)
         made = make_engine(engine, work, workers=workers, address=address)
         classes, batches = jobs(plan)
-        taught, ran = _run(made, plan, journal, classes, batches, console)
+        taught, ran = run_jobs(made, plan, journal, classes, batches, console)
         curves = curves_frame(recipe.name, batches, ran)
         frames = {
             "results": results_frame(curves, plan),
@@ -141,7 +142,7 @@ def study(
             "lessons": lessons_frame(recipe.name, classes, taught),
         }
         manifest = {
-            "study": "warfarin" if recipe.name in ("warfarin", "synthetic patients") else "movies",
+            "study": _kind(recipe.name),
             "world": recipe.name,
             "fingerprint": mark,
             "bridle": bridle.__version__,
@@ -174,7 +175,7 @@ def warm_up(work: Work) -> None:
         small.run(job)
 
 
-def _run(
+def run_jobs(
     engine: Engine,
     plan: Plan,
     journal: Journal,
@@ -275,6 +276,12 @@ def _write(
     return Outcome(
         out=out, results=results, curves=curves, lessons=lessons, claims=claims, manifest=manifest
     )
+
+
+def _kind(world: str) -> str:
+    if world in MOVIES:
+        return "movies"
+    return "warfarin" if world in WARFARIN else "own"
 
 
 def _versions() -> dict[str, Json]:
