@@ -151,7 +151,7 @@ def check_out(path: Path) -> None:
     if not path.parent.is_dir():
         raise NotPossible(f"There is no folder {str(path.parent)!r}.")
     if importlib.util.find_spec("matplotlib") is None:
-        raise NotPossible("A figure needs matplotlib: pip install 'bridle[study]'.")
+        raise NotPossible("A figure needs matplotlib: pip install '.[study]' in bridle's folder.")
 
 
 def draw(found: Comparison, path: Path) -> None:

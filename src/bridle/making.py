@@ -328,7 +328,8 @@ class Maker:
                 nothing = np.empty((0, K))
                 loop.run(
                     know.policy.weights, reward, know.reward_arms.ridge, rows, nothing, eligible,
-                    eligible, belief, doubt, np.arange(n), start, numbers, False, arms,
+                    eligible, belief, doubt, np.arange(n), start, numbers, False, arms, False,
+                    np.zeros(2),
                 )  # fmt: skip
         if parts is not None and propensity:
             odds = np.empty((n, K))

@@ -27,6 +27,9 @@ from bridle.teaching import teaching_policy
 __all__ = ["Lesson", "Run", "Tables", "online", "simulate", "teach"]
 
 STEPS = validate.IntRange(0, 2**40)
+PRIORS = ("paper", "centred")
+# Sum and number of the rewards that the mean of all rewards starts from.
+FIRST_GUESS: Floats = np.array([0.5, 1.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +218,7 @@ def teach(
         loop.run(
             w, limits.linear.kernel_state, limits.linear.ridge, tables.contexts, labels,
             tables.allowed, every, nothing, nothing, shown[done:size], start,
-            numbers[done:size], True, asked[done:size],
+            numbers[done:size], True, asked[done:size], False, np.zeros(2),
         )  # fmt: skip
         done = size
         kept[size] = limits.copy()
@@ -233,6 +236,7 @@ def online(
     checkpoints: Sequence[int] | npt.NDArray[np.integer] | None = None,
     seed: int = 0,
     ridge: float = 1.0,
+    prior: str = "paper",
 ) -> Run:
     """Run the online phase: show a context, play an arm, learn from its reward, T times.
 
@@ -256,6 +260,10 @@ def online(
         Two runs with equal arguments are equal.
     ridge : float, default 1.0
         Prior precision of the reward part.
+    prior : {"paper", "centred"}
+        What is expected of an arm before it is tried: a reward of 0, as in the paper, or the mean
+        of all rewards so far, with an intercept for each arm. The second needs far less spread in
+        its draws: v = .05.
 
     Examples
     --------
@@ -267,12 +275,9 @@ def online(
     _check_tables(tables, "online")
     if not isinstance(policy, Weighted):
         raise InvalidValue("policy", "online", "one of bridle.policies", policy)
-    if steps is None and rows is None:
-        raise InvalidValue("steps", "online", "given, unless rows are", None)
-    T = len(_rows(tables, rows, "online")) if steps is None else steps
-    T = STEPS.check(T, "steps", "online")
-    shown = _shown(tables, rows, T, seed, "online", keys.DECIDE)[:T]
-    marks = _checkpoints(checkpoints, T)
+    shown = shown_rows(tables, rows, steps, seed, "online")
+    T = len(shown)
+    marks = marks_at(checkpoints, T)
     w = policy.weights
     limit_mean = limit_sd = np.zeros((1, tables.arms))
     if w.limit != 0.0:
@@ -289,12 +294,15 @@ def online(
         may = _table(eligible, tables.rewards.shape, "eligible", "online")
     if w.mask == MASK_ARGMAX:
         may = may & tables.allowed
-    arms = LinearArms(arms=tables.arms, features=tables.features, ridge=ridge)
+    centred = validate.one_of(prior, PRIORS, "prior", "online") == "centred"
+    contexts = with_one(tables.contexts) if centred else tables.contexts
+    arms = LinearArms(arms=tables.arms, features=contexts.shape[1], ridge=ridge)
     played = np.empty(T, np.int64)
     start = keys.stream(validate.SEED.check(seed, "seed", "online"), keys.DECIDE)
     loop.run(
-        w, arms.kernel_state, arms.ridge, tables.contexts, tables.rewards, tables.allowed, may,
+        w, arms.kernel_state, arms.ridge, contexts, tables.rewards, tables.allowed, may,
         limit_mean, limit_sd, shown, start, np.arange(1, T + 1, dtype=np.uint64), True, played,
+        centred, FIRST_GUESS.copy(),
     )  # fmt: skip
     out = np.zeros((4, len(marks)))
     loop.tally(
@@ -349,6 +357,22 @@ def simulate(
     )  # fmt: skip
 
 
+def with_one(contexts: Floats) -> Floats:
+    """Give every context a trailing 1, for the intercept: (M, d + 1)."""
+    return np.hstack([contexts, np.ones((len(contexts), 1))])
+
+
+def shown_rows(
+    tables: Tables, rows: npt.ArrayLike | None, steps: int | None, seed: int, owner: str
+) -> Ints:
+    """Give the rows that an online phase shows: those given, or `steps` drawn ones."""
+    if steps is None and rows is None:
+        raise InvalidValue("steps", owner, "given, unless rows are", None)
+    T = len(_rows(tables, rows, owner)) if steps is None else steps
+    T = STEPS.check(T, "steps", owner)
+    return _shown(tables, rows, T, seed, owner, keys.DECIDE)[:T]
+
+
 def _shown(
     tables: Tables, rows: npt.ArrayLike | None, least: int, seed: int, owner: str, use: np.uint64
 ) -> Ints:
@@ -367,7 +391,8 @@ def _rows(tables: Tables, rows: object, owner: str) -> Ints:
     return validate.indices(given, given.size, len(tables), "rows", owner)
 
 
-def _checkpoints(given: object, T: int) -> Ints:
+def marks_at(given: object, T: int) -> Ints:
+    """Give the steps at which to measure: those given, or 100; T is always among them."""
     if given is None:
         marks = np.linspace(T / 100, T, 100).round().astype(np.int64)
     else:

@@ -93,7 +93,7 @@ def test_a_figure_without_matplotlib_says_what_to_install(monkeypatch):
     monkeypatch.setattr("bridle.demo.importlib", SimpleNamespace(util=util))
     done = run("demo", "--out", "figure.png")
     assert done.exit_code == 2
-    assert "pip install 'bridle[study]'" in done.stderr
+    assert "pip install '.[study]'" in done.stderr
 
 
 def test_demo_passes_its_options_on(monkeypatch, tmp_path):

@@ -83,9 +83,8 @@ def test_the_defaults_are_the_papers():
     from bridle.cli.options import Grid
     from bridle.cli.study import _plan
     from bridle.study import Plan
-    from tests.study.small import RECIPE
 
-    assert _plan(RECIPE, Grid(), False, 50_000, None) == Plan()
+    assert _plan(Grid(), False, 50_000, None) == Plan()
 
 
 @pytest.mark.parametrize(
@@ -99,10 +98,15 @@ def test_the_defaults_are_the_papers():
         (["--spread", "1,1"], "Three numbers"),
         (["--engine", "threads"], "one of 'processes', 'in-process', 'ray'"),
         (["--address", "x"], "give --engine ray"),
-        (["--density", "2"], "'density' parameter"),
+        (["--density", "2"], "--density must be a float"),
+        (["--folds", "100"], "--folds must be few enough for a world of 80 contexts"),
         (["--data", "/no/such/place"], "/no/such/place"),
         (["--genres", "Action"], "give --genres with --data"),
         (["--limits", "/no/such.csv"], "cannot be read"),
+        (["--movies", "0"], "--movies must be an int in the range"),
+        (["--people", "0"], "--people must be an int in the range"),
+        (["--teaching-contexts", "0"], "--teaching-contexts must be an int"),
+        (["--workers", "0"], "--workers must be an int"),
     ],
 )
 def test_bad_options_are_said_and_nothing_is_written(tmp_path, options, message):
@@ -110,6 +114,32 @@ def test_bad_options_are_said_and_nothing_is_written(tmp_path, options, message)
     assert result.exit_code == 2
     assert re.search(message, re.sub(r"\s+", " ", result.output)), result.output
     assert not (tmp_path / "out" / "results.parquet").exists()
+
+
+def test_brackets_in_a_path_are_no_markup(tmp_path):
+    result = run("movies", "--out", str(tmp_path / "a[/b]"), *SMALL)
+    assert result.exit_code == 0 and "a[/b]/report.html" in result.output
+
+
+def test_a_world_of_ones_own_is_not_taken_for_the_papers(tmp_path):
+    write_world(synthetic_movies(people=6, movies=40), tmp_path / "movies")
+    run("own", "--data", str(tmp_path / "movies"), "--out", str(tmp_path / "out"), *TINY)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["study"] == "own" and manifest["world"] == "own synthetic movies"
+
+
+def test_what_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("movies", "--out", str(tmp_path / "file" / "below"), *SMALL)
+    assert result.exit_code == 2 and "cannot be used" in result.output
+
+
+def test_results_that_are_damaged_are_said(tmp_path):
+    run("movies", "--out", str(tmp_path), *SMALL)
+    (tmp_path / "curves.parquet").write_bytes(b"PAR1 no")
+    result = run("movies", "--out", str(tmp_path), *SMALL)
+    assert result.exit_code == 2 and "with --fresh" in result.output
+    assert run("movies", "--out", str(tmp_path), *SMALL, "--fresh").exit_code == 0
 
 
 def test_a_verdict_on_nothing_is_said(tmp_path):

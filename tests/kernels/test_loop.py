@@ -81,7 +81,7 @@ class Case:
         played = np.full(len(self.rows), -2)
         loop.run(
             w, arms.kernel_state, self.ridge, self.C, self.outcomes, self.allowed, eligible,
-            belief, doubt, self.rows, self.start, self.numbers, learn, played,
+            belief, doubt, self.rows, self.start, self.numbers, learn, played, False, np.zeros(2),
         )  # fmt: skip
         return played
 
@@ -195,8 +195,9 @@ def test_columns_have_the_bits_of_rows(K, d, n) -> None:
         assert posterior.nonzeros(c, where) == n
         mean, sd, h = np.full(K, np.nan), np.full(K, np.nan), np.empty(max(K, d))
         loop.score_columns(
-            np.ascontiguousarray(mu.T), np.ascontiguousarray(A[:, i, j].T), c, where, n, h, mean, sd
-        )
+            np.ascontiguousarray(mu.T), np.ascontiguousarray(A[:, i, j].T), c, where, n, 0.0, h,
+            mean, sd,
+        )  # fmt: skip
         rows_mean, rows_sd = np.empty(K), np.empty(K)
         posterior.score(A, mu, c, rows_mean, rows_sd)
         assert mean.tolist() == rows_mean.tolist()
@@ -206,7 +207,7 @@ def test_columns_have_the_bits_of_rows(K, d, n) -> None:
 def test_columns_give_no_root_of_a_negative_square() -> None:
     mean, sd, h = np.empty(2), np.empty(2), np.empty(2)
     A = np.full((1, 2), -1e-20)
-    loop.score_columns(np.zeros((1, 2)), A, np.ones(1), np.zeros(1, np.uint32), 1, h, mean, sd)
+    loop.score_columns(np.zeros((1, 2)), A, np.ones(1), np.zeros(1, np.uint32), 1, 0.0, h, mean, sd)
     assert sd.tolist() == [0.0, 0.0]
 
 
@@ -258,3 +259,46 @@ def test_measures_are_the_sums_by_hand(marks) -> None:
         E = sum(k >= 0 and not allowed[r, k] for r, k in steps)
         abstained = sum(k < 0 for _, k in steps)
         assert out[:, place] == pytest.approx([R, Rc, E, abstained], rel=1e-13)
+
+
+# -- the centred prior -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("K", "d"), [(9, 4), (3, 4), (12, 20), (4, 1)])
+def test_a_centred_prior_expects_the_mean_of_all_rewards(K, d) -> None:
+    """Against SPEC's formula, r̄ + cᵀB⁻¹(f − r̄h), with the draws of the loop; no draw is near a tie.
+
+    Few arms or many features take the lazy way, the others the columns.
+    """
+    rng = np.random.default_rng([K, d, 7])
+    M, T, ridge, v = 30, size(400, 40), 1.5, 0.05
+    C = np.hstack([(rng.random((M, d)) < 0.5) * rng.random((M, d)), np.ones((M, 1))])
+    rewards = rng.random((M, K))
+    arms = LinearArms(arms=K, features=d + 1, ridge=ridge)
+    rows, played = rng.integers(0, M, T), np.full(T, -2)
+    totals = np.array([0.5, 1.0])
+    start = keys.stream(3, keys.DECIDE)
+    every = np.ones((1, K), np.bool_)
+    nothing = np.zeros((1, K))
+    loop.run(
+        Weights(1.0, 0.0, v, 0.0, 0.0, 0.0, NO_MASK), arms.kernel_state, ridge, C, rewards,
+        np.ones((M, K), np.bool_), every, nothing, nothing, rows, start,
+        np.arange(1, T + 1, dtype=np.uint64), True, played, True, totals,
+    )  # fmt: skip
+    B = np.stack([ridge * np.eye(d + 1)] * K)
+    f, h = np.zeros((K, d + 1)), np.zeros((K, d + 1))
+    total, count = 0.5, 1.0
+    z = np.empty(K)
+    for t, row in enumerate(rows):
+        c, mean_reward = C[row], total / count
+        keys.fill_normals(np.uint64(keys.key_of(start, np.uint64(t + 1))), z)
+        inverse = np.linalg.inv(B)
+        mean = mean_reward + (inverse @ (f - mean_reward * h)[:, :, None])[:, :, 0] @ c
+        score = mean + v * np.sqrt(np.einsum("i,kij,j->k", c, inverse, c)) * z
+        assert played[t] == score.argmax()
+        k = int(played[t])
+        B[k] += np.outer(c, c)
+        f[k] += c * rewards[row, k]
+        h[k] += c
+        total, count = total + rewards[row, k], count + 1.0
+    assert totals.tolist() == pytest.approx([total, count])

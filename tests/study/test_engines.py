@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_ray(expected):
 
 def test_ray_that_is_not_installed_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(NotPossible, match=r"pip install 'bridle\[ray\]'"), Ray(Work(RECIPE, PLAN)):
+    with pytest.raises(NotPossible, match=r"pip install '\.\[ray\]'"), Ray(Work(RECIPE, PLAN)):
         pass
 
 
@@ -92,6 +93,16 @@ def test_engines_are_entered_first():
     for engine in (Processes(Work(RECIPE, PLAN), 1), Ray(Work(RECIPE, PLAN))):
         with pytest.raises(NotPossible, match="Enter the engine first"):
             list(engine.run([Class(0, "random")]))
+
+
+def test_a_cluster_that_is_not_there_is_said():
+    # A port that was just closed: nobody listens.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    engine = Ray(Work(RECIPE, PLAN), address=f"127.0.0.1:{port}")
+    with pytest.raises(NotPossible, match="No Ray cluster at"), engine:
+        pass
 
 
 def test_bad_choices_are_refused():

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -187,6 +187,55 @@ def test_random_teaching_of_warfarin_is_called_ours():
         in sheet("figure1c-random", curves, world="warfarin").caption
     )
     assert "Figure 1c." in sheet("figure1c", curves, world="warfarin").caption
+
+
+def test_a_world_of_ones_own_has_no_figures_that_the_paper_numbers():
+    curves = thin(make("my shop", folds=2, examples=(50_000,)))
+    found = [*sheets(curves, world="my shop", synthetic=False, examples=50_000)]
+    assert [s.name for s in found] == [
+        "regret-thompson", "regret-random", "errors-thompson", "errors-random", "overview",
+    ]  # fmt: skip
+    for shown in found:
+        assert "Figure" not in shown.caption
+        assert "which the paper does not show" not in shown.caption
+    assert all(s.caption.startswith("My shop, ") for s in found[:4])
+
+
+def overlap(axes, figure):
+    """Give pairs of names that cover each other."""
+    figure.canvas.draw()
+    boxes = [(t.get_text(), t.get_window_extent()) for t in axes.texts if t.get_text()]
+    return [(a, b) for (a, x), (b, y) in combinations(boxes, 2) if x.overlaps(y)]
+
+
+def test_points_in_a_crowd_are_named_beside_it_and_all_are_seen():
+    curves = thin(make("warfarin", examples=(50_000,)))
+    for agent, R, E in (("sigma=0.5", 0.37, 4_700), ("sigma=0.75", 0.343, 4_900),
+                        ("sigma=1", 0.336, 4_915)):  # fmt: skip
+        off = pl.when(pl.col("teaching") == "random").then(-0.004).otherwise(0.0)
+        this = pl.col("agent") == agent
+        curves = curves.with_columns(
+            R=pl.when(this).then(R + off + 0.001 * pl.col("fold")).otherwise("R"),
+            E=pl.when(this).then(E).otherwise("E"),
+        )
+    shown = sheet("overview", curves, world="warfarin")
+    with styled():
+        figure = draw_overview(shown)
+        axes = figure.axes[0]
+        assert overlap(axes, figure) == []
+        names = [text.get_text() for text in axes.texts if text.get_text()]
+        assert {"σ = 0.75 (Thompson)", "σ = 0.75 (random)", "σ = 1"} <= {*names}
+        # Beside the crowd, not on it, and within the figure.
+        rightmost = axes.transData.transform((4_915, 0.336))[0]
+        for text in (t for t in axes.texts if t.get_text() == "σ = 0.75 (Thompson)"):
+            box = text.get_window_extent()
+            assert rightmost < box.x0
+            assert box.x1 < figure.bbox.x1
+    # Drawn from the end of the dial back, each smaller than what it covers.
+    sizes = [line.get_markersize() for line in axes.lines
+             if str(line.get_label()) in ("_sigma=1", "_sigma=0.75")]  # fmt: skip
+    assert sizes == sorted(sizes, reverse=True)
+    assert len({*sizes}) == 3
 
 
 def test_the_overview_has_a_path_for_each_teaching_and_both_masks(movies):

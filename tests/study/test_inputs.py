@@ -34,19 +34,25 @@ def test_ones_own_limits(tmp_path):
     path.write_text("\n".join([",".join(GENRES), *rows]) + "\n")
     recipe = inputs.movies(None, movies=50, people=10, limits=path)
     assert np.asarray(recipe.world(0).denied)[0].tolist() == [False] * 9 + [True]
-    path.write_text("\n".join(rows))
+    # Columns go by their names: here Thriller comes first.
+    turned = [",".join(reversed(row.split(","))) for row in rows]
+    path.write_text("\n".join([",".join(reversed(GENRES)), *turned]))
     again = inputs.movies(None, movies=50, people=10, limits=path)
-    assert np.asarray(again.limits).sum() == 1
+    assert np.array_equal(np.asarray(again.limits), np.asarray(recipe.limits))
+
+
+HEAD = ",".join(GENRES) + "\n"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0,1\n", r"limits.csv, row 1 must be rows of 10 numbers"),
-        ("0," * 9 + "2\n", "row 1"),
-        ("0," * 9 + "0\n" + "x," * 9 + "0\n", "row 2"),
-        ("0," * 9 + "0\n", "7 rows .bands."),
-        ("", "7 rows .bands."),
+        (HEAD + "0,1\n", r"limits.csv, row 1 must be rows of 10 numbers"),
+        (HEAD + "0," * 9 + "2\n", "row 1"),
+        (HEAD + "0," * 9 + "0\n" + "x," * 9 + "0\n", "row 2"),
+        (HEAD + "0," * 9 + "0\n", "7 rows .bands."),
+        ("0," * 9 + "0\n", "a first row that names the genres: Action,Adventure"),
+        ("", "a first row that names the genres"),
     ],
 )
 def test_bad_limits_are_refused(tmp_path, text, message):

@@ -34,6 +34,10 @@ def test_names_tell_sigmas_apart():
     assert agent_name(0) == "sigma=0" and agent_name(1 / 3) != agent_name(0.333333)
 
 
+def test_minus_zero_is_zero():
+    assert Plan(sigmas=(-0.0,)).agents[2] == "sigma=0"
+
+
 def test_lists_are_sorted_and_survive_json():
     plan = Plan(examples=[30, 10], sigmas=[1, 0.5], teaching=["thompson"])
     assert plan.examples == (10, 30) and plan.sigmas == (0.5, 1.0)
@@ -50,7 +54,9 @@ def test_contexts_are_shared_out():
     assert Plan().contexts_to_teach(1000) == 200
     assert Plan(teaching_contexts=200).contexts_to_teach(5528) == 200
     assert Plan(folds=1).contexts_to_teach(10) == 5
-    for plan, contexts in ((Plan(folds=5), 4), (Plan(teaching_contexts=300), 1000),
+    with pytest.raises(InvalidValue, match=r"world of 4 contexts. Got 5 .* at most 2 folds"):
+        Plan(folds=5).contexts_to_teach(4)
+    for plan, contexts in ((Plan(teaching_contexts=300), 1000),
                            (Plan(teaching_contexts=10, folds=1), 10)):  # fmt: skip
         with pytest.raises(InvalidValue, match="each its own, fit into"):
             plan.contexts_to_teach(contexts)

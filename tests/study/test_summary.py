@@ -6,7 +6,16 @@ import pytest
 from scipy import stats
 
 from bridle.errors import InvalidValue, NotPossible
-from bridle.study.summary import COLUMNS, Cell, Runs, interval, paired, summarise
+from bridle.study.paper import agrees
+from bridle.study.summary import (
+    COLUMNS,
+    Cell,
+    Runs,
+    beside_the_paper,
+    interval,
+    paired,
+    summarise,
+)
 from tests.study.frames import SIGMAS, make
 
 LISTED = (
@@ -194,3 +203,16 @@ def test_results_that_cannot_be_are_refused():
         summarise(results.with_columns(R=pl.lit(float("nan"))))
     with pytest.raises(InvalidValue, match="with numbers in 'R'"):
         summarise(results.with_columns(R=pl.lit("many")))
+
+
+def test_different_cells_count_what_ran_once_once():
+    summary = summarise(make().results)
+    cells = beside_the_paper(summary)
+    assert len(cells) == 2 * 5 * 4 + 3
+    (mask,) = [cell for cell in cells if cell.agent == "mask"]
+    rows = summary.filter(pl.col("agent") == "mask")
+    assert mask.paper.R == pytest.approx(rows["paper_R"].mean())
+    assert rows["R"][0] == mask.R
+    assert mask.agrees == agrees(mask.R, 0.0, mask.paper)
+    assert len(beside_the_paper(summarise(make("warfarin").results))) == 1
+    assert beside_the_paper(summarise(make("my shop").results)) == []

@@ -108,6 +108,15 @@ def test_the_blends_regret_is_definition_2s(work):
     assert np.isnan(masks).all() and not np.isnan(ran["batch-0"].blend_regret[2]).any()
 
 
+def test_the_blend_is_that_of_the_agents_own_labels():
+    other = Work(RECIPE, dataclasses.replace(PLAN, label_coding="1/-1"))
+    ones = Work(RECIPE, PLAN).fold(0)
+    signs = other.fold(0)
+    tables = ones.world.tables
+    centre = nearest(tables.contexts, np.ones_like(tables.rewards))
+    np.testing.assert_allclose(signs.limit_value, 2.0 * ones.limit_value - centre, atol=1e-4)
+
+
 def test_nearest_is_least_squares():
     rng = np.random.default_rng(0)
     contexts, mu = rng.random((50, 3)), rng.random((3, 4))

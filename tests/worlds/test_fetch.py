@@ -416,9 +416,9 @@ def test_names_that_there_are_not(tmp_path):
 
 def test_without_pooch(monkeypatch, tmp_path, toy):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    fails(tmp_path, NotPossible, r"pip install 'bridle[study]'")
+    fails(tmp_path, NotPossible, "pip install '.[study]'")
     monkeypatch.delenv("BRIDLE_CACHE", raising=False)
-    with pytest.raises(NotPossible, match="needs pooch"):
+    with pytest.raises(NotPossible, match="need pooch"):
         cache_folder()
 
 

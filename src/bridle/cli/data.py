@@ -5,6 +5,7 @@ What a person reads goes to the error stream; only a path, or a list, goes to th
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +70,7 @@ def list_(to: To = None) -> None:
             typer.echo(
                 f"{name}: {dataset.title}\n"
                 f"  page      {dataset.page}\n"
-                f"  licence   {dataset.licence}\n"
+                f"  licence   {_wrapped(dataset.licence)}\n"
                 f"  checksum  {dataset.trust}\n"
                 f"  {f'here      {path}' if path else f'not here  {get}'}\n"
             )
@@ -78,14 +79,23 @@ def list_(to: To = None) -> None:
 @data.command()
 def where(name: Name, to: To = None) -> None:
     """Print where a data set is, for --data "$(bridle data where ml-1m)"."""
-    from bridle.worlds.fetch import cache_folder, cached
+    from bridle.worlds.fetch import DATASETS, cache_folder, cached, how_to_get
 
     with _plain_errors():
         path = cached(name, to)
         if path is None:
-            _say(f"{name} is not in {cache_folder(to)}. Run '{_command(name, to)}'.")
+            get = f"Run '{_command(name, to)}'." if DATASETS[name].url else how_to_get(name, to)
+            _say(f"{name} is not in {cache_folder(to)}. {get}")
             raise typer.Exit(1)
     typer.echo(path)
+
+
+def _wrapped(text: str) -> str:
+    indent = " " * 12
+    return textwrap.fill(
+        text, 78, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+        break_long_words=False,
+    ).strip()  # fmt: skip
 
 
 def _command(name: str, to: Path | None) -> str:

@@ -38,7 +38,8 @@ class Grid:
         int | None, Option(help="T, steps of an online phase. [50000; Warfarin: 20000]")
     ] = None
     teaching_contexts: Annotated[
-        int | None, Option(help="Contexts that a fold teaches on; all others are for online.")
+        int | None,
+        Option(help="Contexts that a fold teaches on. [an equal share; Warfarin: 200]"),
     ] = None
     redraw_constraints: Annotated[
         bool,
@@ -70,9 +71,9 @@ class Where:
     """Where a study runs and writes."""
 
     out: Annotated[Path, Option(metavar="DIR", help="Write everything into this folder.")]
-    quick: Annotated[bool, Option("--quick", help="A small grid in seconds: rough numbers.")] = (
-        False
-    )
+    quick: Annotated[
+        bool, Option("--quick", help="In seconds, roughly: 2 folds, N = 500 and 2000, T = 2000.")
+    ] = False
     engine: Annotated[
         str, Option(help="processes, in-process or ray: equal results, to the bit.")
     ] = "processes"

@@ -29,6 +29,8 @@ study = typer.Typer(
 Data = Annotated[
     Path | None, typer.Option(metavar="PATH", help="Real data; without it the world is synthetic.")
 ]
+# Whose parameters have an option of the same name.
+OWNERS = ("Plan", "Movies", "Warfarin", "study", "read_block", "read_patients", "synthetic_block")
 # A --quick study runs this much, unless other options say otherwise.
 QUICK: dict[str, Any] = {"examples": (500, 2_000), "folds": 2, "steps": 2_000}
 
@@ -142,10 +144,13 @@ def verdict(
     with _told():
         from rich.console import Console
 
-        from bridle.study.inputs import read_results
+        from bridle.study.inputs import read_results, told_by
         from bridle.study.verdict import judge, print_verdict
 
-        print_verdict(Console(highlight=False), judge(*read_results(folder)))
+        console = Console(highlight=False)
+        results, curves, lessons = read_results(folder)
+        console.print(told_by(folder), markup=False)
+        print_verdict(console, judge(results, curves, lessons))
 
 
 def _run(
@@ -158,26 +163,33 @@ def _run(
     teaching_contexts: int | None = None,
 ) -> None:
     with _told():
+        from dataclasses import replace
+
         from rich.console import Console
+        from rich.padding import Padding
 
         from bridle import study as library
 
         console = Console(highlight=False)
+        # Before the data are read, which may take long.
+        plan = _plan(grid, where.quick, steps, teaching_contexts)
         with console.status("loading the data ..."):
             made = recipe()
-        console.print(f"[bold]{made.name}[/]: {made.origin.title}. {made.origin.about}")
+        if grid.spread is not None:
+            plan = replace(plan, v=_spread(made, grid))
+        title, about = made.origin.title, made.origin.about
+        console.print(made.name if title == made.name else f"{made.name}: {title}", style="bold")
+        console.print(about, markup=False)
         for note in made.origin.notes:
-            console.print(f"  - {note}", markup=False)
+            console.print(Padding(f"- {note}", (0, 0, 0, 2)), markup=False)
         library.study(
-            made, _plan(made, grid, where.quick, steps, teaching_contexts), where.out,
-            engine=where.engine, workers=where.workers, address=where.address, fresh=where.fresh,
-            quick=where.quick, command=shlex.join(["bridle", *sys.argv[1:]]), console=console,
+            made, plan, where.out, engine=where.engine, workers=where.workers,
+            address=where.address, fresh=where.fresh, quick=where.quick,
+            command=shlex.join(["bridle", *sys.argv[1:]]), console=console,
         )  # fmt: skip
 
 
-def _plan(
-    recipe: Recipe, grid: Grid, quick: bool, steps: int, teaching_contexts: int | None
-) -> Plan:
+def _plan(grid: Grid, quick: bool, steps: int, teaching_contexts: int | None) -> Plan:
     from bridle.study import Plan
 
     small = QUICK if quick else {"steps": steps}
@@ -185,8 +197,10 @@ def _plan(
         "examples": numbers(grid.examples, "--examples", int),
         "folds": grid.folds,
         "steps": grid.steps,
-        "teaching_contexts": grid.teaching_contexts or teaching_contexts,
-        "v": grid.v if grid.spread is None else _spread(recipe, grid),
+        "teaching_contexts": (
+            teaching_contexts if grid.teaching_contexts is None else grid.teaching_contexts
+        ),
+        "v": grid.v,
         "v_constraint": grid.v_constraint,
         "v_teaching": grid.v_teaching,
     }
@@ -224,8 +238,30 @@ def _told() -> Iterator[None]:
     try:
         yield
     except BridleError as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {_by_option(error)}", err=True)
+        raise typer.Exit(2) from None
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("bridle"):
+            raise
+        remedy = "pip install '.[study]' in bridle's folder"
+        typer.echo(f"Error: Studies need {error.name}: {remedy}.", err=True)
+        raise typer.Exit(2) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        typer.echo(f"Error: {error}. What was finished is kept.", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.echo("\nInterrupted. The same command goes on from here.", err=True)
         raise typer.Exit(130) from None
+
+
+def _by_option(error: Exception) -> str:
+    """Say it of the option, which is what the user wrote, where the error is about one."""
+    from bridle.errors import InvalidValue, shown
+
+    if not isinstance(error, InvalidValue) or error.owner not in OWNERS:
+        return str(error)
+    name = "--data" if error.name == "path" else f"--{error.name.replace('_', '-')}"
+    text = f"{name} must be {error.expected}. Got {shown(error.got)} instead."
+    return f"{text} {error.remedy}".strip()

@@ -28,9 +28,21 @@ _ROUNDING = 1e-7
 
 @njit(cache=True)
 def score_columns(
-    mu: Floats, A: Floats, c: Floats, where: Places, n: int, h: Floats, mean: Floats, sd: Floats
+    mu: Floats,
+    A: Floats,
+    c: Floats,
+    where: Places,
+    n: int,
+    pull: float,
+    h: Floats,
+    mean: Floats,
+    sd: Floats,
 ) -> None:
-    """Do what `posterior.score` does, over arms-last copies: mu (d, K), A (d(d+1)/2, K)."""
+    """Do what `posterior.score` does, over arms-last copies: mu (d, K), A (d(d+1)/2, K).
+
+    With a `pull` (see `pull_of`) the context ends in 1, and means are drawn towards the mean of
+    all rewards: mean += pull · cᵀA_last.
+    """
     K = mean.shape[0]
     for k in range(K):
         mean[k] = 0.0
@@ -43,6 +55,7 @@ def score_columns(
             mean[k] += ci * mu[i, k]
         if a == 0:
             for k in range(K):
+                h[k] = 0.0
                 sd[k] += ci * (ci * A[row + i, k])
         else:
             for k in range(K):
@@ -54,8 +67,21 @@ def score_columns(
                     h[k] += cj * A[p, k]
             for k in range(K):
                 sd[k] += ci * (ci * A[row + i, k] + 2.0 * h[k])
+        if pull != 0.0 and a == n - 1:  # the row of the trailing 1: h is half of cᵀA_last already
+            for k in range(K):
+                mean[k] += pull * (h[k] + ci * A[row + i, k])
     for k in range(K):
         sd[k] = math.sqrt(max(sd[k], 0.0))
+
+
+@njit(cache=True, inline="always")
+def pull_of(centred: bool, ridge: float, totals: Floats) -> float:
+    """Say how far the means of arms are drawn: to r̄, the mean of all rewards; 0 for not at all.
+
+    With a trailing 1 in every context, h = Σ c is the last column of B less the ridge, so
+    r̄ + cᵀB⁻¹(f − r̄h) = cᵀμ + r̄·ridge·cᵀA_last: nothing but r̄ is kept.
+    """
+    return ridge * totals[0] / totals[1] if centred else 0.0
 
 
 @njit(cache=True)
@@ -92,6 +118,8 @@ def best_arm_lazily(
     w: Weights,
     A: Floats,
     mu: Floats,
+    last: Floats,
+    pull: float,
     middle: Floats,
     along: Floats,
     across: Floats,
@@ -106,7 +134,7 @@ def best_arm_lazily(
     mean: Floats,
     reach: Floats,
 ) -> int:
-    """Do what `best_arm` does, with a spread computed only where it matters; mu is (d, K).
+    """Do what `best_arm` does, with a spread computed only where it matters; mu, last: (d, K).
 
     Contexts lie around their middle, a direction in which every arm soon knows much. With c =
     a·middle + the rest, √(cᵀAc) ≤ |a|·along + ‖rest‖·across: `along` is the arm's spread at
@@ -115,6 +143,7 @@ def best_arm_lazily(
     K = mean.shape[0]
     for k in range(K):
         mean[k] = 0.0
+        reach[k] = 0.0
     part = 0.0
     for a in range(n):
         i = where[a]
@@ -122,6 +151,12 @@ def best_arm_lazily(
         part += ci * middle[i]
         for k in range(K):
             mean[k] += ci * mu[i, k]
+        if pull != 0.0:
+            for k in range(K):
+                reach[k] += ci * last[i, k]
+    if pull != 0.0:
+        for k in range(K):
+            mean[k] += pull * reach[k]
     rest = 0.0
     for i in range(c.shape[0]):
         off = c[i] - part * middle[i]
@@ -180,13 +215,16 @@ def run(
     numbers: Uints,
     learn: bool,
     arms: Ints,
+    centred: bool,
+    totals: Floats,
 ) -> None:
     """Run len(rows) steps: fill `arms` with what is played (-1: nothing), fold into `post`.
 
     C: (M, d), outcomes, allowed: (M, K); eligible: (M, K), or (1, K) for one that serves all;
     limit_mean and limit_sd: (M, K), or (1, K) if the policy gives them no weight. Step t shows row
     rows[t] under the key of decision numbers[t]. Without `learn` nothing is observed and nothing
-    folded: a batch of decisions.
+    folded: a batch of decisions. If `centred`, contexts end in 1; totals: (2,) the sum and the
+    number of rewards so far, folded too.
     """
     K, d = post.mu.shape
     where = np.empty(d, np.uint32)
@@ -197,6 +235,7 @@ def run(
     loc = np.zeros(K)
     scale = np.zeros(K)
     mu = post.mu.T.copy()
+    last = post.A[:, d - 1, :].T.copy() if centred else np.empty((0, 0))
     scored = w.reward != 0.0 or w.bonus != 0.0
     columns = d <= COLUMNS_UP_TO and K >= 8
     A = np.empty((d * (d + 1) // 2 if columns else 0, K))
@@ -219,16 +258,17 @@ def run(
         key = key_of(start, numbers[t])
         limit = row if w.limit != 0.0 else 0
         may = eligible[row if eligible.shape[0] > 1 else 0]
+        pull = pull_of(centred, ridge, totals)
         if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
             arm = random_arm(aside(key), may, may)
         elif scored and not columns:
             arm = best_arm_lazily(
-                w, post.A, mu, middle, along, across, c, where, n, limit_mean[limit],
+                w, post.A, mu, last, pull, middle, along, across, c, where, n, limit_mean[limit],
                 limit_sd[limit], may, key, h, mean, loc,
             )  # fmt: skip
         else:
             if scored:
-                score_columns(mu, A, c, where, n, h, mean, sd)
+                score_columns(mu, A, c, where, n, pull, h, mean, sd)
             for k in range(K):
                 loc[k] = location(w, mean[k], sd[k], limit_mean[limit, k])
                 scale[k] = spread(w, sd[k], limit_sd[limit, k])
@@ -238,8 +278,13 @@ def run(
         arms[t] = arm
         if learn and arm >= 0:
             anew = fold(post, arm, c, outcomes[row, arm], where, n, g)
+            totals[0] += outcomes[row, arm]
+            totals[1] += 1.0
             for i in range(d):
                 mu[i, arm] = post.mu[arm, i]
+            if centred and not columns:
+                for i in range(d):
+                    last[i, arm] = post.A[arm, d - 1, i]
             if columns:
                 for i in range(d):
                     for j in range(i + 1):

@@ -32,4 +32,6 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "bridle":
             raise
-        raise NotPossible(f"Studies need {error.name}: pip install 'bridle[study]'.") from error
+        raise NotPossible(
+            f"Studies need {error.name}: pip install '.[study]' in bridle's folder."
+        ) from error

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, product
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib.style
 import polars as pl
@@ -26,20 +26,26 @@ __all__ = [
     "agent_label",
     "colour",
     "count_axis",
+    "crowds",
     "hold_on_to_means",
     "label_ends",
     "label_points",
+    "marker_sizes",
     "number",
     "sort_agents",
     "spread",
     "styled",
 ]
 
+SHORT = {"thompson": "Thompson"}
 LABELS = {"mask": "mask (argmax)", "mask-filter": "mask (filter)"}
 # Okabe and Ito's colours, which people with any colour vision tell apart, from cool (only what was
 # taught) to hot (only reward). A sigma in between has a colour in between.
 DIAL = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00")
 INK, GREY, FAINT = "#222222", "#6b6b6b", "#8a8a8a"
+# In points (1/72 inch): markers that lie on each other, and that are too close for labels between;
+# how far a column of names stands off; a line of them, a letter.
+TOUCHING, CROWDED, ASIDE, TALL, LETTER = 8.0, 24.0, 20.0, 11.0, 5.9
 LINEAR_TO = 10  # where the symlog scale of E turns from linear to logarithmic
 STYLE = {
     "svg.hashsalt": "bridle",
@@ -179,54 +185,140 @@ def label_ends(axes: Axes, ends: list[tuple[str, float]], last: int, letter: str
         )  # fmt: skip
 
 
+def marker_sizes(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Give the size of each marker, drawn in this order: one that covers another is smaller.
+
+    So points that lie on each other are all seen, as rings.
+    """
+    places = _in_points(axes, rows)
+    sizes: list[float] = []
+    for i, place in enumerate(places):
+        under = [
+            sizes[j] for j in range(i)
+            if math.dist(place, places[j]) < TOUCHING and rows[j]["agent"] not in MASKS
+        ]  # fmt: skip
+        alone = not any(
+            math.dist(place, other) < TOUCHING for j, other in enumerate(places) if j != i
+        )
+        sizes.append(9.0 if alone else max(min(under, default=16.5) - 3.5, 5.5))
+    return sizes
+
+
 def label_points(axes: Axes, cells: pl.DataFrame) -> None:
-    """Name each point on that side of it where the least ink is in the way."""
+    """Name each point on that side of it where the least ink is in the way.
+
+    Points in a crowd are named in a column beside it instead, each by a line that leads there.
+    """
     axes.autoscale_view()
     scale = 72.0 / axes.figure.dpi  # from pixels to points
-    crowd: list[tuple[float, float]] = []  # where there is ink, in points from the lower left
+    ink: list[tuple[float, float]] = []  # where there is some, in points from the lower left
     for line in axes.lines:
         ends = [(x * scale, y * scale) for x, y in axes.transData.transform(line.get_xydata())]
         weight = 1 if str(line.get_label()).startswith("_") else 2
         for (x0, y0), (x1, y1) in pairwise([*ends, ends[-1]]):
             pieces = max(1, int(math.hypot(x1 - x0, y1 - y0) / 4))
-            crowd += [
+            ink += [
                 (x0 + (x1 - x0) * i / pieces, y0 + (y1 - y0) * i / pieces)
                 for i in range(pieces + 1)
             ] * weight
     box = axes.get_window_extent()
     left, right, low, high = (edge * scale for edge in (box.x0, box.x1, box.y0, box.y1))
-    tall = 11.0
     # First those that stand in every path.
-    for row in cells.sort("teaching", nulls_last=False, maintain_order=True).iter_rows(named=True):
+    rows = cells.sort("teaching", nulls_last=False, maintain_order=True).to_dicts()
+    places = _in_points(axes, rows)
+    crowded = crowds(axes, rows)
+    for crowd in crowded:
+        ink += _label_crowd(axes, [rows[i] for i in crowd], [places[i] for i in crowd])
+    alone = [i for i in range(len(rows)) if not any(i in crowd for crowd in crowded)]
+    for row, (x, y) in ((rows[i], places[i]) for i in alone):
         text = agent_label(row["agent"])
-        x, y = (float(part) * scale for part in axes.transData.transform((row["E"], row["R"])))
-        wide = 5.9 * len(text)
+        wide = LETTER * len(text)
         best, place = math.inf, (0.0, 0.0)
         for dx, dy in product(
             (8.0, -8.0 - wide, 30.0, -wide / 2, -30.0 - wide),
-            (4.0, -4.0 - tall, -tall / 2, 10.0, -10.0 - tall, 20.0, -20.0 - tall),
+            (4.0, -4.0 - TALL, -TALL / 2, 10.0, -10.0 - TALL, 20.0, -20.0 - TALL),
         ):
             x0, y0 = x + dx, y + dy
-            inside = left < x0 and x0 + wide < right and low < y0 and y0 + tall < high
-            hits = sum(x0 < a < x0 + wide and y0 < b < y0 + tall for a, b in crowd)
-            far = math.hypot(max(dx, -dx - wide, 0.0), max(dy, -dy - tall, 0.0))
+            inside = left < x0 and x0 + wide < right and low < y0 and y0 + TALL < high
+            hits = sum(x0 < a < x0 + wide and y0 < b < y0 + TALL for a, b in ink)
+            far = math.hypot(max(dx, -dx - wide, 0.0), max(dy, -dy - TALL, 0.0))
             cost = hits + 0.3 * far + (0 if inside else 1_000)
             if cost < best:
                 best, place = cost, (dx, dy)
-        x0, y0 = x + place[0], y + place[1]
-        crowd += [(x0 + wide * i / 12, y0 + tall * j / 3) for i in range(13) for j in range(4)] * 3
+        ink += _covered(x + place[0], y + place[1], wide)
         tint = colour(row["agent"])
         axes.annotate(
             text, (row["E"], row["R"]), xytext=(place[0], place[1] + 2.0),
             textcoords="offset points", fontsize=9, color=_darker(tint), zorder=6,
         )  # fmt: skip
         dx = max(place[0], min(0.0, place[0] + wide))  # from the point to the label's nearest edge
-        dy = max(place[1], min(0.0, place[1] + tall))
+        dy = max(place[1], min(0.0, place[1] + TALL))
         if math.hypot(dx, dy) > 16.0:
-            axes.annotate(
-                "", (row["E"], row["R"]), xytext=(dx, dy), textcoords="offset points", zorder=3,
-                arrowprops={"arrowstyle": "-", "color": tint, "linewidth": 0.7, "shrinkA": 1},
-            )  # fmt: skip
+            _lead(axes, row, (dx, dy))
+
+
+def _label_crowd(
+    axes: Axes, rows: Sequence[Mapping[str, Any]], places: Sequence[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Name the points of a crowd in a column beside it; give where that put ink."""
+    box, scale = axes.get_window_extent(), 72.0 / axes.figure.dpi
+    texts = [
+        agent_label(row["agent"])
+        + (f" ({SHORT.get(row['teaching'], row['teaching'])})" if row["teaching"] else "")
+        for row in rows
+    ]
+    wide = 5.2 * max(len(text) for text in texts)  # long ones are narrower, a letter
+    column = max(x for x, _ in places) + ASIDE
+    if column + wide > box.x1 * scale:  # no room at the right
+        column = min(x for x, _ in places) - ASIDE - wide
+    low, high = box.y0 * scale + TALL, box.y1 * scale - TALL
+    heights = spread([y for _, y in places], gap=1.35 * TALL, low=low, high=high)
+    ink: list[tuple[float, float]] = []
+    for row, text, (x, y), height in zip(rows, texts, places, heights, strict=True):
+        length = 5.2 * len(text)
+        at = column if column > x else column + wide - length
+        axes.annotate(
+            text, (row["E"], row["R"]), xytext=(at - x, height - y - 3.5),
+            textcoords="offset points", fontsize=9, color=_darker(colour(row["agent"])), zorder=6,
+        )  # fmt: skip
+        end = (column - 3.0 if column > x else column + wide + 3.0) - x
+        _lead(axes, row, (end, height - y))
+        ink += _covered(at, height - TALL / 2, length)
+        ink += [(x + end * i / 10, y + (height - y) * i / 10) for i in range(11)]
+    return ink
+
+
+def _lead(axes: Axes, row: Mapping[str, Any], end: tuple[float, float]) -> None:
+    """Draw a thin line from a point to its name."""
+    axes.annotate(
+        "", (row["E"], row["R"]), xytext=end, textcoords="offset points", zorder=3,
+        arrowprops={"arrowstyle": "-", "color": colour(row["agent"]), "linewidth": 0.8,
+                    "shrinkA": 0, "shrinkB": 0},
+    )  # fmt: skip
+
+
+def crowds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Find the rows whose points are too close to be named singly: three or more, chained."""
+    places = _in_points(axes, rows)
+    found: list[list[int]] = []
+    for i, place in enumerate(places):
+        if rows[i]["agent"] in MASKS:
+            continue
+        near = [c for c in found if any(math.dist(place, places[j]) < CROWDED for j in c)]
+        found = [c for c in found if c not in near] + [[j for c in near for j in c] + [i]]
+    return [sorted(crowd) for crowd in found if len(crowd) > 2]
+
+
+def _covered(x: float, y: float, wide: float) -> list[tuple[float, float]]:
+    """Give points all over a label, as ink that others must avoid."""
+    return [(x + wide * i / 12, y + TALL * j / 3) for i in range(13) for j in range(4)] * 3
+
+
+def _in_points(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+    """Say where (E, R) of each row is drawn, in points from the lower left."""
+    scale = 72.0 / axes.figure.dpi
+    placed = axes.transData.transform([(row["E"], row["R"]) for row in rows])
+    return [(float(x) * scale, float(y) * scale) for x, y in placed]
 
 
 def _sigma(agent: str) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bridle.study.paper import MOVIES
 from bridle.study.summary import Cell, Interval, Runs
 
 __all__ = [
     "MASK_WORDS",
-    "MOVIES_ONLY",
     "ONE_FOLD",
     "Claim",
     "beside",
@@ -18,6 +18,7 @@ __all__ = [
     "errors",
     "named",
     "noise",
+    "of_the_movies",
     "shown",
     "some",
     "span",
@@ -50,6 +51,8 @@ class Claim:
         None if it cannot be judged from these results; the evidence says why.
     evidence : tuple of str
         Sentences with numbers.
+    caveat : str
+        What must be said in the same breath as the verdict: "not settled by 5 folds"; or nothing.
     """
 
     key: str
@@ -57,12 +60,20 @@ class Claim:
     paper: str
     holds: bool | None
     evidence: tuple[str, ...]
+    caveat: str = ""
 
 
 def combine(parts: Iterable[bool | None]) -> bool | None:
     """Judge a claim of several parts: one that fails decides; one that is open leaves it open."""
     found = list(parts)
     return False if False in found else None if None in found or not found else True
+
+
+def of_the_movies(
+    runs: Runs, holds: bool | None, evidence: list[str]
+) -> tuple[bool | None, list[str]]:
+    """Leave open on other worlds what the paper says of the movies; the numbers are told."""
+    return (holds, evidence) if runs.world in MOVIES else (None, [MOVIES_ONLY, *evidence])
 
 
 def named(teaching: str | None, examples: int | None) -> str:

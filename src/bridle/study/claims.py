@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from bridle.study.claim import (
-    MOVIES_ONLY,
     ONE_FOLD,
     Claim,
     by_fold,
@@ -17,11 +16,12 @@ from bridle.study.claim import (
     errors,
     named,
     noise,
+    of_the_movies,
     shown,
     some,
     span,
 )
-from bridle.study.paper import PAPER_STEPS, WARFARIN
+from bridle.study.paper import MOVIES, PAPER_STEPS
 from bridle.study.summary import Cell, Interval, Runs
 
 __all__ = [
@@ -79,7 +79,7 @@ def sigma_is_a_dial(runs: Runs) -> Claim:
         evidence.append("Needs two sigmas of at least 0.25 in the same study: 0 found.")
     return Claim(
         key="a",
-        title="From sigma = .25 up, more sigma means no more regret and no fewer errors",
+        title="From sigma=0.25 up, more sigma means no more regret and no fewer errors",
         paper="More weight on the online reward lowers regret and raises the number of errors.",
         holds=False if against else True if found > noiseless else None,
         evidence=tuple(evidence),
@@ -132,9 +132,9 @@ def random_errs_less(runs: Runs) -> Claim:
         )
     return Claim(
         key="b",
-        title="Up to sigma = .5, random teaching errs less than Thompson teaching",
-        paper="Random teaching is better across the board: significantly fewer errors at sigma = "
-        "0, .25 and .5.",
+        title="Up to sigma=0.5, random teaching errs less than Thompson teaching",
+        paper="Random teaching is better across the board: significantly fewer errors at sigma=0, "
+        "0.25 and 0.5.",
         holds=(not worse and less >= MOST_CELLS * len(gaps)) if gaps else None,
         evidence=tuple(evidence),
     )
@@ -184,13 +184,12 @@ def falls_with_examples(runs: Runs) -> Claim:
         if runs.steps != paper_steps:
             evidence.append(f"The 10 are of {paper_steps:,} plays; a run here has {runs.steps:,}.")
     else:
-        evidence.append("No run with sigma ≤ .25 and N ≥ 50,000: 0 cells to hold to 10 errors.")
-    holds = combine([*parts, *(small or [None])])
-    if runs.world in WARFARIN:
-        holds, evidence = None, [MOVIES_ONLY, *evidence]
+        evidence.append("No run with sigma ≤ 0.25 and N ≥ 50,000: 0 cells to hold to 10 errors.")
+    holds, evidence = of_the_movies(runs, combine([*parts, *(small or [None])]), evidence)
     return Claim(
         key="c",
-        title="Under random teaching errors fall with N, to at most 10 for sigma ≤ .25 from 50K on",
+        title="Under random teaching errors fall with N, to at most 10 for sigma ≤ 0.25 from "
+        "50K on",
         paper="Taught at random, the agent errs less the more examples it is taught with.",
         holds=holds,
         evidence=tuple(evidence),
@@ -223,12 +222,12 @@ def taught_alone_errs_least(runs: Runs) -> Claim:
     evidence = [f"sigma=0 errs least in {rows - len(against)} of {rows} rows.", *some(against)]
     if not rows:
         evidence = ["Needs sigma=0 and another sigma: 0 rows have both."]
-    if runs.world not in WARFARIN:
+    if runs.world in MOVIES:
         evidence.append("In the paper's own Table 1 it is false in 3 of 5 rows.")
     return Claim(
         key="h",
-        title='"sigma = 0 errs least"',
-        paper="With sigma = 0 the agent has more regret than the others but errs less.",
+        title='"sigma=0 errs least"',
+        paper="With sigma=0 the agent has more regret than the others but errs least.",
         holds=not against if rows else None,
         evidence=tuple(evidence),
     )

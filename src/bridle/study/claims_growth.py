@@ -89,8 +89,8 @@ def errs_linearly(runs: Runs, curves: pl.DataFrame) -> Claim:
         holds = LINEAR[0] <= mean <= LINEAR[1] and min(straight) >= STRAIGHT
         evidence = [
             f"E(t) of sigma=1 grows like t to the power {mean:.3f} from T/10 on (by fold: "
-            f"{', '.join(f'{fit:.3f}' for fit in fits)}); 1 is a straight line, and we take .95 to "
-            "1.05 for one.",
+            f"{', '.join(f'{fit:.3f}' for fit in fits)}); 1 is a straight line, and we take 0.95 "
+            "to 1.05 for one.",
             f"A straight line explains at least {100.0 * min(straight):.2f} % of E(t) in every "
             "fold; we ask for 99 %.",
             f"It errs {1_000.0 * sum(early) / len(early):.0f} times in 1,000 plays up to T/2 and "
@@ -103,8 +103,8 @@ def errs_linearly(runs: Runs, curves: pl.DataFrame) -> Claim:
         ]
     return Claim(
         key="e",
-        title="sigma = 1 errs linearly in t",
-        paper="sigma = 1 makes a linear number of errors, in both domains.",
+        title="sigma=1 errs linearly in t",
+        paper="sigma=1 makes a linear number of errors, in both domains.",
         holds=holds,
         evidence=tuple(evidence),
     )
@@ -129,7 +129,7 @@ def sublinear_in_steps(runs: Runs, curves: pl.DataFrame) -> Claim:
         worst = max(means, key=lambda cell: means[cell])
         largest = max(max(values) for values in fits.values())
         evidence.append(
-            f"The regret grows like T to a power below .95 in {len(means) - len(linear)} of "
+            f"The regret grows like T to a power below 0.95 in {len(means) - len(linear)} of "
             f"{len(means)} cells. The largest mean is {means[worst]:.3f} ({_cell(worst)}), the "
             f"largest of a single fold {largest:.3f}."
         )
@@ -168,7 +168,7 @@ def sublinear_in_examples(runs: Runs, lessons: pl.DataFrame) -> Claim:
         holds = mean < LINEAR[0]
         evidence.append(
             f"Thompson teaching: the regret of its questions grows like N to the power {mean:.3f} "
-            f"(largest of a fold: {max(fits['thompson']):.3f}); below .95 counts as sub-linear."
+            f"(largest of a fold: {max(fits['thompson']):.3f}); below 0.95 counts as sub-linear."
         )
     else:
         evidence.append("Needs lessons by Thompson teaching: 0 could be fitted.")
@@ -200,7 +200,7 @@ def falls_online(runs: Runs) -> Claim:
             fits = _against_examples(runs, teaching, runs.agent(sigma))
             if fits:
                 found[teaching, sigma] = interval(fits)
-    rising = [key for key, fit in found.items() if fit.mean >= 0.0]
+    rising = [key for key, fit in found.items() if fit.mean > -1e-9]
     evidence: list[str] = []
     if found:
         evidence.append(

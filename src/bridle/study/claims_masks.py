@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from bridle.study.claim import (
     MASK_WORDS,
-    MOVIES_ONLY,
     Claim,
     beside,
     by_fold,
     combine,
     errors,
     named,
+    of_the_movies,
 )
-from bridle.study.paper import PAPER_STEPS, ROUNDING, WARFARIN, WARFARIN_E, WARFARIN_WORDS
+from bridle.study.paper import MOVIES, PAPER_STEPS, ROUNDING, WARFARIN, WARFARIN_E, WARFARIN_WORDS
 from bridle.study.summary import Cell, Interval, Runs
 
 __all__ = ["error_free_and_better", "near_the_mask", "warfarin_quarter"]
@@ -53,12 +53,11 @@ def near_the_mask(runs: Runs, mask: str) -> Claim:
             f"Needs {mask}, sigma=1 with errors, and a smaller sigma: of the first two there are "
             f"{len(there)}, and sigma=1 made {errors(free or 0.0)} errors."
         )
-    if runs.world in WARFARIN:
-        holds, evidence = None, [MOVIES_ONLY, *evidence]
+    holds, evidence = of_the_movies(runs, holds, evidence)
     return Claim(
         key=f"d-{mask}",
-        title="Some sigma < 1 has R within .015 of the mask with at most 15 % of the errors of "
-        f"sigma = 1 (against {MASK_WORDS[mask]})",
+        title="Some sigma < 1 has R within 0.015 of the mask with at most 15 % of the errors "
+        f"of sigma=1 (against {MASK_WORDS[mask]})",
         paper="The agent rarely violates the limits and performs on par with one that is given "
         "them.",
         holds=holds,
@@ -71,11 +70,14 @@ def warfarin_quarter(runs: Runs, mask: str) -> Claim:
 
     Thompson teaching, N = 50,000. Near: its mean R is at most .03 above the mask's. Few: at most
     twice the paper's 75 errors in 1,000 plays. Fewer than half of that also counts as few; the
-    evidence says whether it is within a factor of 2, and whether the folds settle what is near.
+    evidence says whether it is within a factor of 2. Where the interval of the gap has .03 in it
+    the mean decides all the same, and the verdict says that the folds do not settle it.
     """
     cell = Cell("thompson", 50_000, runs.agent(0.25))
     gap, E = runs.paired(cell, Cell(None, None, mask), "R"), runs.mean(cell, "E")
     holds: bool | None = None
+    evidence: list[str] = []
+    caveat = ""
     if runs.world not in WARFARIN:
         evidence = [f"A claim about Warfarin. These are {len(runs.folds)} folds of {runs.world}."]
     elif gap is None or E is None:
@@ -89,9 +91,15 @@ def warfarin_quarter(runs: Runs, mask: str) -> Claim:
         near, few = gap.mean <= NEAR_WARFARIN + ROUNDING, rate <= FACTOR * paper_rate
         holds = near and few
         alike = paper_rate / FACTOR <= rate <= paper_rate * FACTOR
-        evidence = [
-            f"R {beside(runs, cell, mask, gap)}: {'within' if near else 'not within'} .03 by the "
-            f"mean{_unsettled(gap, NEAR_WARFARIN)}.",
+        if few and _has(gap, NEAR_WARFARIN):
+            caveat = f"not settled by {gap.count} folds"
+            evidence = [
+                f"{caveat.capitalize()}: the 95 % interval of the gap to the mask has gaps in it "
+                "that would hold (at most 0.03) and gaps that would not. The mean decides."
+            ]
+        evidence += [
+            f"R {beside(runs, cell, mask, gap)}: {'within' if near else 'not within'} 0.03 by the "
+            "mean.",
             f"It errs {errors(E)} times in {runs.steps:,} plays, {rate:.0f} in 1,000 (by fold: "
             f"{by_fold(runs, cell)}). The paper has about 1,500 in 20,000, 75 in 1,000: "
             f"{'within' if alike else 'not within'} a factor of 2.",
@@ -118,11 +126,12 @@ def warfarin_quarter(runs: Runs, mask: str) -> Claim:
             )
     return Claim(
         key=f"f-{mask}",
-        title="Warfarin: sigma = .25 is near the mask's regret with few errors (against "
+        title="Warfarin: sigma=0.25 is near the mask's regret with few errors (against "
         f"{MASK_WORDS[mask]})",
         paper=WARFARIN_WORDS,
         holds=holds,
         evidence=tuple(evidence),
+        caveat=caveat,
     )
 
 
@@ -154,23 +163,22 @@ def error_free_and_better(runs: Runs, mask: str) -> Claim:
             f"Needs {mask} and sigma=0.25 under random teaching with 100,000 answers. These "
             f"results have N = {listed}."
         )
-    if runs.world not in WARFARIN:
+    if runs.world in MOVIES:
         evidence.append("The paper's own Table 2 has 4.6 errors there, not 0.")
+    holds, evidence = of_the_movies(runs, holds, evidence)
     return Claim(
         key=f"g-{mask}",
-        title=f'"sigma = .25 at 100K has E = 0 and beats the mask" (against {MASK_WORDS[mask]})',
-        paper="Taught at random with 100K examples, sigma = .25 makes no errors and outperforms "
+        title=f'"sigma=0.25 at 100K has E = 0 and beats the mask" (against {MASK_WORDS[mask]})',
+        paper="Taught at random with 100K examples, sigma=0.25 makes no errors and outperforms "
         "the mask.",
         holds=holds,
         evidence=tuple(evidence),
     )
 
 
-def _unsettled(gap: Interval, edge: float) -> str:
-    """Say so if the interval has the edge in it: the verdict goes by the mean all the same."""
-    if gap.low is None or gap.high is None or not gap.low <= edge <= gap.high:
-        return ""
-    return f", but {gap.count} folds do not settle it: {edge:g} lies in the interval"
+def _has(gap: Interval, edge: float) -> bool:
+    """Whether the interval has both what lies within the edge and what lies beyond."""
+    return gap.low is not None and gap.high is not None and gap.low <= edge < gap.high
 
 
 def _nearest(

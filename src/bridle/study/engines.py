@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -91,6 +92,7 @@ class Processes:
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Processes:
+        self._others = set(multiprocessing.active_children())
         # Forking would copy the locks of other libraries' threads (polars has some).
         self._pool = ProcessPoolExecutor(
             self.workers,
@@ -103,6 +105,9 @@ class Processes:
     def __exit__(self, kind: object, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        if kind is not None:  # nobody waits for what they are still at
+            for child in set(multiprocessing.active_children()) - self._others:
+                child.kill()
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
         """Do the jobs, the first ones first."""
@@ -137,8 +142,11 @@ class Ray:
         try:
             ray: Any = importlib.import_module("ray")
         except ImportError:
-            raise NotPossible("This engine needs Ray: pip install 'bridle[ray]'.") from None
+            raise NotPossible(
+                "This engine needs Ray: pip install '.[ray]' in bridle's folder."
+            ) from None
         self._ray = ray
+        _check_address(self._address)
         if not ray.is_initialized():
             local = {} if self._address else {"num_cpus": self._asked, "include_dashboard": False}
             try:
@@ -182,6 +190,7 @@ def make_engine(
 ) -> Engine:
     """Make the engine of this name, for this work."""
     validate.one_of(name, ENGINES, "engine", "study")
+    _workers(workers, 1)
     if address is not None and name != "ray":
         raise NotPossible("An address is that of a Ray cluster: give --engine ray with it.")
     if name == "in-process":
@@ -189,6 +198,16 @@ def make_engine(
     if name == "processes":
         return Processes(work, workers)
     return Ray(work, workers, address)
+
+
+def _check_address(address: str | None) -> None:
+    """Knock at a cluster's door: Ray itself would knock for a minute."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10.0).close()
+        except OSError as error:
+            raise NotPossible(f"No Ray cluster at {address!r}: {error}.") from None
 
 
 def _cores() -> int:

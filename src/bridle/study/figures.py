@@ -26,14 +26,17 @@ from bridle.study.canvas import (
     agent_label,
     colour,
     count_axis,
+    crowds,
     hold_on_to_means,
     label_ends,
     label_points,
+    marker_sizes,
     number,
     sort_agents,
     styled,
 )
 from bridle.study.paper import MASKS, MOVIES, WARFARIN, published
+from bridle.study.summary import nearest_examples
 
 __all__ = [
     "Sheet",
@@ -106,19 +109,6 @@ def draw_figures(
     return drawn
 
 
-def nearest_examples(frame: pl.DataFrame, examples: int) -> int | None:
-    """Give the N of the grid that is nearest to `examples` (by ratio), None if nothing was taught.
-
-    >>> nearest_examples(pl.DataFrame({"examples": [None, 500, 20_000]}), 50_000)
-    20000
-    """
-    sizes = frame["examples"].drop_nulls().unique().sort().to_list()
-    wanted = math.log(max(examples, 1))
-    # Of two equally near the larger.
-    by_ratio = min(sizes, key=lambda n: (abs(math.log(max(n, 1)) - wanted), -n), default=None)
-    return None if by_ratio is None else int(by_ratio)
-
-
 # -- what is drawn -------------------------------------------------------------------------------
 
 
@@ -176,9 +166,11 @@ def sheets(runs: pl.DataFrame, *, world: str, synthetic: bool, examples: int) ->
                 published(world, last, teaching, N, agent) for agent in cells["agent"].unique()
             )
             marked = any(printed and getattr(printed, measure) is not None for printed in of_cell)
-            head = f"Figure {name.removeprefix('figure')}. " if name.startswith("figure") else ""
-            if name.endswith("-random"):
-                head = f"Figure {name[6:8]} with random teaching, which the paper does not show. "
+            head = ""  # only the paper's worlds have figures that it numbers
+            if names and (teaching, measure) in names:
+                label, _, beyond = name.removeprefix("figure").partition("-")
+                ours = f" with {beyond} teaching, which the paper does not show" if beyond else ""
+                head = f"Figure {label}{ours}. "
             yield Sheet(
                 name=name, measure=measure, teaching=teaching, N=N, world=world,
                 cells=cells.filter(pl.col("teaching").is_null() | (pl.col("teaching") == teaching)),
@@ -315,21 +307,27 @@ def draw_overview(sheet: Sheet) -> Figure:
         )  # fmt: skip
     for row in cells.iter_rows(named=True):
         _cross(axes, row)
+    hold_on_to_means(axes, cells["R"].to_list())
+    if axes.get_xscale() != "linear" and crowds(axes, cells.to_dicts()):
+        left, right = axes.get_xlim()
+        axes.set_xlim(left, 6.0 * right)  # agents that err much crowd there: room for their names
+    # From the end of the dial back: where points lie on each other, the later is the smaller.
+    rows = cells.reverse().to_dicts()
+    for row, size in zip(rows, marker_sizes(axes, rows), strict=True):
         agent = row["agent"]
         look: dict[str, Any] = {
             "marker": SHAPES.get(row["teaching"] or "random", ("v", ":"))[0],
-            "markersize": 9,
+            "markersize": size,
         }
         if agent in MASKS:
             look = {"marker": "*", "markersize": 15}
         if agent == "mask-filter":  # hollow: where both masks are at one place, both are seen
             look |= {"markerfacecolor": "none", "markeredgecolor": GREY, "markersize": 17}
-        look = {"markeredgecolor": "white", "color": colour(agent), **look}
+        look = {"markeredgecolor": "white", "markeredgewidth": 0.8, "color": colour(agent), **look}
         axes.plot([row["E"]], [row["R"]], linestyle="", label=f"_{agent}", zorder=4, **look)
     if teachings:
         figure.legend(frameon=False, loc="upper right", bbox_to_anchor=(0.98, 0.98), borderpad=0,
                       handlelength=3.5)  # fmt: skip
-    hold_on_to_means(axes, cells["R"].to_list())
     label_points(axes, cells)
     _head(figure, sheet, 0.075)
     return figure

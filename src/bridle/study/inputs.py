@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
 
 from bridle.errors import InvalidValue, NotPossible
+from bridle.study.journal import MANIFEST
 from bridle.worlds.files import read_world
 from bridle.worlds.genres import GENRES
 from bridle.worlds.iwpc import read_patients
@@ -35,7 +37,8 @@ def movies(
     limits: Path | None = None,
 ) -> Movies:
     """Give the recipe of the movies: from MovieLens, or synthetic if no data are given."""
-    M, K = movies or 1_000, people or 100
+    M = 1_000 if movies is None else movies
+    K = 100 if people is None else people
     if data is None:
         if genres is not None:
             raise NotPossible("Synthetic movies have their ten genres: give --genres with --data.")
@@ -75,12 +78,25 @@ def read_results(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame
         try:
             frames.append(pl.read_parquet(path))
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise NotPossible(f"{path} cannot be read ({error}). Run the study anew.") from error
+            raise NotPossible(
+                f"{path} cannot be read ({error}). Run the study anew, with --fresh."
+            ) from error
     return frames[0], frames[1], frames[2]
 
 
+def told_by(folder: Path) -> str:
+    """Say in a line what study is in a folder, as far as its manifest tells."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        origin = manifest["origin"]
+        kind = " (synthetic)" if origin["synthetic"] else ""
+        return f"{folder}: {manifest['world']}, {origin['title']}{kind}, seed {manifest['seed']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{folder}: no manifest"
+
+
 def _limits(path: Path, genres: tuple[str, ...]) -> list[list[int]]:
-    """Read limits of the user's own: a row a band, a column a genre; a header may name them."""
+    """Read limits of the user's own: a header that names the genres, then a row a band."""
     wanted = f"rows of {len(genres)} numbers, 0 or 1 (= denied), by commas"
     try:
         if path.stat().st_size > MAX_LIMITS_BYTES:
@@ -89,9 +105,12 @@ def _limits(path: Path, genres: tuple[str, ...]) -> list[list[int]]:
     except (OSError, UnicodeDecodeError) as error:
         raise NotPossible(f"{path} cannot be read: {error}.") from None
     rows = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip()]
-    if rows and tuple(rows[0]) == genres:
-        rows = rows[1:]
+    header = rows.pop(0) if rows else []
+    if sorted(header) != sorted(genres):
+        named = f"a first row that names the genres: {','.join(genres)}"
+        raise InvalidValue("limits", path.name, named, ",".join(header))
     for number, row in enumerate(rows, 1):
         if len(row) != len(genres) or not set(row) <= {"0", "1"}:
             raise InvalidValue("limits", f"{path.name}, row {number}", wanted, ",".join(row))
-    return [[int(cell) for cell in row] for row in rows]
+    order = [header.index(genre) for genre in genres]
+    return [[int(row[at]) for at in order] for row in rows]

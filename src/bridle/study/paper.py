@@ -83,7 +83,7 @@ RANDOM: dict[int, Row] = {
 PAPER: dict[str, dict[int, Row]] = {"random": RANDOM, "thompson": THOMPSON}
 
 WARFARIN_WORDS = (
-    "With sigma = .25, taught by Thompson sampling with 50,000 answers, about 1,500 mistakes in "
+    "With sigma=0.25, taught by Thompson sampling with 50,000 answers, about 1,500 mistakes in "
     "20,000 trials (75 in 1,000) and regret on par with the mask, versus nearly 20,000 mistakes "
     "for all the other agents."
 )

@@ -108,7 +108,7 @@ class Plan:
         checked: dict[str, object] = {
             "teaching": tuple(validate.one_of(x, TEACHINGS, "teaching", owner) for x in ways),
             "examples": tuple(sorted(EXAMPLES.check(x, "examples", owner) for x in sizes)),
-            "sigmas": tuple(sorted(validate.SIGMA.check(x, "sigmas", owner) for x in dial)),
+            "sigmas": tuple(sorted(validate.SIGMA.check(x, "sigmas", owner) + 0.0 for x in dial)),
             "folds": FOLDS.check(self.folds, "folds", owner),
             "steps": STEPS.check(self.steps, "steps", owner),
             "redraw_constraints": validate.truth(
@@ -168,8 +168,14 @@ class Plan:
 
     def contexts_to_teach(self, contexts: int) -> int:
         """Give the number of contexts that a fold teaches on, out of all; at least one is left."""
-        each = self.teaching_contexts or contexts // max(self.folds, 2)
-        if each < 1 or each >= contexts or each * self.folds > contexts:
+        if contexts < max(self.folds, 2):
+            remedy = f"Each teaches on its own: give at most {contexts // 2 or 1} folds."
+            wanted = f"few enough for a world of {contexts} contexts"
+            raise InvalidValue("folds", "Plan", wanted, self.folds, remedy)
+        each = self.teaching_contexts
+        if each is None:
+            each = contexts // max(self.folds, 2)
+        if each >= contexts or each * self.folds > contexts:
             raise InvalidValue(
                 "teaching_contexts", "Plan",
                 f"such that {self.folds} folds of them, each its own, fit into {contexts} contexts "

@@ -18,8 +18,8 @@ from bridle.errors import NotPossible
 from bridle.study.canvas import DIAL, agent_label, number, sort_agents
 from bridle.study.claim import Claim
 from bridle.study.figures import TEACHINGS
-from bridle.study.paper import MOVIES, Figures, agrees
-from bridle.study.telling import PAPER_TITLE, WORDS, lead, reasons
+from bridle.study.paper import MOVIES, WARFARIN, Figures, agrees
+from bridle.study.telling import PAPER_TITLE, WORDS, in_greek, lead, reasons
 
 __all__ = ["write_report"]
 
@@ -94,11 +94,16 @@ def _view(
     synthetic = bool(origin.get("synthetic")) or "synthetic" in world.lower()
     named = world if "synthetic" in world.lower() or not synthetic else f"synthetic {world}"
     T = int(results["steps"].max() or 0)  # type: ignore[arg-type]
-    kept = sorted((path for path in figures.values() if path.suffix == ".svg"), key=_by_stem)
-    drawn = [_drawing(path) for path in kept]
+    # In the order in which they were drawn: regret before errors, Thompson before random.
+    drawn = [_drawing(path) for path in figures.values() if path.suffix == ".svg"]
     everywhere = _said_by_all(claims)
+    own = world not in (*MOVIES, *WARFARIN)
+    shown = named[:1].upper() + named[1:]
     return {
-        "title": named[:1].upper() + named[1:],
+        "title": f"{shown}: the paper’s experiment on a world of your own"
+        if own
+        else f"{shown}: the paper, reproduced",
+        "own": own,
         "paper": PAPER_TITLE,
         "synthetic": synthetic,
         "quick": bool(manifest.get("quick")),
@@ -112,18 +117,23 @@ def _view(
         "compared": any(summary[f"paper_{letter}"].is_not_null().any() for letter in "RE"),
         "claims": [
             {
-                "claim": claim,
+                "key": claim.key,
+                "title": in_greek(claim.title),
+                "paper": in_greek(claim.paper),
+                "caveat": claim.caveat,
                 "verdict": VERDICTS[claim.holds],
                 "mark": {True: "✓", False: "✗", None: "?"}[claim.holds],
-                "evidence": [line for line in claim.evidence if line not in everywhere],
+                "evidence": [in_greek(line) for line in claim.evidence if line not in everywhere],
             }
             for claim in claims
         ],
         "verdicts": {
             word: sum(claim.holds is value for claim in claims) for value, word in VERDICTS.items()
         },
-        "everywhere": everywhere,
-        "reasons": reasons(summary, world=world, T=T, synthetic=synthetic),
+        "everywhere": [in_greek(line) for line in everywhere],
+        "reasons": reasons(
+            summary, world=world, T=T, synthetic=synthetic, features=_features(manifest)
+        ),
         "origin": {name: str(origin.get(name) or "") for name in ("title", "about", "licence")},
         "files": _mapping(origin.get("files")),
         "notes": _listed(origin.get("notes")),
@@ -205,10 +215,6 @@ class _Drawing:
     caption: str
     words: str  # what is seen, in words
     data: str
-
-
-def _by_stem(path: Path) -> str:
-    return path.stem  # figure1c before figure1c-random
 
 
 def _drawing(path: Path) -> _Drawing:
@@ -295,6 +301,17 @@ def _shown(value: Any) -> str:
     else:
         text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+
+
+def _features(manifest: Mapping[str, Any]) -> int | None:
+    """Give d, the length of a context, where the settings of the world say it."""
+    world = _mapping(_mapping(manifest.get("settings")).get("world"))
+    for name in ("features", "genres"):  # a movie is its genres
+        value = world.get(name)
+        found = len(value) if isinstance(value, list | tuple) else value
+        if isinstance(found, int) and not isinstance(found, bool) and found > 0:
+            return found
+    return None
 
 
 def _said_by_all(claims: Sequence[Claim]) -> list[str]:

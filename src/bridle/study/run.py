@@ -28,6 +28,7 @@ from bridle.settings import Json
 from bridle.study.engines import Engine, make_engine
 from bridle.study.figures import draw_figures
 from bridle.study.frames import curves_frame, lessons_frame, results_frame
+from bridle.study.inputs import read_results
 from bridle.study.journal import MANIFEST, Journal
 from bridle.study.paper import MOVIES, WARFARIN
 from bridle.study.plan import Plan, fingerprint
@@ -41,13 +42,14 @@ from bridle.study.work import (
     Class,
     ClassResult,
     Job,
+    Result,
     Work,
     jobs,
     steps_of,
     table_bytes,
 )
 from bridle.waiting import patience
-from bridle.worlds.world import Recipe
+from bridle.worlds.world import Fixed, Recipe
 
 __all__ = ["Outcome", "run_jobs", "study", "warm_up"]
 
@@ -88,7 +90,6 @@ def study(
     address: str | None = None,
     fresh: bool = False,
     quick: bool = False,
-    options: Mapping[str, Json] | None = None,
     command: str = "",
     console: Console | None = None,
 ) -> Outcome:
@@ -109,57 +110,75 @@ def study(
         How many at a time, and the address of a Ray cluster.
     fresh : bool
         Start anew, whatever is in `out`.
-    quick, options, command
+    quick, command
         What the manifest and the report say about how it was called.
     console : rich Console, optional
         Where progress, tables and verdict are shown; nowhere by default.
     """
     out = Path(out)
     console = console or Console(quiet=True)
-    started = datetime.now(UTC)
+    name = f"own {recipe.name}" if _misnamed(recipe) else recipe.name
     work = Work(recipe, plan)
     mark = fingerprint(
         bridle.__version__, plan.to_json(), recipe.settings(), recipe.origin.to_json()["files"],
-        recipe.name, *table_bytes(work.fold(0).world),
+        name, *table_bytes(work.world(0)),
     )  # fmt: skip
+    made = make_engine(engine, work, workers=workers, address=address)
+    plan.contexts_to_teach(len(recipe))
+    how: dict[str, Json] = {"engine": engine, "command": command, "quick": quick}
     journal = Journal(out, mark, fresh=fresh)
+    try:
+        return _study(recipe, name, plan, work, made, journal, mark, console, how)
+    finally:
+        journal.close()
+
+
+def _study(
+    recipe: Recipe,
+    name: str,
+    plan: Plan,
+    work: Work,
+    made: Engine,
+    journal: Journal,
+    mark: str,
+    console: Console,
+    how: dict[str, Json],
+) -> Outcome:
+    out = journal.out
+    started = datetime.now(UTC)
     if journal.finished():
-        console.print(f"{out} holds this very study: nothing to run, drawing it again.")
-        names = ("results", "curves", "lessons")
-        frames = {name: pl.read_parquet(out / f"{name}.parquet") for name in names}
+        _say(console, f"{out} holds this very study: nothing to run, drawing it again.")
+        frames = dict(zip(("results", "curves", "lessons"), read_results(out), strict=True))
         manifest = cast("dict[str, Json]", json.loads((out / MANIFEST).read_bytes()))
     else:
-        begin = time.perf_counter()
         with patience(console):
             warm_up(work)
-        made = make_engine(engine, work, workers=workers, address=address)
+        begin = time.perf_counter() - journal.seconds
         classes, batches = jobs(plan)
-        taught, ran = run_jobs(made, plan, journal, classes, batches, console)
-        curves = curves_frame(recipe.name, batches, ran)
+        taught, ran = run_jobs(made, plan, journal, classes, batches, console, begin)
+        curves = curves_frame(name, batches, ran)
         frames = {
             "results": results_frame(curves, plan),
             "curves": curves,
-            "lessons": lessons_frame(recipe.name, classes, taught),
+            "lessons": lessons_frame(name, classes, taught),
         }
         manifest = {
-            "study": _kind(recipe.name),
-            "world": recipe.name,
+            "study": _kind(name),
+            "world": name,
             "fingerprint": mark,
             "bridle": bridle.__version__,
             "python": platform.python_version(),
             "platform": platform.platform(),
             "packages": _versions(),
-            "settings": {"plan": plan.to_json(), "world": recipe.settings(), **(options or {})},
+            "settings": {"plan": plan.to_json(), "world": recipe.settings()},
             "origin": recipe.origin.to_json(),
             "seed": plan.seed,
             "runs": plan.runs,
             "steps": sum(steps_of(plan, job) for job in [*classes, *batches]),
             "seconds": round(time.perf_counter() - begin, 3),
-            "engine": engine,
             "workers": made.workers,
-            "command": command,
             "started": started.isoformat(timespec="seconds"),
-            "quick": quick,
+            **how,
         }
     return _write(out, journal, frames, manifest, console)
 
@@ -182,8 +201,13 @@ def run_jobs(
     classes: Sequence[Class],
     batches: Sequence[Batch],
     console: Console,
+    begin: float | None = None,
 ) -> tuple[dict[str, ClassResult], dict[str, BatchResult]]:
-    """Do what is not yet done, in two rounds: online runs need what the classes taught."""
+    """Do what is not yet done, in two rounds: online runs need what the classes taught.
+
+    `begin` is the moment, by the performance counter, from which the study's time counts.
+    """
+    begin = time.perf_counter() if begin is None else begin
     taught, ran = _finished(journal, classes, batches)
     left = [job for job in batches if job.key not in ran]
     pupils = {(job.fold, job.teaching) for job in left}
@@ -195,24 +219,33 @@ def run_jobs(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    todo: list[Job] = [*to_teach, *left]
+    every: list[Job] = [*classes, *batches]
+    doing: list[Job] = [*to_teach, *left]
+    todo = {job.key for job in doing}
+    done = sum(steps_of(plan, job) for job in every if job.key not in todo)
     if ran:
         there = sum(len(job.agents) for job in batches if job.key in ran)
         console.print(f"Going on: {there} of {plan.runs} runs are there.")
     with Progress(*columns, console=console) as progress, engine:
-        bar = progress.add_task(
-            f"{plan.runs} runs of {plan.steps:,} steps", total=sum(steps_of(plan, j) for j in todo)
-        )
+        total = sum(steps_of(plan, job) for job in every)
+        text = f"{plan.runs} runs of {plan.steps:,} steps"
+        bar = progress.add_task(text, total=total, completed=done)
+
+        def finished(job: Job, result: Result) -> None:
+            nonlocal done
+            journal.save(job, result, time.perf_counter() - begin)
+            before, done = done, done + steps_of(plan, job)
+            progress.update(bar, completed=done)
+            if not console.is_terminal and 5 * done // total > 5 * before // total:
+                console.print(f"{text}: {100 * done // total} %")  # a log has no bar
+
         for number, result in engine.run(to_teach):
-            job = to_teach[number]
-            taught[job.key] = cast(ClassResult, result)
-            journal.save(job, result)
-            progress.advance(bar, steps_of(plan, job))
+            taught[to_teach[number].key] = cast(ClassResult, result)
+            finished(to_teach[number], result)
         ready = [_with_limits(job, taught) for job in left]
         for number, result in engine.run(ready):
             ran[left[number].key] = cast(BatchResult, result)
-            journal.save(left[number], result)
-            progress.advance(bar, steps_of(plan, left[number]))
+            finished(left[number], result)
     return taught, ran
 
 
@@ -266,16 +299,26 @@ def _write(
     print_tables(console, results, data=title)
     console.print()
     print_verdict(console, claims, brief=True)
-    console.print(f"The evidence: bridle study verdict {out}", soft_wrap=True)
+    _say(console, f"The evidence: bridle study verdict {out}")
     console.print()
     console.print(
         f"{manifest['runs']} runs, {manifest['steps']:,} steps in {manifest['seconds']:.1f} s "
         f"({manifest['engine']}, {manifest['workers']} at a time)."
     )
-    console.print(f"The report is in {report}.", soft_wrap=True)
+    _say(console, f"The report is in {report}.")
     return Outcome(
         out=out, results=results, curves=curves, lessons=lessons, claims=claims, manifest=manifest
     )
+
+
+def _say(console: Console, line: str) -> None:
+    # A path may hold brackets, which are no markup.
+    console.print(line, markup=False, soft_wrap=True)
+
+
+def _misnamed(recipe: Recipe) -> bool:
+    """Say whether a world of the user's own has the name of one of the paper's."""
+    return isinstance(recipe, Fixed) and recipe.name in (*MOVIES, *WARFARIN)
 
 
 def _kind(world: str) -> str:

@@ -9,17 +9,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 from scipy.special import stdtrit
 
 from bridle.errors import InvalidValue, NotPossible
-from bridle.study.paper import MASKS, PAPER_TEACHINGS, published
+from bridle.study.paper import MASKS, PAPER_TEACHINGS, Figures, agrees, published
 
-__all__ = ["COLUMNS", "MEASURES", "Cell", "Interval", "Runs", "interval", "paired", "summarise"]
+__all__ = [
+    "COLUMNS",
+    "MEASURES",
+    "Cell",
+    "Compared",
+    "Interval",
+    "Runs",
+    "beside_the_paper",
+    "interval",
+    "nearest_examples",
+    "paired",
+    "summarise",
+]
 
 LEVEL = 0.95
+ONCE = (*MASKS, "sigma=1")  # they neither look at teaching nor at N
 MEASURES = ("R", "Rc", "E", "abstentions", "blend_regret")
 NEEDED = ("world", "fold", "teaching", "examples", "agent", "sigma", "steps", *MEASURES)
 NEVER_NULL = ("world", "fold", "agent", "steps", "R", "Rc", "E")
@@ -40,6 +53,20 @@ class Cell(NamedTuple):
     teaching: str | None
     examples: int | None
     agent: str
+
+
+class Compared(NamedTuple):
+    """A cell of ours with what the paper printed for it."""
+
+    agent: str
+    R: float
+    E: float
+    paper: Figures
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both agree, as far as the paper printed a number."""
+        return agrees(self.R, self.E, self.paper)
 
 
 @dataclass(frozen=True)
@@ -225,6 +252,44 @@ def summarise(results: pl.DataFrame) -> pl.DataFrame:
             numbers = (R.mean, R.low, R.high, E.mean, E.low, E.high, runs.mean(cell, "Rc"))
             rows.append((runs.world, *cell, *numbers, *printed))
     return pl.DataFrame(rows, schema=dict(COLUMNS), orient="row")
+
+
+def beside_the_paper(summary: pl.DataFrame) -> list[Compared]:
+    """Give each *different cell* that the paper has a number for, with that number.
+
+    The masks and sigma = 1 ran once a fold and stand in every row: they are one cell each, set
+    beside the mean of what the paper printed for them in those rows.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As `summarise` gives it.
+    """
+    rows: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for row in summary.iter_rows(named=True):
+        if row["paper_R"] is row["paper_E"] is None:
+            continue
+        where = () if row["agent"] in ONCE else (row["teaching"], row["examples"])
+        rows.setdefault((row["agent"], *where), []).append(row)
+    found = []
+    for same in rows.values():
+        R, E = ([row[f"paper_{x}"] for row in same if row[f"paper_{x}"] is not None] for x in "RE")
+        middle = Figures(*(math.fsum(x) / len(x) if x else None for x in (R, E)))
+        found.append(Compared(same[0]["agent"], same[0]["R"], same[0]["E"], middle))
+    return found
+
+
+def nearest_examples(frame: pl.DataFrame, examples: int) -> int | None:
+    """Give the N of the grid that is nearest to `examples` (by ratio), None if nothing was taught.
+
+    >>> nearest_examples(pl.DataFrame({"examples": [None, 500, 20_000]}), 50_000)
+    20000
+    """
+    sizes = frame["examples"].drop_nulls().unique().sort().to_list()
+    wanted = math.log(max(examples, 1))
+    # Of two equally near the larger.
+    by_ratio = min(sizes, key=lambda n: (abs(math.log(max(n, 1)) - wanted), -n), default=None)
+    return None if by_ratio is None else int(by_ratio)
 
 
 def _in_order(teachings: Iterable[str]) -> tuple[str, ...]:

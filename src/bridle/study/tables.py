@@ -1,35 +1,42 @@
 """The paper's tables with our numbers: as csv, for people, and in the terminal.
 
 `table1.csv` (Thompson teaching) and `table2.csv` (random teaching) are laid out as the paper's,
-`tables.csv` is the long form of `summarise`, `tables.md` has the paper's number beside each of
-ours. Numbers are rounded for people and in full in csv.
+with its number beside each of ours, to six places. `tables.csv` is the long form of `summarise`, in
+full; `tables.md` is for people.
+
+Agreement is counted by *different cells*: the masks and sigma = 1, which do not depend on teaching
+and N, count once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from bridle.errors import NotPossible
 from bridle.study.claim import errors, named
-from bridle.study.paper import MASKS, MOVIES, Figures, agrees, prototype
-from bridle.study.summary import Cell, Runs, summarise
+from bridle.study.paper import MASKS, MOVIES, WARFARIN, Figures, agrees, prototype
+from bridle.study.summary import Cell, Runs, beside_the_paper, nearest_examples, summarise
 
 __all__ = ["TABLES", "paper_table", "print_tables", "write_tables"]
 
-# File → teaching and title.
+# File → teaching, what the paper calls the table, and what we do.
 TABLES = {
-    "table1.csv": ("thompson", "Table 1: Thompson teaching"),
-    "table2.csv": ("random", "Table 2: random teaching"),
+    "table1.csv": ("thompson", "Table 1", "Thompson teaching"),
+    "table2.csv": ("random", "Table 2", "Random teaching"),
 }
-AGREEMENT = "R within .02, and E within a factor of 2 or 20 plays"
+PLACES = 6  # of the numbers in these two
+IN_TERMINAL = 50_000  # the N that the terminal shows, or the nearest
+AGREEMENT = {"R": "R within 0.02", "E": "E within a factor of 2 or 20 plays"}
 LEGEND = (
     "R: average regret against the best arm of all. Rc: against the best allowed arm, a denied "
     "play earning 0; R alone rewards violating, so read both. E: denied arms played, of {steps:,}. "
@@ -46,6 +53,8 @@ ONE_MASK = (
 
 
 HEADS = ("", "R", "95 %", "paper", "Rc", "E", "95 %", "paper", "like")
+# What is left out first where a terminal is narrow: the intervals, Rc, the marks, the paper's.
+DROPPED = (("the intervals", (2, 6)), ("Rc", (4,)), ("like", (8,)), ("the paper's", (3, 7)))
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,9 @@ class Line:
 def paper_table(summary: pl.DataFrame, teaching: str) -> pl.DataFrame:
     """Lay out one teaching as the paper does: a row an N; R of the masks, R and E of each sigma.
 
+    Beside each column for which the paper printed numbers stands one with them: "sigma=0.25 R" and
+    "sigma=0.25 R (paper)".
+
     Parameters
     ----------
     summary : DataFrame
@@ -80,15 +92,20 @@ def paper_table(summary: pl.DataFrame, teaching: str) -> pl.DataFrame:
     agents = list(dict.fromkeys(summary["agent"].to_list()))
     columns: dict[str, type[pl.DataType]] = {"N": pl.Int64}
     for agent in agents:
-        measures = ("R",) if agent in MASKS else ("R", "E")
-        columns |= {f"{agent} {measure}": pl.Float64 for measure in measures}
+        of_agent = summary.filter(pl.col("agent") == agent)
+        for measure in ("R",) if agent in MASKS else ("R", "E"):
+            columns[f"{agent} {measure}"] = pl.Float64
+            if of_agent[f"paper_{measure}"].is_not_null().any():
+                columns[f"{agent} {measure} (paper)"] = pl.Float64
     rows: dict[int, dict[str, float | None]] = {}
     for row in summary.filter(pl.col("teaching") == teaching).iter_rows(named=True):
         line = rows.setdefault(row["examples"], dict.fromkeys(columns))
         line["N"] = row["examples"]
         for measure in ("R", "E"):
-            if f"{row['agent']} {measure}" in columns:
-                line[f"{row['agent']} {measure}"] = row[measure]
+            for source, suffix in ((measure, ""), (f"paper_{measure}", " (paper)")):
+                name, value = f"{row['agent']} {measure}{suffix}", row[source]
+                if name in columns and value is not None:
+                    line[name] = round(value, PLACES)
     return pl.DataFrame([rows[N] for N in sorted(rows)], schema=columns)
 
 
@@ -111,7 +128,7 @@ def write_tables(out: Path, results: pl.DataFrame, *, data: str = "") -> list[Pa
         What was written. A table whose teaching did not run has a heading and no rows.
     """
     summary = summarise(results)
-    texts = {name: paper_table(summary, t).write_csv() for name, (t, _) in TABLES.items()}
+    texts = {name: paper_table(summary, how).write_csv() for name, (how, *_) in TABLES.items()}
     texts["tables.csv"] = summary.write_csv()
     texts["tables.md"] = _markdown(Runs(results), summary, data)
     paths = []
@@ -125,37 +142,96 @@ def write_tables(out: Path, results: pl.DataFrame, *, data: str = "") -> list[Pa
     return paths
 
 
-def print_tables(console: Console, results: pl.DataFrame, *, data: str = "") -> None:
-    """Print the same tables in the terminal; they fit 80 columns.
+def print_tables(
+    console: Console, results: pl.DataFrame, *, data: str = "", full: bool = False
+) -> None:
+    """Print the same tables in the terminal, each row on a line.
+
+    Where it is narrower than 80 columns, columns are left out, and that is said: no number is cut.
 
     Parameters
     ----------
     console : rich Console
     results, data
         As in `write_tables`.
+    full : bool, default False
+        Print every N, not only 50,000 (or the nearest to it).
     """
     runs, summary = Runs(results), summarise(results)
+    shown, listed = summary, runs.examples
+    if not full and len(listed) > 1:
+        only = nearest_examples(summary, IN_TERMINAL)
+        shown = summary.filter(pl.col("examples") == only)
     console.print(Text(_heading(runs, data), style="bold"))
+    left_out: dict[str, None] = {}
     for teaching, title in _teachings(runs):
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 0),
-                      title_style="bold", pad_edge=False, collapse_padding=True)  # fmt: skip
-        groups = [*_groups(runs, summary, teaching, data)]
-        filled = [_columns(line) for _, lines in groups for line in lines]
-        used = [i for i in range(len(HEADS)) if any(cells[i] for cells in filled)]
-        for i in used:
-            table.add_column(HEADS[i], justify="right" if i else "left", no_wrap=True)
-        for N, lines in groups:
-            if N is not None:
-                table.add_row(Text(f"N = {N:,}", style="bold"))
-            for line in lines:
-                cells = _columns(line)
-                table.add_row(*(cells[i] for i in used), end_section=line is lines[-1])
+        groups = [*_groups(runs, shown, teaching, data)]
+        if not groups:
+            continue
         console.print()
-        console.print(table)
+        left_out |= dict.fromkeys(_print_table(console, title, groups))
+    if left_out:
+        words = [*left_out]
+        listing = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+        _say(console, f"Too narrow for {listing}: see tables.md.")
+    if shown is not summary:
+        others = [f"{N:,}" for N in listed if N not in shown["examples"].unique().to_list()]
+        is_ = "is" if len(others) == 1 else "are"
+        _say(console, f"The other N ({', '.join(others)}) {is_} in tables.md.")
     for note in _notes(runs, summary, data):
-        console.print(Text(note))
-    if any(_letters(line) for _, line in _rows(runs, summary, data)):
-        console.print(Text("like: p agrees with the paper, t with the prototype, - does not."))
+        _say(console, note)
+    lines = [line for _, line in _rows(runs, shown, data)]
+    letters = []
+    if any(line.like_paper is not None for line in lines):
+        letters.append("p agrees with the paper")
+    if any(line.like_prototype is not None for line in lines):
+        with_ = "t" if letters else "t agrees"
+        letters.append(f"{with_} with {_prototype(runs)}")
+    if letters and "like" not in left_out:
+        _say(console, f"like: {'; '.join(letters)}; - does not.")
+
+
+def _print_table(
+    console: Console, title: str, groups: Sequence[tuple[int | None, list[Line]]]
+) -> list[str]:
+    """Print one table with as many columns as there is room for; give what was left out."""
+    filled = [_columns(line) for _, lines in groups for line in lines]
+    used = [i for i in range(len(HEADS)) if any(cells[i] for cells in filled)]
+    left_out: list[str] = []
+    wide = console.options.update(width=1_000)
+    table = _table(title, groups, used)
+    for what, columns in DROPPED:
+        if Measurement.get(console, wide, table).maximum <= console.width:
+            break
+        if any(i in used for i in columns):
+            used = [i for i in used if i not in columns]
+            left_out.append(what)
+            table = _table(title, groups, used)
+    table.width = Measurement.get(console, wide, table).maximum  # a number is never cut
+    console.print(table, crop=False)
+    return left_out
+
+
+def _table(
+    title: str, groups: Sequence[tuple[int | None, list[Line]]], used: Sequence[int]
+) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 0),
+                  title_style="bold", pad_edge=False, collapse_padding=True)  # fmt: skip
+    for i in used:
+        table.add_column(HEADS[i], justify="right" if i else "left", no_wrap=True)
+    for N, lines in groups:
+        if N is not None:
+            table.add_row(Text(f"N = {N:,}", style="bold"))
+        for line in lines:
+            cells = _columns(line)
+            table.add_row(*(cells[i] for i in used), end_section=line is lines[-1])
+    return table
+
+
+def _say(console: Console, text: str) -> None:
+    """Print a note; its further lines are indented, so that each note is seen to begin."""
+    width = max(console.width, 40)
+    console.print(Text(textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False)))
 
 
 def _markdown(runs: Runs, summary: pl.DataFrame, data: str) -> str:
@@ -171,7 +247,8 @@ def _markdown(runs: Runs, summary: pl.DataFrame, data: str) -> str:
                              line.paper_R, line.Rc, line.E, line.E_span, line.paper_E,
                              *like])  # fmt: skip
         parts += [f"## {title}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
-    parts.append(f"Like: {AGREEMENT}.")
+    if any(line.like_prototype is not None for _, line in _rows(runs, summary, data)):
+        parts.append(f"“The prototype” is {_prototype(runs)}.")
     unlike = _disagreements(runs, summary, data)
     if unlike:
         parts += ["Unlike the prototype:", "\n".join(unlike)]
@@ -191,10 +268,17 @@ def _folds(runs: Runs) -> str:
 
 def _teachings(runs: Runs) -> list[tuple[str | None, str]]:
     """List the tables of this study, the paper's two first and as it numbers them."""
-    titles = dict(TABLES.values())
+    ours = runs.world not in MOVIES  # the paper has tables of the movies only
+    titles = {how: said if ours else f"{table}: {said}" for how, table, said in TABLES.values()}
     known = [(t, title) for t, title in titles.items() if t in runs.teachings]
     others = [(t, f"{t} teaching") for t in runs.teachings if t not in titles]
     return [*known, *others] or [(None, "Without teaching")]
+
+
+def _prototype(runs: Runs) -> str:
+    """Say what the prototype is, wherever a reader meets it."""
+    data = "the IWPC data" if runs.world in WARFARIN else "MovieLens 1M"
+    return f"an earlier prototype of ours, on {data}"
 
 
 def _groups(
@@ -303,19 +387,35 @@ def _notes(runs: Runs, summary: pl.DataFrame, data: str) -> list[str]:
             f"Ours are {runs.world}, made up by bridle; the paper's numbers beside them are of "
             "real data."
         )
-    paper = [line.like_paper for _, line in rows if line.like_paper is not None]
-    if paper:
-        notes.append(f"{sum(paper)} of {len(paper)} cells agree with the paper ({AGREEMENT}).")
-    # The prototype ran the masks and sigma = 1 once, as we did: they count once.
+    notes += _with_the_paper(summary)
     tried = _once([row for row in rows if row[1].like_prototype is not None])
     if tried:
         agree = sum(bool(line.like_prototype) for _, line in tried)
-        ages = " It drew ages by other shares than the study." if runs.world in MOVIES else ""
+        ages = ", which drew ages by other shares than the study" if runs.world in MOVIES else ""
         notes.append(
-            f"{agree} of {len(tried)} different cells agree with the prototype, by the same "
-            f"measure.{ages}"
+            f"{agree} of {len(tried)} different cells agree with {_prototype(runs)}{ages} "
+            f"({', '.join(AGREEMENT.values())})."
         )
     return notes
+
+
+def _with_the_paper(summary: pl.DataFrame) -> list[str]:
+    """Say how many different cells agree with the paper, by the measures that it gives."""
+    cells = beside_the_paper(summary)
+    if not cells:
+        return []
+    given = [x for x in ("R", "E") if any(getattr(cell.paper, x) is not None for cell in cells)]
+    how = ", ".join(AGREEMENT[x] for x in given)
+    if len(given) == 1:
+        how += f"; the paper gives no {'R' if given == ['E'] else 'E'}"
+    agree = sum(cell.agrees for cell in cells)
+    if len(cells) == 1:
+        verb = "agrees" if agree else "does not agree"
+        return [f"The one cell that the paper gives a number for {verb} with it ({how})."]
+    return [
+        f"{agree} of {len(cells)} different cells agree with the paper ({how}). The masks and "
+        "sigma=1 count once, beside the mean of the paper's rows."
+    ]
 
 
 def _disagreements(runs: Runs, summary: pl.DataFrame, data: str) -> list[str]:

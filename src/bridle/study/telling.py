@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from bridle.bounds import lemma
 from bridle.study.canvas import agent_label, number, sort_agents
 from bridle.study.claim import Claim
-from bridle.study.figures import TEACHINGS, nearest_examples
+from bridle.study.figures import TEACHINGS
 from bridle.study.paper import (
     MASKS,
     MOVIES,
@@ -20,8 +22,9 @@ from bridle.study.paper import (
     agrees,
     paper_movies,
 )
+from bridle.study.summary import beside_the_paper, nearest_examples
 
-__all__ = ["PAPER_TITLE", "WORDS", "Reason", "agreement", "lead", "reasons"]
+__all__ = ["PAPER_TITLE", "WORDS", "Reason", "agreement", "in_greek", "lead", "reasons"]
 
 SELDOM = 0.15  # of the errors of reward alone: as in claim (d)
 PAPER_TITLE = "Incorporating Behavioral Constraints in Online AI Systems"
@@ -80,10 +83,15 @@ def lead(
     manifest: Mapping[str, Any], results: pl.DataFrame, summary: pl.DataFrame,
     claims: Sequence[Claim], world: str,
 ) -> list[str]:  # fmt: skip
-    """Say in three sentences what was asked and what came out."""
+    """Say in three sentences what was asked and what came out.
+
+    `world` is what the data are called.
+    """
     T = int(results["steps"].max() or 0)  # type: ignore[arg-type]
     folds = results["fold"].n_unique()
     runs = int(manifest.get("runs") or len(results))
+    if len(results) and results["world"][0] not in (*MOVIES, *WARFARIN):
+        world = f"a world of your own, {world}"
     told = [
         f"The paper asks whether an agent that is only shown examples of what is allowed can keep "
         f"to that while it learns from reward; we ran its experiment on {world}: "
@@ -94,8 +102,8 @@ def lead(
     parts = []
     if compared > 1:
         parts.append(
-            f"{agreed} of {compared} cells agree with the paper’s tables (R within 0.02, E within "
-            "a factor of 2 or 20 plays)"
+            f"{agreed} of {compared} different cells agree with the paper’s tables (R within 0.02, "
+            "E within a factor of 2 or 20 plays; the masks and σ = 1 count once)"
         )
     elif compared:
         row = summary.filter(pl.col("paper_R").is_not_null() | pl.col("paper_E").is_not_null())
@@ -144,7 +152,7 @@ def _what_came_out(summary: pl.DataFrame, T: int) -> list[str]:
     after = f"After {N:,} examples, " if N is not None else ""
     text = (
         f"{after}{agent_label(best['agent'])} with {who} {is_it}: it has R = {best['R']:.3f} and "
-        f"plays one {_times(best['E'])} in {T:,} steps"
+        f"plays a denied arm {_times(best['E'])} in {T:,} steps"
     )
     R, E = _one(cells, "sigma=1", "R"), free
     if R is not None and E is not None:
@@ -155,25 +163,38 @@ def _what_came_out(summary: pl.DataFrame, T: int) -> list[str]:
         if (R := _one(cells, agent, "R")) is not None
     ]
     if masks:
-        text += f"; a mask that is told the limits never does, at R = {' or '.join(masks)}"
+        same = len(masks) > 1 and len({mask.split()[0] for mask in masks}) == 1
+        at = f"{masks[0].split()[0]} in both readings" if same else " or ".join(masks)
+        text += f"; a mask that is told the limits never does, at R = {at}"
     return [f"{text}."]
 
 
 def agreement(summary: pl.DataFrame) -> tuple[int, int]:
-    """Count the cells that agree with the paper, and those that it has numbers for.
+    """Count the different cells that agree with the paper, and those that it has numbers for.
 
-    Both readings of the mask count, beside the paper's one: as in the tables.
+    Both readings of the mask count, beside the paper's one, each once: as in the tables.
     """
-    marks = [
-        agrees(row["R"], row["E"], Figures(row["paper_R"], row["paper_E"]))
-        for row in summary.iter_rows(named=True)
-        if not row["paper_R"] is row["paper_E"] is None
-    ]
-    return sum(marks), len(marks)
+    cells = beside_the_paper(summary)
+    return sum(cell.agrees for cell in cells), len(cells)
 
 
-def reasons(summary: pl.DataFrame, *, world: str, T: int, synthetic: bool) -> list[Reason]:
-    """Say what a reader should know before comparing our numbers with the paper's."""
+def in_greek(text: str) -> str:
+    """Write sigma as the page does, and numbers with the digit before the point.
+
+    >>> in_greek("sigma=0.25 errs less than sigma ≤ .5")
+    'σ = 0.25 errs less than σ ≤ 0.5'
+    """
+    text = re.sub(r"\bsigma ?= ?", "σ = ", text)
+    return re.sub(r"(?<![\w.])\.(?=\d)", "0.", re.sub(r"\bsigma\b", "σ", text))
+
+
+def reasons(
+    summary: pl.DataFrame, *, world: str, T: int, synthetic: bool, features: int | None = None
+) -> list[Reason]:
+    """Say what a reader should know before comparing our numbers with the paper's.
+
+    `features` is d, the length of a context, where it is known.
+    """
     found = []
     usual = PAPER_STEPS.get(world)
     if synthetic:
@@ -203,37 +224,46 @@ def reasons(summary: pl.DataFrame, *, world: str, T: int, synthetic: bool) -> li
         Reason(
             "Theorem 2 promises less than it seems",
             "Its bound adds up what teaching cost over the N examples, though the regret it bounds "
-            "runs to T; and the lemma below it, as printed, goes to 0 with γ, a misprint. With d = "
-            "10, T = 50,000, γ = 0.1 and z = 0.5 the lemma’s L(T) is 1.7 million: more than T, so "
-            "it excludes nothing. What can be tested is the theorem’s message, that regret against "
-            "the best blend grows more slowly than T and N: claim (i).",
+            "runs to T; and the lemma below it, as printed, goes to 0 with γ, a misprint."
+            + _bound(T, features)
+            + " What can be tested is the theorem’s message, that regret against the best blend "
+            "grows more slowly than T and N: claim (i).",
         )
     )
     return found
 
 
+def _bound(T: int, features: int | None) -> str:
+    """Say what the lemma promises at the sizes of this study, where they are known."""
+    if features is None or T < 2:
+        return ""
+    bound = lemma(T, features, z=0.5, gamma=0.1)
+    so = "more than T, so it excludes nothing" if bound.vacuous else "less than T"
+    value = float(f"{bound.value:.2g}")  # two digits say enough
+    return f" With d = {features}, T = {T:,}, γ = 0.1 and z = 0.5 its L(T) is {value:,.0f}: {so}."
+
+
 def _apart(summary: pl.DataFrame) -> list[Reason]:
     """Say which cells do not agree with the paper, where it has a table of them."""
-    cells = [row for row in summary.iter_rows(named=True)
-             if row["paper_R"] is not None and row["paper_E"] is not None]  # fmt: skip
+    cells = [cell for cell in beside_the_paper(summary) if None not in cell.paper]
     apart: dict[str, int] = {}
     in_R = in_E = 0
-    for row in cells:
-        by_R = not agrees(row["R"], row["E"], Figures(row["paper_R"], None))
-        by_E = not agrees(row["R"], row["E"], Figures(None, row["paper_E"]))
+    for cell in cells:
+        by_R = not agrees(cell.R, cell.E, Figures(cell.paper.R, None))
+        by_E = not agrees(cell.R, cell.E, Figures(None, cell.paper.E))
         in_R, in_E = in_R + by_R, in_E + by_E
         if by_R or by_E:
-            apart[row["agent"]] = apart.get(row["agent"], 0) + 1
+            apart[cell.agent] = apart.get(cell.agent, 0) + 1
     if not apart:
         return []
     listed = ", ".join(f"{apart[agent]} of {agent_label(agent)}" for agent in sort_agents([*apart]))
     return [
         Reason(
             "Which cells differ",
-            f"{sum(apart.values())} of {len(cells)} do not agree: {listed}. R is apart in {in_R} "
-            f"of them, E in {in_E}. The paper ran on MovieLens 20M, with limits that it does not "
-            "print, and gives no intervals; ours show how far means over a few folds, each with "
-            "limits of its own, can lie apart by chance.",
+            f"{sum(apart.values())} of {len(cells)} different cells do not agree: {listed}. R is "
+            f"apart in {in_R} of them, E in {in_E}. The paper ran on MovieLens 20M, with limits "
+            "that it does not print, and gives no intervals; ours show how far means over a few "
+            "folds, each with limits of its own, can lie apart by chance.",
         )
     ]
 
@@ -255,17 +285,17 @@ def _of_movies(summary: pl.DataFrame) -> list[Reason]:
         Reason(
             "Which mask the paper means",
             f"Its Mask has R from {min(paper):.3f} to {max(paper):.3f} (mean {middle:.3f}), and it "
-            "does not say how the Mask chooses among allowed arms. In our prototype on MovieLens "
-            f"1M it is matched by filter ({filtered:.3f}) and not by argmax ({argmax:.3f}), the "
-            "better agent."
+            "does not say how the Mask chooses among allowed arms. In an earlier prototype of "
+            f"ours, on MovieLens 1M, it is matched by filter ({filtered:.3f}) and not by argmax "
+            f"({argmax:.3f}), the better agent."
             + (f" Here {'; '.join(ours)}." if ours else "")
             + " That an agent with learned limits beats the Mask is therefore a statement about "
             "the weaker reading, and we do not repeat it.",
         ),
         Reason(
             "Where the paper’s text and its tables disagree, the tables count",
-            "“σ = .25 at 100K makes no errors”: its Table 2 says 4.6." + here + " “σ = 0 errs "
-            "less”: false in 3 of the 5 rows of its Table 1.",
+            "“σ = 0.25 at 100K makes no errors”: its Table 2 says 4.6." + here + " “σ = 0 errs "
+            "least”: false in 3 of the 5 rows of its Table 1.",
         ),
         Reason(
             "What the paper leaves open",
@@ -285,16 +315,31 @@ def _of_warfarin(summary: pl.DataFrame, T: int) -> list[Reason]:
     return [
         Reason(
             "“Nearly 20,000” errors fit no reading that we tried",
-            "The paper says that all agents but σ = .25 err nearly 20,000 times in 20,000 steps. "
+            "The paper says that all agents but σ = 0.25 err nearly 20,000 times in 20,000 steps. "
             "But doses are denied only where two features, each with probability one half, are "
             "both present: about a quarter of the patients." + here,
         ),
         Reason(
             "The paper has no table for Warfarin",
-            "It gives one number in words, about 1,500 errors at σ = .25 with Thompson teaching "
+            "It gives one number in words, about 1,500 errors at σ = 0.25 with Thompson teaching "
             "and 50,000 examples, and regret “on par” with the Mask. All other cells have nothing "
             "to be compared with. Figures with random teaching are ours.",
         ),
+        *_same_masks(summary),
+    ]
+
+
+def _same_masks(summary: pl.DataFrame) -> list[Reason]:
+    """Say why both readings of the mask have the same numbers, where they have."""
+    if len({(_one(summary, mask, "R"), _one(summary, mask, "E")) for mask in MASKS}) != 1:
+        return []
+    return [
+        Reason(
+            "Both masks have the same numbers here",
+            "The three doses are denied together: then the only allowed arm is “no dose”, and the "
+            "best allowed arm and a random allowed arm are the same one. Elsewhere nothing is "
+            "denied. So both readings of the mask play the same.",
+        )
     ]
 
 
@@ -331,4 +376,11 @@ def _count(n: int, noun: str) -> str:
 
 
 def _times(E: float) -> str:
-    return "never" if E == 0 else "once" if E == 1 else f"{number(E, 'E')} times"
+    """Say how often, for a mean over folds: nobody plays an arm 11.8 times."""
+    if E == 0.0:
+        return "never"
+    if E < 1.0:
+        return "less than once"
+    about = "" if E == int(E) or E >= 100.0 else "about "
+    whole = round(E)
+    return f"{about}once" if whole == 1 else f"{about}{whole:,} times"

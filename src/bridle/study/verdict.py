@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import polars as pl
@@ -38,6 +38,7 @@ from bridle.study.summary import Runs
 __all__ = ["Claim", "judge", "print_verdict", "verdict_in_words", "write_verdict"]
 
 WORDS = {True: "holds", False: "does not hold", None: "not judged"}
+FEWEST_FOLDS, SMALLEST_PART = 3, 10  # below: too small to judge
 COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
@@ -56,7 +57,9 @@ def judge(results: pl.DataFrame, curves: pl.DataFrame, lessons: pl.DataFrame) ->
     Returns
     -------
     list of Claim
-        In the order of the letters; (d), (f) and (g) once for each mask, (i) in three parts.
+        In the order of the letters; (d), (f) and (g) once for each mask, (i) in three parts. With
+        fewer than 3 folds, or a T below a tenth of the paper's (of its smaller one, 20,000, where
+        the world is not the paper's), none is judged: the numbers are told, but rest on noise.
     """
     runs = Runs(results)
     found = [
@@ -72,11 +75,10 @@ def judge(results: pl.DataFrame, curves: pl.DataFrame, lessons: pl.DataFrame) ->
         sublinear_in_examples(runs, lessons),
         falls_online(runs),
     ]
-    notes = _notes(runs)
-    return [
-        Claim(claim.key, claim.title, claim.paper, claim.holds, (*claim.evidence, *notes))
-        for claim in found
-    ]
+    small, notes = _too_small(runs), _notes(runs)
+    if small:
+        found = [replace(c, holds=None, caveat="", evidence=(small, *c.evidence)) for c in found]
+    return [replace(claim, evidence=(*claim.evidence, *notes)) for claim in found]
 
 
 def verdict_in_words(claims: Sequence[Claim]) -> str:
@@ -85,11 +87,13 @@ def verdict_in_words(claims: Sequence[Claim]) -> str:
     Examples
     --------
     >>> verdict_in_words([Claim("a", "", "", True, ()), Claim("b", "", "", None, ())])
-    '1 of 2 hold, 0 do not, 1 is not judged.'
+    '1 of 2 holds, 0 do not, 1 is not judged.'
     """
     yes, no, open_ = (sum(claim.holds is value for claim in claims) for value in WORDS)
-    verb = "is" if open_ == 1 else "are"
-    return f"{yes} of {len(claims)} hold, {no} do not, {open_} {verb} not judged."
+    return (
+        f"{yes} of {len(claims)} {'holds' if yes == 1 else 'hold'}, {no} "
+        f"{'does' if no == 1 else 'do'} not, {open_} {'is' if open_ == 1 else 'are'} not judged."
+    )
 
 
 def print_verdict(console: Console, claims: Sequence[Claim], *, brief: bool = False) -> None:
@@ -106,11 +110,13 @@ def print_verdict(console: Console, claims: Sequence[Claim], *, brief: bool = Fa
     for line in shared:
         console.print(Text(_wrapped(console, line, "", "")))
     for claim in claims:
-        head = Text.assemble(
-            (f"({claim.key}) ", "bold"),
-            (f"{WORDS[claim.holds].upper()}: ", f"bold {COLOURS[claim.holds]}"),
-            claim.title,
-        )
+        word = WORDS[claim.holds].upper()
+        caveat = f", {claim.caveat}" if claim.caveat else ""
+        said = f"({claim.key}) {word}{caveat}: {claim.title}"
+        head = Text(_wrapped(console, said, "", "    "))
+        start = len(claim.key) + 3  # behind the letter in brackets
+        head.stylize("bold", 0, start + len(word))
+        head.stylize(COLOURS[claim.holds], start, start + len(word))
         if brief:
             console.print(head)
             continue
@@ -143,6 +149,18 @@ def _wrapped(console: Console, text: str, first: str, rest: str) -> str:
     )  # fmt: skip
 
 
+def _too_small(runs: Runs) -> str:
+    """Say why these results are too small to judge by; nothing if they are not."""
+    full = PAPER_STEPS.get(runs.world, min(PAPER_STEPS.values()))
+    why = []
+    if len(runs.folds) < FEWEST_FOLDS:
+        count = "1 fold" if len(runs.folds) == 1 else f"{len(runs.folds)} folds"
+        why.append(f"{count}, at least {FEWEST_FOLDS} are needed")
+    if runs.steps * SMALLEST_PART < full:
+        why.append(f"T = {runs.steps:,}, at least {full // SMALLEST_PART:,} are needed")
+    return f"Too small to judge: {'; '.join(why)}. The numbers all the same:" if why else ""
+
+
 def _notes(runs: Runs) -> list[str]:
     """Say what a reader must know of these results before relying on a verdict."""
     notes = []
@@ -152,7 +170,7 @@ def _notes(runs: Runs) -> list[str]:
             "paper's data."
         )
     elif runs.world not in (*MOVIES, *WARFARIN):
-        notes.append(f"The world {runs.world!r} is none of the paper's 2.")
+        notes.append(f"The world {runs.world!r} is neither of the paper's two.")
     full = PAPER_STEPS.get(runs.world)
     less = []
     if full is not None and runs.steps != full:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bridle.arms import LinearArms
 from bridle.errors import InvalidValue
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import LinearLimits
+from bridle.limits import LABEL_CODINGS, LinearLimits
 from bridle.simulate import Lesson, online, teach
 from bridle.study.paper import MASKS
 from bridle.study.plan import Plan
@@ -141,15 +141,18 @@ class Work:
             self._folds = {index: self._make(index)}
         return self._folds[index]
 
+    def world(self, index: int) -> World:
+        """Draw a fold's world."""
+        drawn = index if self.plan.redraw_constraints else 0
+        return self.recipe.world(_seed(self.plan.seed, FOR_WORLD, drawn))
+
     def _make(self, index: int) -> Fold:
         plan, M = self.plan, len(self.recipe)
         each = plan.contexts_to_teach(M)
         order = np.random.default_rng([plan.seed, FOR_PARTS]).permutation(M)
         chosen = np.zeros(M, np.bool_)
         chosen[order[index * each : (index + 1) * each]] = True
-        world = self.recipe.world(
-            _seed(plan.seed, FOR_WORLD, index if plan.redraw_constraints else 0)
-        )
+        world = self.world(index)
         rng = np.random.default_rng([plan.seed, FOR_ROWS, index])
         to_teach, others = np.flatnonzero(chosen), np.flatnonzero(~chosen)
         teach_rows = to_teach[rng.integers(0, len(to_teach), max(plan.examples))]
@@ -162,8 +165,12 @@ class Work:
             teach_rows=teach_rows,
             online_rows=online_rows,
             reward_value=nearest(world.tables.contexts, world.tables.rewards),
-            limit_value=nearest(world.tables.contexts, world.tables.allowed.astype(np.float64)),
+            limit_value=nearest(world.tables.contexts, self._labels(world.tables.allowed)),
         )
+
+    def _labels(self, allowed: Bools) -> Floats:
+        high, low = LABEL_CODINGS[self.plan.label_coding]
+        return np.where(allowed, high, low)
 
     def teach(self, job: Class) -> ClassResult:
         """Run a teaching phase; shorter ones are its beginnings."""

@@ -264,7 +264,9 @@ def how_to_get(name: str, to: str | os.PathLike[str] | None = None) -> str:
 
 def _dataset(name: str) -> Dataset:
     if name not in DATASETS:
-        raise UnknownId("data set", name, known(name, DATASETS))
+        near = known(name, DATASETS)
+        every = f"Known: {', '.join(DATASETS)}."
+        raise UnknownId("data set", name, near if near.startswith("Did") else every)
     return DATASETS[name]
 
 
@@ -272,7 +274,9 @@ def _pooch() -> Any:
     try:
         import pooch
     except ImportError:
-        raise NotPossible("A download needs pooch: pip install 'bridle[study]'.") from None
+        raise NotPossible(
+            "Data sets need pooch: pip install '.[study]' in bridle's folder."
+        ) from None
     return pooch
 
 

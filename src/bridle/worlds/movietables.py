@@ -215,7 +215,7 @@ class _Table:
             import polars as pl
         except ImportError:
             raise NotPossible(
-                "Reading MovieLens ratings needs polars: pip install 'bridle[study]'."
+                "Reading MovieLens ratings needs polars: pip install '.[study]' in bridle's folder."
             ) from None
         # polars separates by one character. Between two colons it sees an empty column.
         gaps = len(self.separator) - 1

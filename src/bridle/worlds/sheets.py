@@ -44,7 +44,8 @@ def read_sheets(data: bytes, file: str, rows: int) -> dict[str, list[list[str]]]
     for library in ("fastexcel", "polars"):
         if importlib.util.find_spec(library) is None:
             raise NotPossible(
-                f"Reading a spreadsheet needs {library}: pip install 'bridle[study]'. A csv of the "
+                f"Reading a spreadsheet needs {library}: pip install '.[study]' in bridle's "
+                "folder. A csv of the "
                 "same data needs nothing more."
             )
     unpacked = _unpacked(data)

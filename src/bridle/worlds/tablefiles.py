@@ -244,7 +244,7 @@ def _polars() -> Any:
     try:
         import polars
     except ImportError:
-        why = "Parquet needs polars: pip install 'bridle[study]'. Or use csv."
+        why = "Parquet needs polars: pip install '.[study]' in bridle's folder. Or use csv."
         raise NotPossible(why) from None
     return polars
 

@@ -1,13 +1,9 @@
-"""What was taught: a belief about which arm is allowed in which context.
-
-`Limits` is the seam: whatever learns from a teacher's answers and gives, for every arm, how
-strongly it believes "allowed" and how much it doubts that. `LinearLimits` is the paper's kind.
-"""
+"""The paper's limits: linear in the context, an arm at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,49 +13,10 @@ from bridle.arms import LinearArms
 from bridle.errors import CorruptState
 from bridle.kernels.types import Bools, Floats, Ints
 
-__all__ = ["LABEL_CODINGS", "Limits", "LinearLimits"]
+__all__ = ["LABEL_CODINGS", "LinearLimits"]
 
 # (value of "allowed", value of "denied"), by the name of the coding.
 LABEL_CODINGS = {"1/0": (1.0, 0.0), "1/-1": (1.0, -1.0), "0/-1": (0.0, -1.0)}
-
-
-@runtime_checkable
-class Limits(Protocol):
-    """What any kind of limits can do. Arms are numbers 0 … K−1, contexts are encoded."""
-
-    @property
-    def arms(self) -> int:
-        """Number of arms, K."""
-        ...
-
-    @property
-    def features(self) -> int:
-        """Length of a context, d."""
-        ...
-
-    def learn(self, context: npt.ArrayLike, arm: int, allowed: bool) -> None:
-        """Fold one answer of the teacher."""
-        ...
-
-    def relearn(self, arm: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike) -> None:
-        """Forget the arm's answers and fold these, in order: what a retraction leaves."""
-        ...
-
-    def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Belief and doubt about every arm: mean and standard deviation, two arrays of K."""
-        ...
-
-    def scores_many(self, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Belief and doubt for each context: two arrays (n, K)."""
-        ...
-
-    def grow(self, arms: int = 1) -> None:
-        """Add arms of which nothing was taught."""
-        ...
-
-    def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
-        ...
 
 
 class LinearLimits:
