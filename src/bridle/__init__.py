@@ -58,11 +58,14 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used by their names: bridle.simulate.online(...).
 _MODULES = (
+    "asking",
     "bounds",
     "checks",
     "errors",
     "events",
     "features",
+    "lessons",
+    "limits",
     "policies",
     "rules",
     "simulate",

@@ -1,0 +1,160 @@
+"""Play inside what is believed to be allowed, and stop where an answer is wanted.
+
+The loop runs until it would ask the teacher; the caller folds the answer into the limits, which are
+Python's, and lets it go on. Questions are rare and steps are many, so the steps are compiled.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from bridle.kernels.choice import location, spread
+from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, GOLDEN, bits_of, key_of, mix, normal
+from bridle.kernels.loop import pull_of, score_columns
+from bridle.kernels.posterior import fold, nonzeros
+from bridle.kernels.types import Floats, Ints, Posterior, Uints, Weights
+
+Marks = npt.NDArray[np.int8]
+
+# What is believed of an arm in a context.
+DENIED, UNSURE, SAFE = 0, 1, 2
+# What the teacher said of this very arm in this very context.
+UNASKED, SAID_NO, SAID_YES = 0, 1, 2
+# What to do where no arm is safe: nothing, or the arm that is most likely allowed; a number from 0
+# on is an arm that is always allowed.
+ABSTAIN, LEAST_BAD = -1, -2
+_LOOK = np.uint64(0xA0761D6478BD642F)
+
+
+@njit(cache=True, inline="always")
+def look_key(key: np.uint64, look: int) -> np.uint64:
+    """Key of the look-th look of a decision: the first is the decision's own."""
+    return key if look == 0 else mix(key ^ (np.uint64(look) * _LOOK + GOLDEN))
+
+
+@njit(cache=True)
+def best_two(
+    loc: Floats, scale: Floats, marks: Marks, said: Marks, unit: Ints, key: np.uint64
+) -> tuple[int, int]:
+    """Give the best safe arm and the best possible arm by their draws; -1 where there is none.
+
+    marks: (U,) what is believed of each unit here; said: (K,) what the teacher said of each arm. A
+    draw is computed only where its bound reaches the best so far.
+    """
+    safe = -1
+    possible = -1
+    top_safe = -math.inf
+    top_possible = -math.inf
+    for k in range(loc.shape[0]):
+        mark = SAFE if said[k] == SAID_YES else marks[unit[k]]
+        if said[k] == SAID_NO or mark == DENIED:
+            continue
+        bits = bits_of(key, k)
+        top = top_safe if mark == SAFE else top_possible
+        if loc[k] + scale[k] * BIN_TOP[bits >> BIN_SHIFT] >= top:
+            drawn = loc[k]
+            if scale[k] > 0.0:
+                drawn += scale[k] * normal(bits)
+            if mark == SAFE and (safe < 0 or drawn > top_safe):
+                safe = k
+                top_safe = drawn
+            if possible < 0 or drawn > top_possible:
+                possible = k
+                top_possible = drawn
+    return safe, possible
+
+
+@njit(cache=True)
+def fall_back(on_empty: int, p: Floats, said: Marks, unit: Ints) -> int:
+    """Give the arm to play where none is safe, or -1."""
+    if on_empty >= 0:
+        return on_empty
+    best = -1
+    if on_empty == LEAST_BAD:
+        for k in range(said.shape[0]):
+            if said[k] != SAID_NO and (best < 0 or p[unit[k]] > p[unit[best]]):
+                best = k
+    return best
+
+
+@njit(cache=True)
+def run(
+    w: Weights,
+    post: Posterior,
+    ridge: float,
+    C: Floats,
+    outcomes: Floats,
+    kind: Ints,
+    unit: Ints,
+    marks: Marks,
+    p: Floats,
+    said: Marks,
+    rows: Ints,
+    start: np.uint64,
+    numbers: Uints,
+    centred: bool,
+    totals: Floats,
+    on_empty: int,
+    budget: int,
+    most: int,
+    at: int,
+    look: int,
+    settled: int,
+    arms: Ints,
+) -> tuple[int, int]:
+    """Run from step `at` on until a question comes up; give (step, arm to ask about).
+
+    At the end it gives (len(rows), -1). C: (M, d), outcomes: (M, K); kind: (M,) the number of each
+    row's distinct context; unit: (K,); marks, p: (kinds, U); said: (kinds, K). `look` is how often
+    this step was looked at before, `settled` an arm that an answer has allowed for it (else -1).
+    At most `most` questions a step are asked, and `budget` in all from here on.
+    """
+    K, d = post.mu.shape
+    where = np.empty(d, np.uint32)
+    h = np.empty(max(d, K))
+    g = np.empty(d)
+    mean = np.zeros(K)
+    sd = np.zeros(K)
+    loc = np.zeros(K)
+    scale = np.zeros(K)
+    mu = post.mu.T.copy()
+    A = np.empty((d * (d + 1) // 2, K))
+    for k in range(K):
+        for i in range(d):
+            for j in range(i + 1):
+                A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
+    for t in range(at, rows.shape[0]):
+        row = rows[t]
+        here = kind[row]
+        c = C[row]
+        n = nonzeros(c, where)
+        if settled >= 0:
+            arm = settled
+        else:
+            pull = pull_of(centred, ridge, totals)
+            score_columns(mu, A, c, where, n, pull, h, mean, sd)
+            for k in range(K):
+                loc[k] = location(w, mean[k], sd[k], p[here, unit[k]] if w.limit != 0.0 else 0.0)
+                scale[k] = spread(w, sd[k], 0.0)
+            key = look_key(key_of(start, numbers[t]), look)
+            arm, wanted = best_two(loc, scale, marks[here], said[here], unit, key)
+            if wanted != arm and budget > 0 and look < most:
+                return t, wanted
+            if arm < 0:
+                arm = fall_back(on_empty, p[here], said[here], unit)
+        look = 0
+        settled = -1
+        arms[t] = arm
+        if arm >= 0:
+            totals[0] += outcomes[row, arm]
+            totals[1] += 1.0
+            fold(post, arm, c, outcomes[row, arm], where, n, g)
+            for i in range(d):
+                mu[i, arm] = post.mu[arm, i]
+                for j in range(i + 1):
+                    A[i * (i + 1) // 2 + j, arm] = post.A[arm, i, j]
+    return rows.shape[0], -1

@@ -1,0 +1,272 @@
+"""Rules as sets of denied terms, where there are too many sets: a cloud of sampled ones.
+
+Each answer first redraws the sets by how well they foretold it, then moves each on its own by
+Gibbs sampling (a sequential sampler: Chopin 2002). All random numbers are a function of the key.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from bridle.kernels.keys import aside, bits_of, uniform
+from bridle.kernels.rulesets import terms_of
+from bridle.kernels.types import Bools, Floats, Ints
+
+# Log odds of a term that is known to be in, or known not to be: beyond what answers can move.
+CERTAIN = 1e12
+# Log odds below which a draw would never be true: once in 1e13.
+NEVER = -30.0
+
+
+@njit(cache=True)
+def index_contexts(held: Bools, pairs: bool, place: Ints) -> tuple[Ints, Ints]:
+    """List the active terms of each context: those of context i are ids[starts[i]:starts[i + 1]].
+
+    place: (T,) number of each term among the active ones, −1 if it is not.
+    """
+    n = held.shape[0]
+    scratch = np.empty(place.shape[0], np.int64)
+    starts = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        starts[i + 1] = starts[i]
+        for a in range(terms_of(held[i], pairs, scratch)):
+            if place[scratch[a]] >= 0:
+                starts[i + 1] += 1
+    ids = np.empty(starts[n], np.int64)
+    at = 0
+    for i in range(n):
+        for a in range(terms_of(held[i], pairs, scratch)):
+            if place[scratch[a]] >= 0:
+                ids[at] = place[scratch[a]]
+                at += 1
+    return starts, ids
+
+
+@njit(cache=True)
+def index_terms(starts: Ints, ids: Ints, terms: int, net: Ints) -> tuple[Ints, Ints]:
+    """Turn the lists around: the contexts that hold each active term, those denied first.
+
+    net: answers "allowed" less "denied", by context.
+    """
+    heads = np.zeros(terms + 1, np.int64)
+    for a in range(ids.shape[0]):
+        heads[ids[a] + 1] += 1
+    for t in range(terms):
+        heads[t + 1] += heads[t]
+    contexts = np.empty(ids.shape[0], np.int64)
+    at = heads.copy()
+    for turn in range(2):
+        for i in range(starts.shape[0] - 1):
+            if (net[i] < 0) == (turn == 0):
+                for a in range(starts[i], starts[i + 1]):
+                    contexts[at[ids[a]]] = i
+                    at[ids[a]] += 1
+    return heads, contexts
+
+
+@njit(cache=True, inline="always")
+def sigmoid(x: float) -> float:
+    """1 / (1 + e^−x); where e^|x| would overflow, 0 or 1."""
+    if x > 700.0:
+        return 1.0
+    if x < -700.0:
+        return 0.0
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+@njit(cache=True)
+def draw_terms(sets: Bools, first: int, logit: Floats, key: np.uint64) -> None:
+    """Draw the active terms from number `first` on, in every set, by their log odds."""
+    for c in range(sets.shape[0]):
+        own = bits_of(key, c)
+        for t in range(first, sets.shape[1]):
+            sets[c, t] = uniform(bits_of(own, t)) < sigmoid(logit[t])
+
+
+@njit(cache=True)
+def foretell(sets: Bools, ids: Ints, cleared: float, error: float, likelihood: Floats) -> float:
+    """Fill P(the teacher says allowed) by each set, for a context with the active terms `ids`.
+
+    cleared: probability that none of its other terms is denied. Gives the mean.
+    """
+    total: float = 0.0
+    for c in range(sets.shape[0]):
+        open_: float = cleared
+        for a in range(ids.shape[0]):
+            if sets[c, ids[a]]:
+                open_ = 0.0
+                break
+        likelihood[c] = error + (1.0 - 2.0 * error) * open_
+        total += likelihood[c]
+    mean: float = total / sets.shape[0]
+    return mean
+
+
+@njit(cache=True)
+def redraw(sets: Bools, likelihood: Floats, key: np.uint64) -> None:
+    """Redraw the sets by their likelihoods, with one random number for all (systematic).
+
+    Equal likelihoods leave every set where it is.
+    """
+    C = sets.shape[0]
+    total = 0.0
+    low = likelihood[0]
+    high = likelihood[0]
+    for c in range(C):
+        total += likelihood[c]
+        low = min(low, likelihood[c])
+        high = max(high, likelihood[c])
+    if low == high:
+        return
+    old = sets.copy()
+    u = uniform(aside(key))
+    below = likelihood[0]
+    source = 0
+    for c in range(C):
+        while below < (c + u) / C * total and source < C - 1:
+            source += 1
+            below += likelihood[source]
+        for t in range(sets.shape[1]):
+            sets[c, t] = old[source, t]
+
+
+@njit(cache=True, inline="always")
+def log_odds(
+    t: int, own: int, x: float, heads: Ints, contexts: Ints, gain: Floats, count: Ints
+) -> float:
+    """Log odds that t is denied, given the other terms; `own` is 1 if it is counted now.
+
+    Only contexts without another denied term have a say. Those denied come first; once they are
+    through, the odds only fall, and need not be followed below what is as good as never.
+    """
+    for a in range(heads[t], heads[t + 1]):
+        i = contexts[a]
+        if count[i] == own:
+            x -= gain[i]
+            if x < NEVER and gain[i] > 0.0:
+                break
+    return x
+
+
+@njit(cache=True)
+def move(
+    sets: Bools,
+    starts: Ints,
+    ids: Ints,
+    heads: Ints,
+    contexts: Ints,
+    gain: Floats,
+    logit: Floats,
+    sweeps: int,
+    key: np.uint64,
+) -> None:
+    """Move every set: `sweeps` times each term in turn, and then where one denial sits.
+
+    gain: log odds that the answers to each context give to "allowed". One term at a time, a
+    sparse prior leaves the sole denied term of a denied context stuck. So each sweep ends with one
+    such context, picked at random: if it has exactly one denied term, that term is drawn anew among
+    all of its terms.
+    """
+    C, A = sets.shape
+    n = gain.shape[0]
+    count = np.empty(n, np.int64)
+    weight = np.empty(A)
+    denied = np.empty(n, np.int64)
+    n_denied = 0
+    for i in range(n):
+        if gain[i] < 0.0:
+            denied[n_denied] = i
+            n_denied += 1
+    for c in range(C):
+        S = sets[c]
+        own = bits_of(key, c)
+        draw = 0
+        for i in range(n):
+            count[i] = 0
+            for a in range(starts[i], starts[i + 1]):
+                if S[ids[a]]:
+                    count[i] += 1
+        for _ in range(sweeps):
+            for t in range(A):
+                old = 1 if S[t] else 0
+                x = log_odds(t, old, logit[t], heads, contexts, gain, count)
+                draw += 1
+                if x > -NEVER:
+                    new = 1
+                elif x < NEVER:
+                    new = 0
+                else:
+                    new = 1 if uniform(bits_of(own, draw)) * (1.0 + math.exp(-x)) < 1.0 else 0
+                if new != old:
+                    S[t] = new == 1
+                    for a in range(heads[t], heads[t + 1]):
+                        count[contexts[a]] += new - old
+            if n_denied == 0:
+                continue
+            draw += 1
+            i = denied[int(uniform(bits_of(own, draw)) * n_denied)]
+            if count[i] != 1:
+                continue
+            first, last = starts[i], starts[i + 1]
+            t = ids[first]
+            for a in range(first, last):
+                if S[ids[a]]:
+                    t = ids[a]
+            if logit[t] >= 0.5 * CERTAIN:
+                continue
+            S[t] = False
+            for a in range(heads[t], heads[t + 1]):
+                count[contexts[a]] -= 1
+            top = -math.inf
+            for a in range(first, last):
+                s = ids[a]
+                weight[a - first] = log_odds(s, 0, logit[s], heads, contexts, gain, count)
+                top = max(top, weight[a - first])
+            total = 0.0
+            for a in range(last - first):
+                weight[a] = math.exp(max(weight[a] - top, -700.0))
+                total += weight[a]
+            draw += 1
+            u = uniform(bits_of(own, draw)) * total
+            a = 0
+            while a < last - first - 1 and u >= weight[a]:
+                u -= weight[a]
+                a += 1
+            t = ids[first + a]
+            S[t] = True
+            for b in range(heads[t], heads[t + 1]):
+                count[contexts[b]] += 1
+
+
+@njit(cache=True)
+def share_allowing(
+    sets: Bools, held: Bools, pairs: bool, place: Ints, log_out: Floats, out: Floats
+) -> None:
+    """Fill P(allowed) of each context, a row of `held`.
+
+    The share of the sets that hold none of its active terms, times the probability that none of
+    the others is denied; log_out: (T,) the log of that, term by term.
+    """
+    T = place.shape[0]
+    C = sets.shape[0]
+    scratch = np.empty(T, np.int64)
+    hit = np.empty(C, np.bool_)
+    for i in range(held.shape[0]):
+        for c in range(C):
+            hit[c] = False
+        rest = 0.0
+        for a in range(terms_of(held[i], pairs, scratch)):
+            t = place[scratch[a]]
+            if t < 0:
+                rest += log_out[scratch[a]]
+            else:
+                for c in range(C):
+                    hit[c] |= sets[c, t]
+        clean = 0
+        for c in range(C):
+            if not hit[c]:
+                clean += 1
+        out[i] = clean / C * math.exp(rest)

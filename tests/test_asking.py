@@ -1,0 +1,229 @@
+"""The online phase with questions, against a plain loop of the same rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson
+from bridle.asking import online_asking
+from bridle.errors import InvalidValue
+from bridle.kernels import doubt, keys
+from bridle.limits import Beliefs, Look
+from bridle.simulate import online
+from tests.conftest import size
+
+
+class Counting:
+    """Limits by counts: (yes + 1) / (yes + no + 2) for each unit and distinct context."""
+
+    def __init__(self, arms: int, features: int, groups: list[int] | None = None) -> None:
+        self.arms, self.features = arms, features
+        self.unit_of = np.arange(arms) if groups is None else np.array(groups)
+        self.units = int(self.unit_of.max()) + 1
+        self.counts: dict[tuple[int, bytes], list[int]] = {}
+        self.keys: list[int] = []
+
+    def learn(self, context: Any, arm: int, allowed: bool, key: int = 0) -> Any:
+        unit = int(self.unit_of[arm])
+        self.counts.setdefault((unit, np.asarray(context).tobytes()), [0, 0])[int(allowed)] += 1
+        self.keys.append(key)
+        return np.array([unit])
+
+    def look(self, unit: int, contexts: Any) -> Look:
+        found = [self.counts.get((unit, c.tobytes()), [0, 0]) for c in np.asarray(contexts)]
+        p = np.array([(yes + 1) / (yes + no + 2) for no, yes in found])
+        return Look(p, p >= 0.6, p >= 0.4, p * (1 - p))
+
+    def copy(self) -> Counting:
+        twin = Counting(self.arms, self.features, self.unit_of.tolist())
+        twin.counts = {key: list(value) for key, value in self.counts.items()}
+        return twin
+
+    def to_state(self) -> dict[str, Any]:
+        return {}
+
+
+def world(seed: int, M: int = 9, K: int = 5, d: int = 3, share: float = 0.5) -> Tables:
+    rng = np.random.default_rng(seed)
+    contexts = (rng.random((M, d)) < 0.5).astype(float)
+    contexts[:, 0] = 1.0
+    kinds, kind = np.unique(contexts, axis=0, return_inverse=True)
+    allowed = (rng.random((len(kinds), K)) < share)[kind.ravel()]  # by what the context is
+    return Tables(contexts, rng.random((M, K)), allowed)
+
+
+def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: Any) -> Any:
+    """SPEC 7.4, one arm and one draw after the other."""
+    v, sigma = options.get("v", 0.05), options.get("sigma", 1.0)
+    budget, most = options.get("budget", 10**6), options.get("most", 3)
+    centred, empty = options.get("centred", True), options.get("empty", -1)
+    remember, flips = options.get("remember", True), options.get("flips", 0.0)
+    K = tables.arms
+    C = np.hstack([tables.contexts, np.ones((len(tables), 1))]) if centred else tables.contexts
+    arms = LinearArms(arms=K, features=C.shape[1])
+    start, answers = keys.stream(seed, keys.DECIDE), keys.stream(seed, keys.ANSWER)
+    total, count = 0.5, 1.0
+    said: dict[tuple[bytes, int], bool] = {}
+    played, asked = [], []
+    for t, row in enumerate(rows):
+        raw = tables.contexts[row].tobytes()
+        arm, looks = None, 0
+        while arm is None:
+            mean, sd = arms.scores(C[row])
+            if centred:
+                mean = mean + total / count * (arms.covariances[:, -1] @ C[row])
+            key = doubt.look_key(np.uint64(keys.key_of(start, np.uint64(t + 1))), looks)
+            z = np.empty(K)
+            keys.fill_normals(np.uint64(key), z)
+            looked = [
+                beliefs.look(int(beliefs.unit_of[k]), tables.contexts[[row]]) for k in range(K)
+            ]
+            p = np.array([look.p[0] for look in looked])
+            score = sigma * mean + (1 - sigma) * p + sigma * v * sd * z
+            safe = [
+                k for k in range(K)
+                if said.get((raw, k), bool(looked[k].safe[0]))
+            ]  # fmt: skip
+            possible = [k for k in range(K) if said.get((raw, k), bool(looked[k].possible[0]))]
+            best_safe = max(safe, key=lambda k: score[k], default=-1)
+            wanted = max(possible, key=lambda k: score[k], default=-1)
+            if wanted == best_safe or budget == 0 or looks == most:
+                arm = best_safe
+                if arm < 0 and empty >= 0:
+                    arm = empty
+                elif arm < 0 and empty == doubt.LEAST_BAD:
+                    left = [k for k in range(K) if said.get((raw, k), True)]
+                    arm = max(left, key=lambda k: p[k], default=-1)
+                break
+            bits = np.uint64(keys.key_of(answers, np.uint64(len(asked) + 1)))
+            answer = bool(tables.allowed[row, wanted])
+            answer ^= flips > 0 and float(keys.uniform(bits)) < flips
+            asked.append((t, int(row), wanted, answer))
+            budget, looks = budget - 1, looks + 1
+            beliefs.learn(tables.contexts[row], wanted, answer, int(bits))
+            if remember:
+                said[raw, wanted] = answer
+            if answer:
+                arm = wanted
+        played.append(arm)
+        if arm >= 0:
+            arms.update(arm, C[row], tables.rewards[row, arm])
+            total, count = total + tables.rewards[row, arm], count + 1.0
+    return played, asked
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"budget": 4},
+    {"most": 1},
+    {"centred": False, "v": 0.25},
+    {"sigma": 0.3},
+    {"empty": 2},
+    {"empty": doubt.LEAST_BAD, "budget": 3},
+    {"remember": False, "flips": 0.3, "budget": 60},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_step_for_step_as_written_down(seed, options):
+    tables = world(seed, share=0.35)
+    rows = np.random.default_rng(seed).integers(0, len(tables), size(150, 20))
+    groups = [0, 1, 1, 2, 2]
+    played, asked = plain(tables, Counting(5, 3, groups), rows, seed, **options)
+    v = options.get("v", 0.05)
+    sigma = options.get("sigma")
+    empty = options.get("empty", -1)
+    run = online_asking(
+        tables, beliefs=Counting(5, 3, groups), rows=rows, seed=seed,
+        policy=Thompson(v=v) if sigma is None else BehaviorConstrained(sigma=sigma, v=v),
+        budget=options.get("budget", 10**6), most=options.get("most", 3),
+        prior="centred" if options.get("centred", True) else "paper",
+        on_empty={-1: "abstain", doubt.LEAST_BAD: "least_bad"}.get(empty, "safe_arm"),
+        safe_arm=empty if empty >= 0 else None,
+        remember=options.get("remember", True), flips=options.get("flips", 0.0),
+    )  # fmt: skip
+    assert run.played.tolist() == played
+    columns = (run.asked_at, run.asked_rows, run.asked_arms, run.said)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == asked
+    denied = [
+        arm >= 0 and not tables.allowed[row, arm] for row, arm in zip(rows, played, strict=True)
+    ]
+    assert run.E[-1] == sum(denied)
+    assert run.abstentions[-1] == played.count(-1)
+    assert run.answers[-1] == len(asked) and f"answers={len(asked)}" in repr(run)
+
+
+def test_without_a_budget_it_is_a_learned_mask():
+    """The same arms, bit for bit, as `online` with what is safe as the eligible arms."""
+    tables = world(3, M=20, K=9)
+    beliefs = Counting(9, 3)
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        row, k = int(rng.integers(20)), int(rng.integers(9))
+        beliefs.learn(tables.contexts[row], k, bool(tables.allowed[row, k]))
+    safe = np.array([beliefs.look(k, tables.contexts).safe for k in range(9)]).T
+    masked = online(
+        tables, policy=Thompson(v=0.05), eligible=safe, steps=300, seed=4, prior="centred"
+    )
+    run = online_asking(tables, beliefs=beliefs, budget=0, steps=300, seed=4)
+    assert run.played.tolist() == masked.played.tolist()
+    assert len(run.said) == 0 and run.E[-1] == 0
+
+
+def test_the_limits_that_were_given_stay_as_they_were():
+    beliefs = Counting(5, 3)
+    run = online_asking(world(0), beliefs=beliefs, steps=50, seed=1)
+    assert not beliefs.counts and isinstance(run.beliefs, Counting) and run.beliefs.counts
+    assert isinstance(beliefs, Beliefs)
+
+
+def test_equal_seeds_give_equal_runs_and_answers_have_keys_of_their_own():
+    one, two, other = (
+        online_asking(world(0), beliefs=Counting(5, 3), steps=80, seed=s) for s in (5, 5, 6)
+    )
+    assert one.played.tolist() == two.played.tolist() != other.played.tolist()
+    assert one.beliefs.keys == two.beliefs.keys  # type: ignore[attr-defined]
+    assert len(set(one.beliefs.keys)) == len(one.said)  # type: ignore[attr-defined]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_what_was_denied_to_the_letter_is_not_played_again(seed):
+    tables = world(seed, M=6, K=4)
+    run = online_asking(tables, beliefs=Counting(4, 3), steps=60, seed=seed)
+    for at, row, k, yes in zip(run.asked_at, run.asked_rows, run.asked_arms, run.said, strict=True):
+        same = (tables.contexts[run.rows] == tables.contexts[row]).all(axis=1)
+        later = same & (np.arange(60) >= at) & (run.played == k)
+        assert yes or not later.any()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"beliefs": None}, "limits such as RuleLimits"),
+        ({"beliefs": Counting(4, 3)}, "limits over 5 arms and 3 features"),
+        ({"policy": Greedy()}, "Thompson or BehaviorConstrained"),
+        ({"prior": "flat"}, "one of 'paper', 'centred'"),
+        ({"budget": -1}, "'budget' parameter"),
+        ({"most": -1}, "'most' parameter"),
+        ({"flips": 2.0}, "'flips' parameter"),
+        ({"on_empty": "guess"}, "one of 'abstain'"),
+        ({"on_empty": "safe_arm"}, "'safe_arm' parameter"),
+        ({"safe_arm": 1}, "left out, unless on_empty='safe_arm'"),
+        ({"steps": None}, "given, unless rows are"),
+        ({"seed": -1}, "'seed' parameter"),
+    ],
+)
+def test_bad_input_is_refused(wrong, message):
+    with pytest.raises(InvalidValue, match=message):
+        online_asking(world(0), **({"beliefs": Counting(5, 3), "steps": 10} | wrong))
+
+
+def test_a_world_is_needed():
+    with pytest.raises(InvalidValue, match="Tables"):
+        online_asking(None, beliefs=Counting(5, 3), steps=10)
