@@ -13,8 +13,9 @@ from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson
 from bridle.asking import online_asking
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys
-from bridle.limits import Beliefs, Look
+from bridle.limits import Beliefs, Look, RuleLimits
 from bridle.simulate import online
+from bridle.worlds import synthetic_movies
 from tests.conftest import size
 
 
@@ -108,7 +109,7 @@ def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: An
             beliefs.learn(tables.contexts[row], wanted, answer, int(bits))
             if remember:
                 said[raw, wanted] = answer
-            if answer:
+            if answer and remember:
                 arm = wanted
         played.append(arm)
         if arm >= 0:
@@ -227,3 +228,19 @@ def test_bad_input_is_refused(wrong, message):
 def test_a_world_is_needed():
     with pytest.raises(InvalidValue, match="Tables"):
         online_asking(None, beliefs=Counting(5, 3), steps=10)
+
+
+def test_rules_in_groups_need_few_answers_and_do_not_err():
+    """A whole run on a synthetic world: no chance is left but the seeds'."""
+    movies = synthetic_movies(seed=3)
+    groups = [arm.group for arm in movies.arms]
+    clean = online_asking(
+        movies.tables, beliefs=RuleLimits(arms=100, features=10, groups=groups),
+        steps=size(20_000, 300), seed=3,
+    )  # fmt: skip
+    assert clean.E[-1] == 0 and len(clean.said) <= 100
+    noisy = online_asking(
+        movies.tables, beliefs=RuleLimits(arms=100, features=10, groups=groups, error=None),
+        steps=size(20_000, 300), seed=3, flips=0.1, remember=False,
+    )  # fmt: skip
+    assert noisy.E[-1] <= 20 and len(noisy.said) <= 500

@@ -96,7 +96,8 @@ def online_asking(
         Share of the teacher's answers that are wrong.
     remember : bool
         Take an answer for this very context and arm as certain from then on. Not for a teacher
-        who errs.
+        who errs: then an answer is one more piece of evidence, and the agent looks again before
+        it plays.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def online_asking(
         asked.append((step, row, k, answer))
         left -= 1
         look = look + 1 if step == at else 1
-        at, settled = step, k if answer else -1
+        at, settled = step, k if answer and remember else -1
         if remember:
             said[kind[row], k] = doubt.SAID_YES if answer else doubt.SAID_NO
         changed = believed.learn(tables.contexts[row], k, answer, int(bits))

@@ -90,8 +90,8 @@ def test_the_exact_belief_is_the_sum_over_all_sets(seed, n, pairs, error) -> Non
         p, total, each = plain(told, u, contexts, T, prior, error, numbers(limits))
         look = limits.look(u, contexts)
         assert look.p == pytest.approx(p, abs=1e-12)
-        assert look.safe.tolist() == (look.p >= 0.99).tolist()
-        assert look.possible.tolist() == (look.p >= 0.01).tolist()
+        assert look.safe.tolist() == (look.p >= 1.0 - limits.doubt).tolist()
+        assert look.possible.tolist() == (look.p >= limits.doubt).tolist()
         q = p * (1 - error) + (1 - p) * error
         assert limits.predict(u, contexts) == pytest.approx(q, abs=1e-12)
         h = [-x * math.log(x) - (1 - x) * math.log(1 - x) for x in [*q, error]]
@@ -408,3 +408,12 @@ def test_a_damaged_state_is_refused(name, d) -> None:
 def test_what_is_no_state_is_refused(state) -> None:
     with pytest.raises(CorruptState):
         RuleLimits.from_state(state)
+
+
+def test_doubt_reacts_to_a_teacher_who_errs():
+    def settled(**options: float | None) -> float:
+        return RuleLimits(arms=1, features=3, **options).doubt
+
+    assert settled() == settled(error=0.02) == 0.01
+    assert settled(error=None) == settled(error=0.1) == 0.001
+    assert settled(error=0.1, doubt=0.02) == 0.02

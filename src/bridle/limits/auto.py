@@ -16,7 +16,7 @@ from bridle.kernels.rulesets import mix_members
 from bridle.kernels.types import Floats, Ints
 from bridle.limits.base import Beliefs, Look
 from bridle.limits.logistic import LogisticLimits
-from bridle.limits.rulesets import DOUBT, RuleLimits
+from bridle.limits.rulesets import RuleLimits, doubt_of
 from bridle.limits.ruleunits import Group
 from bridle.limits.terms import Term
 
@@ -60,8 +60,9 @@ class AutoLimits:
     ----------
     arms, features, groups, error, chains, sweeps, seed, known, thresholds
         As in `RuleLimits`. Known terms bind the members that are rules.
-    doubt : float, default 0.01
-        Safe is what is allowed with probability 1 − doubt or more, possible with doubt or more.
+    doubt : float, optional
+        Safe is what is allowed with probability 1 − doubt or more, possible with doubt or more; by
+        default as in `RuleLimits`.
     members : mapping from names to limits, optional
         Any `Beliefs` about the same arms and units, untaught; in place of rules of single
         features, rules with pairs, and logistic limits.
@@ -84,7 +85,7 @@ class AutoLimits:
         features: int,
         groups: Sequence[Group] | None = None,
         error: float | None = 0.001,
-        doubt: float = 0.01,
+        doubt: float | None = None,
         chains: int = 400,
         sweeps: int = 3,
         seed: int = 0,
@@ -94,7 +95,7 @@ class AutoLimits:
         prior: Mapping[str, float] | None = None,
     ) -> None:
         owner = "AutoLimits"
-        self.doubt = DOUBT.check(doubt, "doubt", owner)
+        self.doubt = doubt_of(doubt, error, owner)
         if members is None:
             rules = {
                 name: RuleLimits(

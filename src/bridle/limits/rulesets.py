@@ -38,6 +38,14 @@ ARMS = validate.IntRange(1, 1_000_000)
 _SAMPLE = np.uint64(0x52554C45)  # what the keys are for: no other use of the seed shares bits
 
 
+def doubt_of(doubt: float | None, error: float | None, owner: str) -> float:
+    """Give the doubt that was asked for, or what serves for a teacher of this kind."""
+    if doubt is not None:
+        return DOUBT.check(doubt, "doubt", owner)
+    rate = 1.0 if error is None else ERROR.check(error, "error", owner)
+    return 0.001 if rate > NOISY_ABOVE else 0.01
+
+
 class RuleLimits:
     """Limits as rules: a set S of denied terms for each unit, a context is denied if it holds any.
 
@@ -66,8 +74,10 @@ class RuleLimits:
     error : float or None, default 0.001
         How often the teacher errs. None: estimated, one rate for all units, by the evidence of all
         answers for each of `ERROR_GRID`, which are carried along side by side.
-    doubt : float, default 0.01
-        Safe is what is allowed with probability 1 − doubt or more, possible with doubt or more.
+    doubt : float, optional
+        Safe is what is allowed with probability 1 − doubt or more, possible with doubt or more. By
+        default .01, and .001 if the teacher errs, or may: then beliefs creep up to the threshold
+        instead of jumping over it, and what is safe by mistake is played again and again.
     chains, sweeps : int
         Sampled sets, and Gibbs sweeps an answer.
     seed : int, default 0
@@ -98,7 +108,7 @@ class RuleLimits:
         density: float | None = None,
         density_pairs: float | None = None,
         error: float | None = 0.001,
-        doubt: float = 0.01,
+        doubt: float | None = None,
         chains: int = 400,
         sweeps: int = 3,
         seed: int = 0,
@@ -108,7 +118,7 @@ class RuleLimits:
         owner = "RuleLimits"
         K = ARMS.check(arms, "arms", owner)
         self.terms = Terms(features, pairs, thresholds)
-        self.doubt = DOUBT.check(doubt, "doubt", owner)
+        self.doubt = doubt_of(doubt, error, owner)
         self.chains = CHAINS.check(chains, "chains", owner)
         self.sweeps = SWEEPS.check(sweeps, "sweeps", owner)
         self.seed = validate.SEED.check(seed, "seed", owner)
