@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson
-from bridle.asking import online_asking
+from bridle.asking import learned_mask, online_asking
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys
 from bridle.limits import Beliefs, Look, RuleLimits
@@ -168,7 +168,9 @@ def test_without_a_budget_it_is_a_learned_mask():
     for _ in range(300):
         row, k = int(rng.integers(20)), int(rng.integers(9))
         beliefs.learn(tables.contexts[row], k, bool(tables.allowed[row, k]))
-    safe = np.array([beliefs.look(k, tables.contexts).safe for k in range(9)]).T
+    safe = learned_mask(tables, beliefs)
+    for k in range(9):
+        assert safe[:, k].tolist() == beliefs.look(k, tables.contexts).safe.tolist()
     masked = online(
         tables, policy=Thompson(v=0.05), eligible=safe, steps=300, seed=4, prior="centred"
     )

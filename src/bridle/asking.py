@@ -17,12 +17,12 @@ from bridle import validate
 from bridle.arms import LinearArms
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys, loop
-from bridle.kernels.types import Floats, Ints
+from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import Beliefs
 from bridle.policies import BehaviorConstrained, Thompson
 from bridle.simulate import FIRST_GUESS, PRIORS, STEPS, Run, Tables, marks_at, shown_rows, with_one
 
-__all__ = ["ON_EMPTY", "Asking", "online_asking"]
+__all__ = ["ON_EMPTY", "Asking", "learned_mask", "online_asking"]
 
 ON_EMPTY = ("abstain", "safe_arm", "least_bad")
 MOST = validate.IntRange(0, 1_000)
@@ -178,6 +178,24 @@ def online_asking(
         np.array([entry[3] for entry in asked], np.bool_),
         np.searchsorted(columns[:, 0], marks_t), believed,
     )  # fmt: skip
+
+
+def learned_mask(tables: Tables, beliefs: Beliefs) -> Bools:
+    """Say where an arm is surely allowed, for `online(eligible=...)`: frozen limits, at full speed.
+
+    Examples
+    --------
+    >>> from bridle.limits import RuleLimits
+    >>> tables = Tables(np.eye(2), np.ones((2, 2)), np.ones((2, 2)) == 1)
+    >>> limits = RuleLimits(arms=2, features=2)
+    >>> for _ in range(2):
+    ...     _ = limits.learn([1.0, 0.0], 1, True)
+    >>> learned_mask(tables, limits).tolist()
+    [[False, True], [False, False]]
+    """
+    kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
+    safe = np.array([beliefs.look(u, kinds).safe for u in range(beliefs.units)])
+    return np.ascontiguousarray(safe.T[kind.ravel()][:, beliefs.unit_of])
 
 
 def _look(
