@@ -1,11 +1,13 @@
 """What was taught: a belief about which arm is allowed in which context.
 
-`LinearLimits` are the paper's. `LogisticLimits`, `RuleLimits` and `AutoLimits`, their mixture, know
-what they do not know.
+`LinearLimits` are the paper's. `LogisticLimits`, `RuleLimits`, `AutoLimits`, their mixture, and
+`FoundLimits`, which find groups of arms that share a rule, know what they do not know.
 """
 
 from bridle.limits.auto import AutoLimits, Surprise
 from bridle.limits.base import Beliefs, Limits, Look
+from bridle.limits.found import FoundLimits
+from bridle.limits.foundgroups import FoundGroup, groups_of
 from bridle.limits.linear import LABEL_CODINGS, LinearLimits
 from bridle.limits.logistic import LogisticLimits
 from bridle.limits.rulesets import RuleLimits
@@ -15,6 +17,8 @@ __all__ = [
     "LABEL_CODINGS",
     "AutoLimits",
     "Beliefs",
+    "FoundGroup",
+    "FoundLimits",
     "Limits",
     "LinearLimits",
     "LogisticLimits",
@@ -24,5 +28,6 @@ __all__ = [
     "Surprise",
     "Term",
     "Terms",
+    "groups_of",
     "thresholds_of",
 ]
