@@ -70,7 +70,8 @@ def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: An
     start, answers = keys.stream(seed, keys.DECIDE), keys.stream(seed, keys.ANSWER)
     total, count = 0.5, 1.0
     said: dict[tuple[bytes, int], bool] = {}
-    played, asked = [], []
+    played: list[int] = []
+    asked: list[tuple[int, int, int, bool]] = []
     for t, row in enumerate(rows):
         raw = tables.contexts[row].tobytes()
         arm, looks = None, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_the_mixture_keeps_the_protocol() -> None:
 def test_weights_are_prior_times_the_probabilities_that_were_given() -> None:
     told = answers(1, 12)
     limits = AutoLimits(arms=2, features=3)
-    alone = {
+    alone: dict[str, Any] = {
         "singles": RuleLimits(arms=2, features=3),
         "pairs": RuleLimits(arms=2, features=3, pairs=True),
         "logistic": LogisticLimits(arms=2, features=3),
@@ -221,7 +222,7 @@ def test_members_of_your_own_are_read_back_by_your_own_reader() -> None:
 BAD = {
     "doubt": lambda: AutoLimits(arms=2, features=3, doubt=0.7),
     "no members": lambda: AutoLimits(arms=2, features=3, members={}),
-    "no limits": lambda: AutoLimits(arms=2, features=3, members={"x": 3}),
+    "no limits": lambda: AutoLimits(arms=2, features=3, members={"x": 3}),  # type: ignore[dict-item]
     "other arms": lambda: AutoLimits(arms=5, features=3, members={"x": Stubborn(1.0)}),
     "a slash": lambda: AutoLimits(arms=2, features=3, members={"x/y": Stubborn(1.0)}),
     "prior": lambda: AutoLimits(arms=2, features=3, prior={"pairs": 1.0}),

@@ -86,7 +86,7 @@ BAD = {
     "not a term": lambda: Terms(2, thresholds=[NAN, 0.5]).number(0),
     "names": lambda: Terms(2).names(["one"]),
     "known": lambda: Terms(2).known([1]),
-    "known truth": lambda: Terms(2).known({0: "yes"}),
+    "known truth": lambda: Terms(2).known({0: "yes"}),  # type: ignore[dict-item]
     "context": lambda: Terms(2).of([1.0]),
 }
 

@@ -149,4 +149,4 @@ def test_one_fold_and_one_agent_are_enough(tmp_path):
 
 def test_versions_that_are_not_installed_are_none(monkeypatch):
     monkeypatch.setattr(module, "PACKAGES", ("numpy", "no-such-thing"))
-    assert module._versions()["no-such-thing"] is None
+    assert module.versions()["no-such-thing"] is None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bridle.cli.frontier import frontier
 from bridle.cli.options import Grid, Where, numbers, with_options, words
+from bridle.cli.telling import told
 
 if TYPE_CHECKING:
     from bridle.study import Plan
@@ -29,8 +30,6 @@ study = typer.Typer(
 Data = Annotated[
     Path | None, typer.Option(metavar="PATH", help="Real data; without it the world is synthetic.")
 ]
-# Whose parameters have an option of the same name.
-OWNERS = ("Plan", "Movies", "Warfarin", "study", "read_block", "read_patients", "synthetic_block")
 # A --quick study runs this much, unless other options say otherwise.
 QUICK: dict[str, Any] = {"examples": (500, 2_000), "folds": 2, "steps": 2_000}
 
@@ -136,12 +135,15 @@ def own(
     _run("own", recipe, where, grid, steps=50_000)
 
 
+study.command()(frontier)
+
+
 @study.command()
 def verdict(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where a study was written to.")],
 ) -> None:
     """Check the paper's claims on the results of a study, each with its evidence."""
-    with _told():
+    with told():
         from rich.console import Console
 
         from bridle.study.inputs import read_results, told_by
@@ -162,7 +164,7 @@ def _run(
     steps: int,
     teaching_contexts: int | None = None,
 ) -> None:
-    with _told():
+    with told():
         from dataclasses import replace
 
         from rich.console import Console
@@ -228,40 +230,3 @@ def _spread(recipe: Recipe, grid: Grid) -> float:
         raise typer.BadParameter("Three numbers: R,z,gamma.", param_hint="'--spread'")
     R, z, gamma = constants
     return spread_of(R=R, z=z, gamma=gamma, features=recipe.world(0).tables.features)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Show an error of ours as a message, and say that an interrupted study goes on."""
-    from bridle.errors import BridleError
-
-    try:
-        yield
-    except BridleError as error:
-        typer.echo(f"Error: {_by_option(error)}", err=True)
-        raise typer.Exit(2) from None
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("bridle"):
-            raise
-        remedy = "pip install '.[study]' in bridle's folder"
-        typer.echo(f"Error: Studies need {error.name}: {remedy}.", err=True)
-        raise typer.Exit(2) from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        typer.echo(f"Error: {error}. What was finished is kept.", err=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        typer.echo("\nInterrupted. The same command goes on from here.", err=True)
-        raise typer.Exit(130) from None
-
-
-def _by_option(error: Exception) -> str:
-    """Say it of the option, which is what the user wrote, where the error is about one."""
-    from bridle.errors import InvalidValue, shown
-
-    if not isinstance(error, InvalidValue) or error.owner not in OWNERS:
-        return str(error)
-    name = "--data" if error.name == "path" else f"--{error.name.replace('_', '-')}"
-    text = f"{name} must be {error.expected}. Got {shown(error.got)} instead."
-    return f"{text} {error.remedy}".strip()

@@ -55,7 +55,7 @@ def write_report(
         As `draw_figures` gives it. The SVG files are taken into the page; titles, captions and
         alternative texts are read from them.
     """
-    page = _environment().get_template("report.html.j2").render(
+    page = environment().get_template("report.html.j2").render(
         **_view(manifest, results, summary, claims, figures)
     )  # fmt: skip
     path = Path(out) / REPORT
@@ -71,7 +71,7 @@ def write_report(
     return path
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,  # names of worlds, arms and files are not ours
@@ -89,13 +89,13 @@ def _view(
     figures: Mapping[str, Path],
 ) -> dict[str, Any]:
     """Give everything that the page shows, as texts."""
-    origin = _mapping(manifest.get("origin"))
+    origin = mapping(manifest.get("origin"))
     world = str(manifest.get("world") or (results["world"][0] if len(results) else "a world"))
     synthetic = bool(origin.get("synthetic")) or "synthetic" in world.lower()
     named = world if "synthetic" in world.lower() or not synthetic else f"synthetic {world}"
     T = int(results["steps"].max() or 0)  # type: ignore[arg-type]
     # In the order in which they were drawn: regret before errors, Thompson before random.
-    drawn = [_drawing(path) for path in figures.values() if path.suffix == ".svg"]
+    drawn = [drawing(path) for path in figures.values() if path.suffix == ".svg"]
     everywhere = _said_by_all(claims)
     own = world not in (*MOVIES, *WARFARIN)
     shown = named[:1].upper() + named[1:]
@@ -135,12 +135,12 @@ def _view(
             summary, world=world, T=T, synthetic=synthetic, features=_features(manifest)
         ),
         "origin": {name: str(origin.get(name) or "") for name in ("title", "about", "licence")},
-        "files": _mapping(origin.get("files")),
-        "notes": _listed(origin.get("notes")),
-        "link": _link(origin.get("url")),
+        "files": mapping(origin.get("files")),
+        "notes": listed(origin.get("notes")),
+        "link": link(origin.get("url")),
         "command": str(manifest.get("command") or ""),
-        "settings": [*_flat(_mapping(manifest.get("settings")))][:MAX_SETTINGS],
-        "made": _made(manifest),
+        "settings": [*flat(mapping(manifest.get("settings")))][:MAX_SETTINGS],
+        "made": made(manifest),
     }
 
 
@@ -217,7 +217,7 @@ class _Drawing:
     data: str
 
 
-def _drawing(path: Path) -> _Drawing:
+def drawing(path: Path) -> _Drawing:
     try:
         body = path.read_bytes()
     except OSError as error:
@@ -250,7 +250,7 @@ def _facts(
 ) -> list[str]:
     runs = int(manifest.get("runs") or len(results))
     folds = results["fold"].n_unique()
-    title = _mapping(manifest.get("origin")).get("title")
+    title = mapping(manifest.get("origin")).get("title")
     facts = [str(title)] if title and not synthetic else []
     facts += [f"{runs:,} runs", f"T = {T:,}", "1 fold" if folds == 1 else f"{folds} folds"]
     if manifest.get("seconds") is not None:
@@ -262,9 +262,9 @@ def _facts(
     return facts
 
 
-def _made(manifest: Mapping[str, Any]) -> dict[str, str]:
+def made(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Give when, where and with what it was made, as far as the manifest says."""
-    packages = _mapping(manifest.get("packages"))
+    packages = mapping(manifest.get("packages"))
     found = {
         "started": manifest.get("started"),
         "time": None if manifest.get("seconds") is None else _duration(float(manifest["seconds"])),
@@ -282,11 +282,11 @@ def _made(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value not in (None, "")}
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Give each setting as (name, value), nested ones with a dot."""
     for name, value in settings.items():
         if isinstance(value, Mapping) and value and prefix.count(".") < 8:
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", _shown(value)
 
@@ -305,7 +305,7 @@ def _shown(value: Any) -> str:
 
 def _features(manifest: Mapping[str, Any]) -> int | None:
     """Give d, the length of a context, where the settings of the world say it."""
-    world = _mapping(_mapping(manifest.get("settings")).get("world"))
+    world = mapping(mapping(manifest.get("settings")).get("world"))
     for name in ("features", "genres"):  # a movie is its genres
         value = world.get(name)
         found = len(value) if isinstance(value, list | tuple) else value
@@ -322,7 +322,7 @@ def _said_by_all(claims: Sequence[Claim]) -> list[str]:
     return [line for line in first.evidence if all(line in claim.evidence for claim in rest)]
 
 
-def _link(url: Any) -> str:
+def link(url: Any) -> str:
     """Give an address that may be clicked: nothing but a web page."""
     text = str(url or "")
     return text if text.startswith(("https://", "http://")) else ""
@@ -339,9 +339,9 @@ def _grouped(value: Any) -> str | None:
     return f"{value:,}" if isinstance(value, int) else None if value is None else str(value)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _listed(value: Any) -> list[str]:
+def listed(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list | tuple) else []

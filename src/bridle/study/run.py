@@ -169,7 +169,7 @@ def _study(
             "bridle": bridle.__version__,
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "packages": _versions(),
+            "packages": versions(),
             "settings": {"plan": plan.to_json(), "world": recipe.settings()},
             "origin": recipe.origin.to_json(),
             "seed": plan.seed,
@@ -327,7 +327,7 @@ def _kind(world: str) -> str:
     return "warfarin" if world in WARFARIN else "own"
 
 
-def _versions() -> dict[str, Json]:
+def versions() -> dict[str, Json]:
     found: dict[str, Json] = {}
     for name in PACKAGES:
         try:
