@@ -90,7 +90,7 @@ def test_flipped_answers_come_at_their_rate():
     ("wrong", "message"),
     [
         ({"tables": None}, "Tables"),
-        ({"beliefs": 3}, "limits such as LogisticLimits"),
+        ({"beliefs": 3}, "limits such as RuleLimits"),
         ({"beliefs": Counting(4, 3)}, "limits over 5 arms"),
         ({"examples": -1}, "'examples' parameter"),
         ({"questions": "clever"}, "one of 'random', 'arm', 'pool'"),

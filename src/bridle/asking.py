@@ -22,7 +22,7 @@ from bridle.limits import Beliefs, FoundLimits
 from bridle.policies import BehaviorConstrained, Thompson
 from bridle.simulate import FIRST_GUESS, PRIORS, STEPS, Run, Tables, marks_at, shown_rows, with_one
 
-__all__ = ["ON_EMPTY", "Asking", "learned_mask", "online_asking"]
+__all__ = ["ON_EMPTY", "Asking", "check_world", "learned_mask", "online_asking"]
 
 ON_EMPTY = ("abstain", "safe_arm", "least_bad")
 MOST = validate.IntRange(0, 1_000)
@@ -108,13 +108,7 @@ def online_asking(
     (0, True)
     """
     owner = "online_asking"
-    if not isinstance(tables, Tables):
-        raise InvalidValue("tables", owner, "Tables(contexts, rewards, allowed)", tables)
-    if not isinstance(beliefs, Beliefs):
-        raise InvalidValue("beliefs", owner, "limits such as RuleLimits", beliefs)
-    if (beliefs.arms, beliefs.features) != (tables.arms, tables.features):
-        wanted = f"limits over {tables.arms} arms and {tables.features} features"
-        raise InvalidValue("beliefs", owner, wanted, (beliefs.arms, beliefs.features))
+    check_world(tables, beliefs, owner)
     centred = validate.one_of(prior, PRIORS, "prior", owner) == "centred"
     if policy is None:
         policy = Thompson(v=0.05 if centred else 0.25)
@@ -178,6 +172,17 @@ def online_asking(
         np.array([entry[3] for entry in asked], np.bool_),
         np.searchsorted(columns[:, 0], marks_t), believed,
     )  # fmt: skip
+
+
+def check_world(tables: object, beliefs: object, owner: str) -> None:
+    """Refuse what is no world, or limits that are not of its size."""
+    if not isinstance(tables, Tables):
+        raise InvalidValue("tables", owner, "Tables(contexts, rewards, allowed)", tables)
+    if not isinstance(beliefs, Beliefs):
+        raise InvalidValue("beliefs", owner, "limits such as RuleLimits", beliefs)
+    if (beliefs.arms, beliefs.features) != (tables.arms, tables.features):
+        wanted = f"limits over {tables.arms} arms and {tables.features} features"
+        raise InvalidValue("beliefs", owner, wanted, (beliefs.arms, beliefs.features))
 
 
 def learned_mask(tables: Tables, beliefs: Beliefs) -> Bools:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validate
-from bridle.errors import InvalidValue
+from bridle.asking import check_world
 from bridle.kernels import keys
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import Beliefs
@@ -81,13 +81,7 @@ def teach_beliefs(
     [0.1, 0.9]
     """
     owner = "teach_beliefs"
-    if not isinstance(tables, Tables):
-        raise InvalidValue("tables", owner, "Tables(contexts, rewards, allowed)", tables)
-    if not isinstance(beliefs, Beliefs):
-        raise InvalidValue("beliefs", owner, "limits such as LogisticLimits", beliefs)
-    if (beliefs.arms, beliefs.features) != (tables.arms, tables.features):
-        wanted = f"limits over {tables.arms} arms and {tables.features} features"
-        raise InvalidValue("beliefs", owner, wanted, (beliefs.arms, beliefs.features))
+    check_world(tables, beliefs, owner)
     validate.one_of(questions, QUESTIONS, "questions", owner)
     wrong = validate.FRACTION.check(flips, "flips", owner)
     several = isinstance(examples, list | tuple | range)

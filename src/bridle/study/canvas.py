@@ -7,14 +7,17 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib.style
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.figure import Figure
 from matplotlib.scale import SymmetricalLogScale
 
+from bridle.errors import NotPossible
 from bridle.study.paper import MASKS
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "label_points",
     "marker_sizes",
     "number",
+    "save_figure",
     "sort_agents",
     "spread",
     "styled",
@@ -335,3 +339,26 @@ def _darker(hex_colour: str) -> str:
     """Make a line's colour one that can be read as text on white."""
     red, green, blue = to_rgb(hex_colour)
     return str(to_hex((0.68 * red, 0.68 * green, 0.68 * blue)))
+
+
+def save_figure(
+    figure: Figure, out: Path, name: str, title: str, words: str, dpi: int = 200
+) -> dict[str, Path]:
+    """Write a figure as PNG and SVG, with its title and words in both; give the paths by name."""
+    # No dates and no versions: equal frames give equal files.
+    told = {"Title": title, "Description": words}
+    kinds: dict[str, dict[str, Any]] = {
+        "png": {"dpi": dpi, "metadata": {**told, "Software": None}},
+        "svg": {"metadata": {**told, "Date": None, "Creator": None}},
+    }
+    paths = {}
+    for kind, how in kinds.items():
+        path = out / f"{name}.{kind}"
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path, **how)
+        except OSError as error:
+            why = error.strerror or error
+            raise NotPossible(f"The figure {str(path)!r} cannot be written: {why}.") from error
+        paths[path.name] = path
+    return paths

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.special import stdtrit
 
-from bridle.errors import InvalidValue, NotPossible
+from bridle.errors import InvalidValue
 from bridle.study.canvas import (
     FAINT,
     GREY,
@@ -32,6 +32,7 @@ from bridle.study.canvas import (
     label_points,
     marker_sizes,
     number,
+    save_figure,
     sort_agents,
     styled,
 )
@@ -105,7 +106,8 @@ def draw_figures(
     with styled():
         for sheet in sheets(runs, world=world, synthetic=synthetic, examples=examples):
             figure = draw_overview(sheet) if sheet.measure == "" else draw_curves(sheet)
-            drawn |= _save(figure, out, sheet)
+            words = f"{sheet.caption}\n\n{sheet.words}"
+            drawn |= save_figure(figure, out, sheet.name, sheet.title, words)
     return drawn
 
 
@@ -357,26 +359,6 @@ def _diamond(agent: str) -> dict[str, Any]:
 def _head(figure: Figure, sheet: Sheet, left: float) -> None:
     figure.text(left, 0.945, sheet.title, fontsize=11.5, fontweight="bold", color=INK)
     figure.text(left, 0.895, sheet.subtitle, fontsize=8.5, color="#5a5a5a")
-
-
-def _save(figure: Figure, out: Path, sheet: Sheet) -> dict[str, Path]:
-    # No dates and no versions: equal frames give equal files.
-    told = {"Title": sheet.title, "Description": f"{sheet.caption}\n\n{sheet.words}"}
-    kinds: dict[str, dict[str, Any]] = {
-        "png": {"dpi": 200, "metadata": {**told, "Software": None}},
-        "svg": {"metadata": {**told, "Date": None, "Creator": None}},
-    }
-    paths = {}
-    for kind, how in kinds.items():
-        path = out / f"{sheet.name}.{kind}"
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, **how)
-        except OSError as error:
-            why = error.strerror or error
-            raise NotPossible(f"The figure {str(path)!r} cannot be written: {why}.") from error
-        paths[path.name] = path
-    return paths
 
 
 def _shown(world: str, synthetic: bool) -> str:

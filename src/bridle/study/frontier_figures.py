@@ -15,8 +15,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from bridle.errors import NotPossible
-from bridle.study.canvas import FAINT, GREY, INK, count_axis, number, spread, styled
+from bridle.study.canvas import (
+    FAINT,
+    GREY,
+    INK,
+    count_axis,
+    number,
+    save_figure,
+    spread,
+    styled,
+)
 
 __all__ = ["draw_frontier", "method_label", "swept_worlds"]
 
@@ -157,7 +165,8 @@ def _draw_world(out: Path, runs: pl.DataFrame, world: str, synthetic: bool) -> d
         loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, ncols=3,
         handletextpad=0.2, columnspacing=1.2,
     )  # fmt: skip
-    return _save(figure, out, sheet)
+    words = f"{sheet.caption}\n\n{sheet.words}"
+    return save_figure(figure, out, sheet.name, sheet.title, words, dpi=170)
 
 
 def _cells(runs: pl.DataFrame) -> list[dict[str, Any]]:
@@ -333,7 +342,8 @@ def _draw_sweep(
         ),
     )
     _head(figure, sheet)
-    return _save(figure, out, sheet)
+    words = f"{sheet.caption}\n\n{sheet.words}"
+    return save_figure(figure, out, sheet.name, sheet.title, words, dpi=170)
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -367,23 +377,3 @@ def _dark(tint: str) -> str:
     """Make a colour one that can be read as text on white."""
     parts = [int(int(tint[i : i + 2], 16) * 0.68) for i in (1, 3, 5)]
     return "#" + "".join(f"{part:02x}" for part in parts)
-
-
-def _save(figure: Figure, out: Path, sheet: Sheet) -> dict[str, Path]:
-    # No dates and no versions: equal frames give equal files.
-    told = {"Title": sheet.title, "Description": f"{sheet.caption}\n\n{sheet.words}"}
-    kinds: dict[str, dict[str, Any]] = {
-        "png": {"dpi": 170, "metadata": {**told, "Software": None}},
-        "svg": {"metadata": {**told, "Date": None, "Creator": None}},
-    }
-    paths = {}
-    for kind, how in kinds.items():
-        path = out / f"{sheet.name}.{kind}"
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, **how)
-        except OSError as error:
-            why = error.strerror or error
-            raise NotPossible(f"The figure {str(path)!r} cannot be written: {why}.") from error
-        paths[path.name] = path
-    return paths
