@@ -296,7 +296,7 @@ def _write(
         )
     (out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     journal.clear()
-    print_tables(console, results, data=title)
+    print_tables(console, results, data=title, full=True)
     console.print()
     print_verdict(console, claims, brief=True)
     _say(console, f"The evidence: bridle study verdict {out}")
