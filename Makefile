@@ -44,16 +44,18 @@ help: ## list the targets
 
 setup: .venv/.stamp-dev ## everything a developer needs, in .venv
 
-# Both of the paper's studies at full size, on synthetic worlds. A second start finds them done and
-# only draws them again; `make demo FRESH=--fresh` runs them anew.
+# Both of the paper's studies at full size, then ours beside the paper's, on synthetic worlds. A
+# second start finds them done and only draws them again; `make demo FRESH=--fresh` runs them anew.
 FRESH ?=
-demo: .venv/.stamp-study ## the paper's two studies: build/demo/movies/report.html, ...
+demo: .venv/.stamp-study ## the paper's two studies, and ours: build/demo/movies/report.html, ...
 	@.venv/bin/bridle study movies --out build/demo/movies $(FRESH)
 	@.venv/bin/bridle study warfarin --out build/demo/warfarin $(FRESH)
+	@.venv/bin/bridle study frontier --headline --out build/demo/frontier $(FRESH)
 	@echo
-	@echo "Open these two in a browser. Both worlds are synthetic: made up by bridle."
+	@echo "Open these in a browser. All worlds are synthetic: made up by bridle."
 	@echo "  build/demo/movies/report.html"
 	@echo "  build/demo/warfarin/report.html"
+	@echo "  build/demo/frontier/report.html, and its figure headline.png"
 
 # Coverage cannot see into compiled kernels, so their tests run a second time as plain Python
 # (NUMBA_DISABLE_JIT=1) and both runs count together. With ARGS only what you name is run.
@@ -86,7 +88,7 @@ check: .venv/.stamp-dev ## lint, format, types, layers, length of files
 	done); \
 	[ -z "$$long" ] || { echo "$$long" >&2; exit 1; }
 
-bench: .venv/.stamp-bench ## compare with other libraries: build/bench.json, build/bench.png
+bench: .venv/.stamp-bench ## compare with other libraries, time limits: build/bench.json, ...
 	@mkdir -p build
 	@$(PY) -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("contextualbandits"))' \
 	    || echo "contextualbandits could not be built here (see .venv/contextualbandits.log): going on without it"

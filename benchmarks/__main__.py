@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import chart, goals, grid, growth, loading, measure, ours, report, roofline
+from benchmarks import chart, goals, grid, growth, limits, loading, measure, ours, report, roofline
 from benchmarks.cases import CASES, STEPS, World, make_world
 from benchmarks.measure import Contest, Effort, Result
 from benchmarks.peers import PEERS, Peer
@@ -55,8 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.decisions:
         found.grid = grid.main(options.quick, console)
         found.loading = loading.main(options.quick, folder=options.out, tell=console.print)
+        found.limits = limits.main(options.quick, console, options.out).to_json()
     found.goals = goals.judge(goals.rates_of(found.results), found.startup)
     found.goals += goals.judge_study(found.grid, found.loading)
+    if found.limits is not None:
+        found.goals += goals.judge_limits(found.limits["refit"], found.limits["masks"])
 
     report.print_report(found, console)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -106,7 +109,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--case", action="append", choices=names, help="only this one; may repeat")
     parser.add_argument(
-        "--decisions", action="store_true", help="decisions only: no grid, no loading"
+        "--decisions", action="store_true", help="decisions only: no grid, no loading, no limits"
     )
     parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the files")
     options = parser.parse_args(arguments)

@@ -24,6 +24,8 @@ SPEED_GOALS: tuple[tuple[str, Mode, str, float], ...] = (
 )
 
 STARTUP_GOAL = 3.0
+REFIT_GOAL = 50.0
+MASK_GOAL = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,16 @@ def judge_study(grid: Mapping[str, float] | None, loading: Mapping[str, Any] | N
         found += [Goal(text=text, wanted=3.0, got=loading["ratio"], at_most=True)]
         peak = loading["costs"]["load from csv"]["peak_bytes"] / 1e9
         found += [Goal(text="its peak of memory, in GB", wanted=1.5, got=peak, at_most=True)]
+    return found
+
+
+def judge_limits(refit: float, masks: Mapping[str, float]) -> list[Goal]:
+    """Judge the goals of limits: a refit, and a decision inside a learned mask."""
+    text = "a refit of logistic limits (123 contexts × 10) / a compiled decision (100x10)"
+    found = [Goal(text=text, wanted=REFIT_GOAL, got=refit, at_most=True)]
+    for case, ratio in masks.items():
+        text = f"{case}: a decision inside a learned mask / one of BCTS"
+        found.append(Goal(text=text, wanted=MASK_GOAL, got=ratio, at_most=True))
     return found
 
 

@@ -52,6 +52,7 @@ class Report:
     goals: list[Goal] = field(default_factory=list)
     grid: dict[str, float] | None = None  # the paper's grid against the pseudo-code
     loading: dict[str, Any] | None = None  # MovieLens 20M against a bare scan
+    limits: dict[str, Any] | None = None  # refits, answers and masks, in compiled decisions
 
 
 def write_json(report: Report, folder: Path) -> tuple[Path, Path]:
@@ -77,6 +78,7 @@ def write_json(report: Report, folder: Path) -> tuple[Path, Path]:
         "startup_seconds": asdict(report.startup) if report.startup else None,
         "grid": report.grid,
         "loading": report.loading,
+        "limits": report.limits,
         "goals": [{**asdict(g), "reached": g.reached} for g in report.goals],
     }
     paths = folder / "bench.json", folder / "bench-extra.json"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridle import Agent, BehaviorConstrained, Thompson
+from bridle.choosing import Chooser
 from bridle.decisions import Decision
 from bridle.errors import InvalidValue
 from bridle.events import Decided, Retracted
@@ -56,24 +57,24 @@ def lazy_in_batches(patch):
 
 def keyed_by_context(patch):
     """Draws are of the context and not of the decision: equal contexts always play the same."""
-    one, many = Maker.decision, Maker.decided_many
+    one, many = Chooser.decision, Maker.decided_many
 
-    def decision(self, row, id, *rest):
-        made = one(self, row, row.tobytes().hex(), *rest)
+    def decision(self, row, id, *rest, **more):
+        made = one(self, row, row.tobytes().hex(), *rest, **more)
         return replace(made, event=replace(made.event, id=id))
 
     def decided_many(self, contexts, among=None, ids=None, *, propensity=False, **more):
         made = many(self, contexts, among, ids, propensity=propensity, **{**more, "details": True})
         for i, row in enumerate(made.contexts):
-            again = decision(self, row, made.ids[i], 0, made._among, False, None)
+            again = decision(self.chooser, row, made.ids[i], 0, made._among, False, None)
             if isinstance(again, Decision) and made._parts is not None:
                 made.numbers[i] = again.arms.index(again.arm)
                 made._parts[i] = again.parts
         return made
 
-    patch.setattr(Maker, "decision", decision)
+    patch.setattr(Chooser, "decision", decision)
     patch.setattr(Maker, "decided_many", decided_many)
-    return Agent
+    return lambda **given: Agent(**{"limits": "linear", "prior": "paper", **given})
 
 
 def draws_twice_as_wide(patch):
@@ -88,10 +89,10 @@ def draws_twice_as_wide(patch):
 
 def tweaked(patch, tweak):
     """`tweak` changes the parts of every decision, alone or in a batch, after it is made."""
-    one, many = Maker.decision, Maker.decided_many
+    one, many = Chooser.decision, Maker.decided_many
 
-    def decision(self, *args):
-        made = one(self, *args)
+    def decision(self, *args, **more):
+        made = one(self, *args, **more)
         if isinstance(made, Decision):
             tweak(self, made.parts)
         return made
@@ -102,7 +103,7 @@ def tweaked(patch, tweak):
             tweak(self, parts)
         return made
 
-    patch.setattr(Maker, "decision", decision)
+    patch.setattr(Chooser, "decision", decision)
     patch.setattr(Maker, "decided_many", decided_many)
     return Agent
 
@@ -115,15 +116,15 @@ def rounds_the_third_arm_otherwise(patch):
 
 
 def sums_to_more(patch):
-    one, many = Maker.decision, Maker.decided_many
+    one, many = Chooser.decision, Maker.decided_many
 
-    def decision(self, *args):
-        made = one(self, *args)
-        if not isinstance(made, Decision) or made.propensities is None:
+    def decision(self, *args, **more):
+        made = one(self, *args, **more)
+        if not isinstance(made, Decision) or made.odds is None:
             return made
-        odds = made.propensities * (1.0 + 1e-6)
+        odds = made.odds.play * (1.0 + 1e-6)
         event = replace(made.event, propensity=float(odds[made.arms.index(made.arm)]))
-        return replace(made, event=event, propensities=odds)
+        return replace(made, event=event, odds=replace(made.odds, play=odds))
 
     def decided_many(self, *args, **more):
         made = many(self, *args, **more)
@@ -131,7 +132,7 @@ def sums_to_more(patch):
             made._propensities *= 1.0 + 1e-6
         return made
 
-    patch.setattr(Maker, "decision", decision)
+    patch.setattr(Chooser, "decision", decision)
     patch.setattr(Maker, "decided_many", decided_many)
     return Agent
 
@@ -140,10 +141,8 @@ def forgets_when_it_grows(patch):
     add = Knowledge.add_arms
 
     def add_arms(self, arms):
-        fresh = not self.arms
         add(self, arms)
-        if not fresh:
-            self.reward_arms.reset(0)
+        self.reward_arms.reset(0)
 
     patch.setattr(Knowledge, "add_arms", add_arms)
     return Agent
@@ -157,10 +156,10 @@ def keeps_what_was_retracted(patch):
     fold = Knowledge.fold
 
     def stubborn(self, event):
-        limits = self.limits.copy()
+        limits = self.believing.limits.copy()
         fold(self, event)
         if isinstance(event, Retracted):
-            self.limits = limits
+            self.believing.take(limits, self.examples.values())
 
     patch.setattr(Knowledge, "fold", stubborn)
     return Agent
@@ -170,7 +169,7 @@ class ForgetsItsQuestions(Agent):
     @classmethod
     def load(cls, path, *, sink=None):
         self = super().load(path, sink=sink)
-        self._knowledge.questions = 0
+        self._knowledge.questions.asked = 0
         return self
 
 
@@ -216,16 +215,16 @@ def folds_before_it_tells(patch):
 
 
 def hands_out_its_own_arrays(patch):
-    one = Maker.decision
+    one = Chooser.decision
 
-    def decision(self, *args):
-        made = one(self, *args)
+    def decision(self, *args, **more):
+        made = one(self, *args, **more)
         if isinstance(made, Decision) and made.eligible.all():
             self._knowledge.every.flags.writeable = True
             return replace(made, eligible=self._knowledge.every)
         return made
 
-    patch.setattr(Maker, "decision", decision)
+    patch.setattr(Chooser, "decision", decision)
     return Agent
 
 

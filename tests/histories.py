@@ -23,6 +23,7 @@ from bridle import (
     Flag,
     Greedy,
     Labels,
+    LearnedMask,
     LinUCB,
     Number,
     Rule,
@@ -32,6 +33,8 @@ from bridle import (
 )
 from bridle.events import Event
 
+# The paper's agent: tests of it say so.
+PAPER: dict[str, Any] = {"limits": "linear", "prior": "paper"}
 FEATURES: dict[str, Any] = {
     "plain": 3,
     "wide": 18,
@@ -65,13 +68,16 @@ POLICIES = [
     Greedy(),
     EpsilonGreedy(epsilon=0.3),
     LinUCB(alpha=0.7),
+    LearnedMask(),
+    LearnedMask(sigma=0.6, v=0.2),
+    LearnedMask(sigma=0.0, v=0.0),
 ]
 WHEN = {"plain": "x0", "wide": "x1", "mixed": "age"}
 OPS = (
     "teach", "teach_many", "teach_named", "retract", "retract_many", "ask", "ask_named", "ask_met",
     "ask_many", "answer", "answer_many", "decide", "decide_named", "decide_among", "abstain",
     "decide_many", "decide_many_named", "reward", "reward_many", "learn", "sigma", "add_arms",
-    "declare", "withdraw", "make", "apply",
+    "declare", "withdraw", "make", "apply", "skip", "regroup", "ask_pool", "decide_quietly",
 )  # fmt: skip
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -85,16 +91,35 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
     arms = [
         Arm(k if k % 2 else f"arm {k}", group="ab"[k % 2]) for k in range(draw(st.integers(2, 9)))
     ]
+    kind = draw(st.sampled_from(["linear", "linear", "logistic", "rules", "auto", "found"]))
+    if world == "wide" and kind in ("found", "auto"):  # too many features, and too slow
+        kind = "rules"
+    policy = draw(st.sampled_from(POLICIES))
+    noisy: list[float | None] = [0.001, 0.001, 0.1]
+    if kind in ("rules", "auto"):
+        noisy.append(None)
+    empty = draw(st.sampled_from(["abstain", "least_bad", "safe_arm"]))
     return {
         "world": world,
         "arms": arms,
         "features": FEATURES[world],
-        "policy": draw(st.sampled_from(POLICIES)),
+        "policy": policy,
+        "limits": kind,
+        "prior": draw(st.sampled_from(["paper", "centred"])),
+        "share": draw(st.sampled_from(["group", "arm"])),
+        "crosses": kind in ("rules", "logistic") and world != "wide" and draw(st.booleans()),
+        "teacher_error": draw(st.sampled_from(noisy)),
+        "on_empty": empty,
+        "safe_arm": arms[0].id if empty == "safe_arm" else None,
+        "budget": draw(st.sampled_from([0, 2, 1000])) if policy.needs_limits else 0,
+        "on_doubt": draw(st.sampled_from(["wait", "play_safe"])),
+        "ask_at_most": draw(st.sampled_from([1, 3])),
+        "patience": draw(st.sampled_from([None, 0, 4])),
         "seed": draw(st.integers(0, 2**64 - 1)),
         "reward_range": draw(st.sampled_from([(0.0, 1.0), (-3.0, 5.0)])),
         "exact_denials": draw(st.booleans()),
         "rules": draw(st.sampled_from([[], [Rule("first", arms=[arms[1].id])]])),
-        "teaching": draw(st.sampled_from(["random", "thompson"])),
+        "teaching": draw(st.sampled_from(["random", "thompson", "arm", "pool"])),
         "label_coding": draw(st.sampled_from(["1/0", "1/-1", "0/-1"])),
         "ridge": draw(st.sampled_from([1.0, 0.3])),
         "max_pending": draw(st.sampled_from([1, 3, 1000])),
@@ -106,17 +131,24 @@ def bits(agent: Agent) -> bytes:
     """All that an agent knows, to the bit and in order: every attribute, whatever is saved."""
     found = dict(vars(agent._knowledge))
     parts: list[bytes] = []
-    for name in ("reward_arms", "limits"):
-        arms = found.pop(name)
-        linear = arms.linear if name == "limits" else arms
-        parts += [array.tobytes() for _, array in sorted(linear.to_state().items())]
-        parts.append(repr(getattr(arms, "label_coding", None)).encode())
-    denials = found.pop("denials")  # the order in which they came means nothing
-    found["denials"] = sorted((c, sorted(counts.items())) for c, counts in denials.items())
+    believing = dict(vars(found.pop("believing")))
+    for state in (found.pop("reward_arms").to_state(), believing.pop("limits").to_state()):
+        parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
+    del believing["_seen"], believing["_settings"]  # a memory of what follows from the rest
+    believing["unit_of"] = believing["unit_of"].tobytes()
+    found["believing"] = sorted(believing.items())
+    questions = dict(vars(found.pop("questions")))
+    del questions["_settings"]
+    here = questions.pop("_here")  # the order in which they came means nothing
+    questions["_here"] = sorted((c, sorted(map(repr, ids))) for c, ids in here.items())
+    found["questions"] = sorted(questions.items())
+    for name in ("denials", "allowances"):
+        certain = found.pop(name)
+        found[name] = sorted((c, sorted(counts.items())) for c, counts in certain.items())
     found["compiled_rules"] = [
         (rule.rule, rule.arms.tobytes(), rule.conditions) for rule in found["compiled_rules"]
     ]
-    for name in ("every", "every_shown", "weights"):
+    for name in ("every", "every_shown", "weights", "totals"):
         found[name] = found[name].tobytes()
     # Nothing is left whose repr does not say all of it.
     assert not any(isinstance(value, np.ndarray) for value in found.values())
@@ -195,6 +227,9 @@ class Life:
     def room(self, more: int) -> bool:
         return bool(len(self.agent.examples) + more <= self.agent.settings.max_examples)
 
+    def went_on(self, told: Iterable[Any]) -> None:
+        self.made += [one.then for one in told if one.then is not None]
+
     def each(self, many: Callable[[], Any], single: Callable[[], Any]) -> Any:
         return many() if self.bulk else single()
 
@@ -249,18 +284,38 @@ class Life:
         )
 
     def _answer(self, n: int, x: float) -> None:
-        for question in self.one(self.agent._knowledge.asked, n):
+        for question in self.one(self.agent._knowledge.questions.open, n):
             if self.room(1):
-                self.agent.answer(question, x < 0.5, note="so")
+                self.went_on([self.agent.answer(question, x < 0.5, note="so")])
 
     def _answer_many(self, n: int, x: float) -> None:
-        ids = self.some(self.agent._knowledge.asked, n)
+        ids = self.some(self.agent._knowledge.questions.open, n)
         said = [(n + i) % 2 > 0 for i in range(len(ids))]
         if self.room(len(ids)):
-            self.each(
-                lambda: self.agent.answer_many(ids, said),
-                lambda: [self.agent.answer(*pair) for pair in zip(ids, said, strict=True)],
+            # Waiting decisions go on after the last answer of a batch, not after their own.
+            told = (
+                self.agent.answer_many(ids, said)
+                if self.bulk or self.agent.waiting
+                else [self.agent.answer(*pair) for pair in zip(ids, said, strict=True)]
             )
+            self.went_on(told)
+
+    def _skip(self, n: int, x: float) -> None:
+        for question in self.one(self.agent._knowledge.questions.open, n):
+            self.went_on([self.agent.skip(question, at=x)])
+
+    def _regroup(self, n: int, x: float) -> None:
+        named = {group for rule in self.agent.rules for group in rule.groups}
+        if not named:
+            groups = {self.arm(n): "ab"[n % 2], self.arm(n // 3): None}
+            self.agent.regroup(groups, by="t", note="so")
+
+    def _ask_pool(self, n: int, x: float) -> None:
+        pool = self.contexts(n | 1)
+        self.made.append(self.agent.ask(pool=pool))
+
+    def _decide_quietly(self, n: int, x: float) -> None:
+        self.made.append(self.agent.decide(self.context(n), ask=False, propensity=x < 0.5))
 
     def _decide(self, n: int, x: float) -> None:
         self.made.append(self.agent.decide(self.context(n), propensity=n % 2 > 0))
@@ -281,7 +336,7 @@ class Life:
         self.made += self.each(
             lambda: self.agent.decide_many(C, among, ids, propensity=x < 0.5),
             lambda: [
-                self.agent.decide(c, among, id, propensity=x < 0.5)
+                self.agent.decide(c, among, id, propensity=x < 0.5, ask=False)
                 for c, id in zip(C, names, strict=True)
             ],
         )
@@ -315,7 +370,8 @@ class Life:
 
     def _declare(self, n: int, x: float) -> None:
         when = [When(WHEN[self.world], at_most=x)] if n % 2 else []
-        who = {"groups": ["ab"[n % 2]]} if n % 3 else {"arms": [self.arm(n)]}
+        there = sorted({arm.group for arm in self.agent.arms} - {None})
+        who = {"groups": [there[n % len(there)]]} if n % 3 and there else {"arms": [self.arm(n)]}
         self.agent.declare(Rule(f"rule {self.turn}", when=when, **who))
 
     def _withdraw(self, n: int, x: float) -> None:
@@ -327,7 +383,7 @@ class Life:
         make, id = self.agent.make, f"late {self.turn}"
         self.late.append(
             make.asked(self.context(n), id=id) if n % 4 == 0
-            else make.decided(self.context(n), id=id, propensity=n % 2 > 0)
+            else make.decided(self.context(n), id=id, propensity=n % 2 > 0, ask=False)
         )  # fmt: skip
 
     def _apply(self, n: int, x: float) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bridle import (
     Abstention,
     Agent,
+    Answer,
     Arm,
     BehaviorConstrained,
     Category,
@@ -30,7 +31,7 @@ from bridle import (
 )
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.events import Abstained, Asked, Created, Decided, Learned, Rewarded, Taught
-from tests.histories import bits
+from tests.histories import PAPER, bits
 
 SCHEMA = Schema(
     [
@@ -47,7 +48,7 @@ ARRAY, OTHER = np.array([1.0, 0.5, 0.0]), [0.0, 1.0, 2.0]
 
 def new(**more: Any) -> Any:
     arms = [Arm("a", group="g"), Arm("b", group="g"), Arm(7, label="seven")]
-    return Agent(**{"arms": arms, "features": 3, "seed": 11, **more})
+    return Agent(**{**PAPER, "arms": arms, "features": 3, "seed": 11, **more})
 
 
 def an_agent(features: Any = 3, **more: Any) -> tuple[Any, list[Any], Any, Any]:
@@ -219,10 +220,11 @@ def test_what_the_verbs_give_back():
     question = agent.ask(x)
     assert (question.id, question.arm in ("a", "b", 7), question.version) == (4, True, len(log) - 1)
     assert question.context == tuple(x)
-    assert agent.answer(question, True) == 6
+    assert agent.answer(question, True).example == 6
     assert log[-1] == Taught(6, question.context, question.arm, True, question=4)
     assert agent.teach_many([x], [7], [0]) == [7]
-    assert agent.answer_many([agent.ask(x), agent.ask(x)], [True, False]) == [8, 9]
+    told = agent.answer_many([agent.ask(x), agent.ask(x)], [True, False])
+    assert told == [Answer(8), Answer(9)]
     assert [example.id for example in agent.examples][-4:] == [6, 7, 8, 9]
     assert isinstance(agent.decide(x, [7]), Abstention)
     made = agent.decide(x)
@@ -301,7 +303,9 @@ def test_an_abstention_is_logged_earns_nothing_and_teaches_nothing():
 
 
 def test_sigma_is_a_dial_that_turns_as_an_event():
-    agent: Any = Agent(arms=2, features=1, policy=BehaviorConstrained(sigma=0.0, v=0.01), seed=2)
+    agent: Any = Agent(
+        **PAPER, arms=2, features=1, policy=BehaviorConstrained(sigma=0.0, v=0.01), seed=2
+    )
     assert agent.sigma == 0.0
     agent.teach_many([[1.0]] * 300, [0, 1] * 150, [False, True] * 150)
     agent.learn([[1.0]] * 300, [0, 1] * 150, [1.0, 0.0] * 150)
@@ -320,7 +324,7 @@ def test_sigma_is_a_dial_that_turns_as_an_event():
 def test_rewards_are_mapped_from_their_range_to_the_unit_interval(ends, shares):
     low, high = ends
     values = [min(max(low + share * (high - low), low), high) for share in [*shares, 0.0, 1.0]]
-    agent = Agent(arms=1, features=1, reward_range=ends)
+    agent = Agent(**PAPER, arms=1, features=1, reward_range=ends)
     agent.learn([[1.0]] * len(values), [0] * len(values), values)
     units = [(value - low) / (high - low) for value in values]
     assert all(0.0 <= unit <= 1.0 for unit in units)
@@ -377,7 +381,7 @@ def test_asking_without_a_context_takes_one_that_was_met():
 
 
 def test_arms_can_come_later():
-    agent: Any = Agent(arms=2, features=3)
+    agent: Any = Agent(**PAPER, arms=2, features=3)
     agent.learn([ARRAY] * 2, [0, 1], [0.5, 1.0])
     before = agent.decide(ARRAY)
     agent.add_arms(2)
@@ -449,7 +453,7 @@ def test_what_is_handed_out_is_not_the_agents_own():
 def test_the_events_of_a_day():
     """What a log looks like, from the first event on."""
     log: list[Any] = []
-    agent = Agent(arms=["yes"], features=1, sink=log.extend)
+    agent = Agent(**PAPER, arms=["yes"], features=1, sink=log.extend)
     agent.answer(agent.ask([1.0]), True, by="teacher", at=1.0)
     agent.reward(agent.decide([1.0], at=2.0).id, 0.5, at=3.0)
     assert log[1:] == [

@@ -38,7 +38,15 @@ class Counting:
     def look(self, unit: int, contexts: Any) -> Look:
         found = [self.counts.get((unit, c.tobytes()), [0, 0]) for c in np.asarray(contexts)]
         p = np.array([(yes + 1) / (yes + no + 2) for no, yes in found])
-        return Look(p, p >= 0.6, p >= 0.4, p * (1 - p))
+        return Look(p, p >= 0.6, p >= 0.4, p * (1 - p), np.sqrt(p * (1 - p)))
+
+    def look_all(self, contexts: Any) -> Look:
+        looks = [self.look(u, contexts) for u in range(self.units)]
+        names = ("p", "safe", "possible", "information", "sd")
+        return Look(*(np.array([getattr(look, name) for look in looks]) for name in names))
+
+    def grow(self, arms: int = 1, groups: Any = None) -> None:
+        raise NotImplementedError
 
     def copy(self) -> Counting:
         twin = Counting(self.arms, self.features, self.unit_of.tolist())

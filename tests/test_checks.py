@@ -131,6 +131,8 @@ OURS: dict[str, dict[str, Any]] = {
     },
     "agent": {
         "defaults": Agent,
+        "the paper's": agent(limits="linear", prior="paper"),
+        "logistic": agent(limits="logistic", policy=BehaviorConstrained(sigma=0.5)),
         "Thompson, narrow": agent(policy=Thompson(v=0.05), ridge=30.0, reward_range=(-2.0, 2.0)),
         "LinUCB, thompson teaching": agent(policy=LinUCB(), teaching="thompson"),
         "EpsilonGreedy, the paper's denials": agent(
@@ -158,7 +160,7 @@ def test_every_policy_and_model_of_ours_is_checked():
     }  # fmt: skip
     assert (
         sum(COUNTS[kind] * len(subjects) for kind, subjects in OURS.items())
-        == 22 + 55 + 99 + 8 + 96
+        == 22 + 55 + 99 + 8 + 128
     )
 
 

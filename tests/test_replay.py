@@ -13,14 +13,14 @@ from bridle import Agent, Arm, Rule, Uniform
 from bridle.errors import CorruptState, InvalidValue
 from bridle.events import Abstained, Asked, Created, Decided, Rewarded
 from bridle.replay import Replay
-from tests.histories import bits
+from tests.histories import PAPER, bits
 
 C = np.array([1.0, -0.5])
 
 
 def a_log(**more: Any) -> tuple[Any, list[Any]]:
     log: list[Any] = []
-    agent: Any = Agent(arms=["a", "b", "c"], features=2, seed=8, sink=log.extend, **more)
+    agent: Any = Agent(**PAPER, arms=["a", "b", "c"], features=2, seed=8, sink=log.extend, **more)
     rng = np.random.default_rng(9)
     for i in range(15):
         c = rng.standard_normal(2)
@@ -111,7 +111,7 @@ def test_a_tampered_draw_is_found():
     # A draw is a function of seed, id and arm. With other draws 60 uniform choices out of 3 come
     # out the same with a probability of 3^-60.
     log: list[Any] = []
-    agent: Any = Agent(arms=3, features=2, policy=Uniform(), seed=8, sink=log.extend)
+    agent: Any = Agent(**PAPER, arms=3, features=2, policy=Uniform(), seed=8, sink=log.extend)
     agent.decide_many([C] * 60, ids=[f"d{i}" for i in range(60)])
     other_seed = [Created(replace(agent.settings, seed=9)), *log[1:]]
     other_ids = [log[0], *(replace(event, id=f"{event.id}x") for event in log[1:])]

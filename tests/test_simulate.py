@@ -29,6 +29,7 @@ from bridle.policies import Scores
 from bridle.simulate import Lesson, Tables, online, simulate, teach
 from tests import reference
 from tests.conftest import size
+from tests.histories import PAPER
 
 # (arms, features): many arms over few features, few arms, many features.
 SHAPES = [(12, 5), (3, 4), (9, 20)]
@@ -56,7 +57,7 @@ class Lived:
     """Both phases through an Agent, one step at a time."""
 
     def __init__(self, tables: Any, shown: Any, played: Any, **settings: Any) -> None:
-        self.agent: Any = Agent(arms=tables.arms, features=tables.features, **settings)
+        self.agent: Any = Agent(**PAPER, arms=tables.arms, features=tables.features, **settings)
         self.asked: list[Any] = []
         self.played: list[Any] = []
         for row in shown:
@@ -97,7 +98,8 @@ def test_the_loop_is_the_agent_step_by_step(policy, K, d):
         assert lesson.arms.tolist() == lived.asked
         assert run.played.tolist() == lived.played
         know = lived.agent._knowledge
-        assert same_bits(lesson.limits[150], know.limits) and same_bits(run.arms, know.reward_arms)
+        assert same_bits(lesson.limits[150], know.believing.limits)
+        assert same_bits(run.arms, know.reward_arms)
         whole = simulate(
             tables, policy=policy, examples=150, steps=150, teaching=teaching, teach_rows=shown,
             online_rows=played, exact_denials=exact, seed=seed,
@@ -121,7 +123,7 @@ def test_the_loop_is_the_agent_over_a_refresh(K, d, binary):
     )  # fmt: skip
     assert lesson.arms.tolist() == lived.asked and run.played.tolist() == lived.played
     know = lived.agent._knowledge
-    assert same_bits(lesson.limits[N], know.limits) and same_bits(run.arms, know.reward_arms)
+    assert same_bits(lesson.limits[N], know.believing.limits) and same_bits(run.arms, know.reward_arms)
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, KnownMask(), KnownMask(reading="filter")], ids=repr)

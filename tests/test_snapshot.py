@@ -24,14 +24,14 @@ from bridle.snapshot import (
     read_state,
     write_state,
 )
-from tests.histories import bits
+from tests.histories import PAPER, bits
 
 C = np.array([1.0, 0.5])
 
 
 def a_life(**more: Any) -> Any:
     arms = [Arm("a", group="g"), Arm(1, label="one"), Arm("ü")]
-    agent = Agent(arms=arms, features=2, seed=3, max_pending=50, max_examples=50, **more)
+    agent = Agent(**PAPER, arms=arms, features=2, seed=3, max_pending=50, max_examples=50, **more)
     agent.add_arms([Arm("late", group="g")])
     for i in range(8):
         made = agent.decide(C * i, id=f"d{i}" if i % 2 else None)
@@ -76,7 +76,7 @@ def test_a_restart_near_a_refresh_changes_no_bit(tmp_path):
     rng = np.random.default_rng(7)
     rows, values = rng.standard_normal((1300, 2)), rng.random(1300)
     for so_far in (1, 990, 999, 1000, 1001, 1290):
-        agent = Agent(arms=1, features=2)
+        agent = Agent(**PAPER, arms=1, features=2)
         agent.learn(rows[:so_far], [0] * so_far, values[:so_far])
         agent.save(tmp_path / "agent")
         loaded = Agent.load(tmp_path / "agent")
@@ -290,6 +290,10 @@ def settle(key: str, value: Any) -> Any:
     return lambda meta, parts: meta.update({key: value})
 
 
+def place(key: str, at: int, value: Any) -> Any:
+    return lambda meta, parts: meta[key].__setitem__(at, value)
+
+
 def array(name: str, value: Any) -> Any:
     return lambda meta, parts: parts.update({f"{name}.npy": npy(value)})
 
@@ -298,24 +302,24 @@ CHANGES = {
     "a part more": lambda meta, parts: parts.update({"more.npy": npy([1.0])}),
     "a part of the limits more": lambda meta, parts: parts.update({"limits.more.npy": npy([1.0])}),
     "a part that is no array": lambda meta, parts: parts.update({"notes.txt": b"hello"}),
-    "a part less": lambda meta, parts: parts.pop("asked.arms.npy"),
+    "a part less": lambda meta, parts: parts.pop("questions.arms.npy"),
     "a sum less": lambda meta, parts: parts.pop("reward.f.npy"),
     "a key more": settle("more", 1),
     "a key less": lambda meta, parts: meta.pop("sigma"),
     "no settings": settle("settings", None),
     "damaged settings": lambda meta, parts: meta["settings"].update(seed=-1),
-    "other sizes": settle("added_arms", []),
-    "a damaged arm": settle("added_arms", [{"id": "late"}]),
-    "a double arm": settle("added_arms", [{"id": "a", "label": "a", "group": None}]),
-    "no arms": settle("added_arms", 5),
+    "other sizes": lambda meta, parts: meta["arms"].pop(),
+    "a damaged arm": place("arms", -1, {"id": "late"}),
+    "a double arm": place("arms", -1, {"id": "a", "label": "a", "group": None}),
+    "no arms": settle("arms", 5),
     "sigma": settle("sigma", 7),
     "sigma of another kind": settle("sigma", "high"),
     "a rule of nobody": settle("rules", [Rule("r", groups=["nobody"]).to_json()]),
     "a rule twice": settle("rules", [Rule("r").to_json()] * 2),
-    "version 0": settle("version", 0),
-    "a version that is none": settle("version", True),
-    "a negative count": settle("dropped", -1),
-    "a count from the future": settle("decisions", 2**60),
+    "version 0": place("counts", 0, 0),
+    "a version that is none": place("counts", 0, True),
+    "a negative count": place("counts", 3, -1),
+    "a count from the future": place("counts", 1, 2**60),
     "ids that are none": settle("pending", [[]] * 3),
     "ids of another kind": settle("pending", [1.5, 2, 3]),
     "ids twice": settle("pending", ["d", "d", "d"]),
@@ -326,8 +330,8 @@ CHANGES = {
     "a teacher that is none": settle("examples", [[f"e{i}", 5, None] for i in range(7)]),
     "a note that is none": settle("examples", [[f"e{i}", None, ""] for i in range(7)]),
     "an arm that is not there": array("pending.arms", [4, 0, 0]),
-    "a negative arm": array("asked.arms", [-1] + [0] * 7),
-    "arms that are floats": array("asked.arms", [0.0] * 8),
+    "a negative arm": array("questions.arms", [-1] + [0] * 7),
+    "arms that are floats": array("questions.arms", [0.0] * 8),
     "contexts of other numbers": array("pending.contexts", np.full((3, 2), np.nan)),
     "contexts of another width": array("pending.contexts", np.zeros((3, 3))),
     "contexts that are whole": array("pending.contexts", np.zeros((3, 2), np.int64)),
@@ -335,6 +339,14 @@ CHANGES = {
     "answers of another length": array("examples.allowed", [True] * 6),
     "another ridge": array("reward.ridge", np.array(2.0)),
     "another ridge of the limits": array("limits.ridge", np.array(2.0)),
+    "questions of another time": lambda meta, parts: meta["questions"][0].__setitem__(2, 10**6),
+    "questions of no decision": lambda meta, parts: meta["questions"][0].__setitem__(1, []),
+    "a count less": lambda meta, parts: meta["counts"].pop(),
+    "answers from the future": place("question_counts", 1, 2**60),
+    "decisions that wait for nothing": settle("waiting", [["w", None, 0, 10**6, True, None]]),
+    "another kind of limits": settle("limits", "rules"),
+    "no kind of limits": settle("limits", "none"),
+    "totals that are none": array("totals", np.array([np.nan, 1.0])),
     "another coding": array("limits.coding", np.array([1.0, -1.0])),
     "sums that are not finite": array("reward.f", np.full((4, 2), np.inf)),
     "a count of another type": array("reward.since", np.zeros(4)),

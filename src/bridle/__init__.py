@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bridle.agent import Agent
     from bridle.arms import LinearArms
-    from bridle.decisions import Abstention, Decision, Decisions, Question
+    from bridle.decisions import Abstention, Answer, Decision, Decisions, Question
     from bridle.errors import BridleError
     from bridle.features import Category, Flag, Labels, Number, Schema
     from bridle.limits import Limits, LinearLimits
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         EpsilonGreedy,
         Greedy,
         KnownMask,
+        LearnedMask,
         LinUCB,
         Thompson,
         Uniform,
@@ -38,7 +39,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "agent": ("Agent",),
     "arms": ("LinearArms",),
-    "decisions": ("Abstention", "Decision", "Decisions", "Question"),
+    "decisions": ("Abstention", "Answer", "Decision", "Decisions", "Question"),
     "errors": ("BridleError",),
     "features": ("Category", "Flag", "Labels", "Number", "Schema"),
     "limits": ("Limits", "LinearLimits"),
@@ -47,6 +48,7 @@ _HOMES = {
         "EpsilonGreedy",
         "Greedy",
         "KnownMask",
+        "LearnedMask",
         "LinUCB",
         "Thompson",
         "Uniform",
@@ -75,6 +77,7 @@ _MODULES = (
 __all__ = [
     "Abstention",
     "Agent",
+    "Answer",
     "Arm",
     "BehaviorConstrained",
     "BridleError",
@@ -86,6 +89,7 @@ __all__ = [
     "Greedy",
     "KnownMask",
     "Labels",
+    "LearnedMask",
     "Limits",
     "LinUCB",
     "LinearArms",

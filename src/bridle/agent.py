@@ -8,18 +8,27 @@ the event and changes nothing; `apply` folds it. The verb itself makes, hands th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy.typing as npt
 
 from bridle.decisions import Abstention, Decision, Decisions, Question
-from bridle.errors import CorruptState, InvalidValue
+from bridle.errors import CorruptState
 from bridle.events import Created, Event, Rewarded, check_event
 from bridle.features import Context, Feature, Schema
-from bridle.knowledge import Example, Knowledge
-from bridle.making import Contexts, Maker, Truths, time_of
-from bridle.policies import BehaviorConstrained, Weighted, with_sigma
+from bridle.knowledge import Knowledge
+from bridle.limits import FoundGroup
+from bridle.making import Contexts, time_of
+from bridle.policies import (
+    CENTRED_V,
+    DEFAULT_V,
+    BehaviorConstrained,
+    LearnedMask,
+    Weighted,
+    with_sigma,
+)
+from bridle.pupil import Pupil, Sink
 from bridle.replay import Replay, replay
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, Settings, listed, the_arms, the_schema
@@ -27,10 +36,8 @@ from bridle.snapshot import knowledge_from_state, knowledge_to_state, read_state
 
 __all__ = ["Agent"]
 
-Sink: TypeAlias = Callable[[Sequence[Event]], None]
 
-
-class Agent:
+class Agent(Pupil):
     """An online decision agent that learns its limits by example.
 
     Parameters
@@ -40,31 +47,63 @@ class Agent:
     features : int, `Schema` or list of features
         What a context looks like. A number d stands for d plain numbers.
     sigma : float, optional
-        The dial: 0 plays only by what was taught, 1 only by reward. Short for
-        ``policy=BehaviorConstrained(sigma=sigma)``; 0.25 if neither is given.
+        The paper's dial: 0 plays only by what was taught, 1 only by reward, and nothing is ever
+        quite ruled out. Short for ``policy=BehaviorConstrained(sigma=sigma)``.
     policy : policy, optional
-        How scores become a choice; any of `bridle.policies` that is not told the truth.
+        How scores become a choice; any of `bridle.policies` that is not told the truth. By default
+        `LearnedMask`: the best arm among those that are surely allowed. (With ``limits="linear"``
+        the paper's dial at 0.25.)
     seed : int, default 0
         Two agents with equal settings, seeds and events are equal, bit for bit.
     reward_range : (float, float), default (0, 1)
         What rewards can be; mapped to [0, 1].
+    limits : {"auto", "rules", "logistic", "found", "linear"}
+        What kind of limits is learned. `auto` weighs rules and logistic limits by how well each
+        foretold the answers; `linear` are the paper's. See docs/limits.md.
+    share : {"group", "arm"}
+        Whether arms of one group share what was taught. (`linear` and `found` never do: the one
+        is the paper's, the other finds its groups.)
+    crosses : bool, default False
+        With `rules` and `logistic`: two features together may be denied, too.
+    teacher_error : float or None, default 0.001
+        How often an answer is wrong. Above .02, or if None (the rate is then found out), no single
+        answer is taken for certain.
+    doubt : float, optional
+        With `rules`, `auto` and `found`: how improbable "denied" must be before an arm is played;
+        .01 by default, less if the teacher errs.
+    on_empty : {"abstain", "safe_arm", "least_bad"}
+        What a mask does where no arm is surely allowed: nothing; play `safe_arm`, of which you say
+        that it always may be played; or the arm that is most likely allowed.
+    safe_arm : arm id, optional
+        For ``on_empty="safe_arm"``.
+    budget : int, default 0
+        How many questions `decide` may ask when it is in doubt: when an arm that may be allowed
+        looks better than those that surely are.
+    on_doubt : {"wait", "play_safe"}
+        `wait`: `decide` returns the `Question`, and `answer` goes on with the decision.
+        `play_safe`: it plays the best arm that is surely allowed and files the question with it.
+    ask_at_most : int, default 3
+        Questions that one decision may ask.
+    patience : int, optional
+        A question that came up in a decision lapses after so many later decisions.
     exact_denials : bool, default True
-        An arm that the teacher denied in this very context is never played there, whatever sigma.
-        False is the paper's way: what was taught is only a score.
+        An arm that the teacher denied in this very context is never played there, whatever sigma,
+        unless the teacher errs (`teacher_error`). False is the paper's way.
     rules : list of `Rule`
         What is known for certain: arms or groups that are denied under a condition.
-    teaching : {"random", "thompson"}, default "random"
-        How `ask` picks the arm.
+    teaching : {"random", "thompson", "arm", "pool"}, optional
+        How `ask` picks the arm. `arm`: where the answer teaches most; `pool`: the context, too, if
+        it may choose. `pool` by default, `random` with ``limits="linear"``.
     v_teaching : float, default 0.25
         Spread of the draws of thompson teaching.
-    limits : {"linear"}
-        What kind of limits is learned.
     label_coding : {"1/0", "1/-1", "0/-1"}
-        The numbers that stand for allowed/denied.
+        The numbers that stand for allowed/denied in linear limits.
     ridge, ridge_limits : float, default 1.0
-        Prior precision of the reward part and of the constraint part.
-    prior : {"paper"}
-        The reward part's prior.
+        Prior precision of the reward part and of linear limits.
+    prior : {"centred", "paper"}
+        What is expected of an arm before it is tried: the mean of all rewards so far, with an
+        intercept for each arm; or 0, as in the paper. With `paper` give the policy a larger v; the
+        default policies do: .25 in the place of .05.
     max_pending : int, default 1,000,000
         Decisions that wait for a reward (and questions for an answer); the oldest are dropped.
     max_examples : int, default 1,000,000
@@ -76,11 +115,10 @@ class Agent:
 
     Examples
     --------
-    >>> agent = Agent(arms=["horror", "drama"], features=2, sigma=0.0, seed=1)
+    >>> agent = Agent(arms=["horror", "drama"], features=2, seed=1)
     >>> child, adult = [1.0, 0.0], [0.0, 1.0]
-    >>> for _ in range(20):
-    ...     _ = agent.teach(child, "horror", allowed=False)
-    ...     _ = agent.teach(child, "drama", allowed=True)
+    >>> _ = agent.teach(child, "horror", allowed=False)
+    >>> _ = agent.teach(child, "drama", allowed=True)
     >>> decision = agent.decide(child)
     >>> decision.arm
     'drama'
@@ -96,29 +134,51 @@ class Agent:
         policy: Weighted | None = None,
         seed: int = 0,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        limits: str = "auto",
+        share: str = "group",
+        crosses: bool = False,
+        teacher_error: float | None = 0.001,
+        doubt: float | None = None,
+        on_empty: str = "abstain",
+        safe_arm: ArmId | None = None,
+        budget: int = 0,
+        on_doubt: str = "wait",
+        ask_at_most: int = 3,
+        patience: int | None = None,
         exact_denials: bool = True,
         rules: Sequence[Rule] = (),
-        teaching: str = "random",
+        teaching: str | None = None,
         v_teaching: float = 0.25,
-        limits: str = "linear",
         label_coding: str = "1/0",
         ridge: float = 1.0,
         ridge_limits: float = 1.0,
-        prior: str = "paper",
+        prior: str = "centred",
         max_pending: int = 1_000_000,
         max_examples: int = 1_000_000,
         sink: Sink | None = None,
         at: float | None = None,
     ) -> None:
+        linear = isinstance(limits, str) and limits == "linear"
         if policy is None:
-            policy = BehaviorConstrained(sigma=0.25 if sigma is None else sigma)
+            paper = isinstance(prior, str) and prior == "paper"
+            v = DEFAULT_V if paper else CENTRED_V
+            if linear or sigma is not None:
+                policy = BehaviorConstrained(sigma=0.25 if sigma is None else sigma, v=v)
+            else:
+                policy = LearnedMask(v=v)
         elif sigma is not None:
             policy = with_sigma(policy, sigma)
+        if teaching is None:
+            teaching = "random" if linear else "pool"
         settings = Settings(
             arms=the_arms(arms),
             features=the_schema(features),
             policy=policy,
             limits=limits,
+            share=share,
+            crosses=crosses,
+            doubt=doubt,
+            teacher_error=teacher_error,
             label_coding=label_coding,
             teaching=teaching,
             v_teaching=v_teaching,
@@ -128,6 +188,12 @@ class Agent:
             reward_range=reward_range,
             exact_denials=exact_denials,
             rules=tuple(listed(rules, "rules", "Agent")),
+            on_empty=on_empty,
+            safe_arm=safe_arm,
+            budget=budget,
+            on_doubt=on_doubt,
+            ask_at_most=ask_at_most,
+            patience=patience,
             seed=seed,
             max_pending=max_pending,
             max_examples=max_examples,
@@ -136,108 +202,6 @@ class Agent:
         self._become(Knowledge(settings), sink)
         if sink is not None:
             sink([created])
-
-    # -- teaching ----------------------------------------------------------------------------
-
-    def ask(
-        self, context: Context | None = None, *, id: str | None = None, at: float | None = None
-    ) -> Question:
-        """Ask the teacher about an arm in `context`.
-
-        Without a context it takes one that the agent met: of a decision that waits for its
-        reward, each with equal probability.
-        """
-        question = self.make.asked(context, id=id, at=at)
-        self._commit(question.event)
-        return question
-
-    def ask_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
-        """Ask about an arm in each context: the same questions as one by one."""
-        questions = self.make.asked_many(contexts, at=at)
-        self._commit_all([question.event for question in questions])
-        return questions
-
-    def teach(
-        self,
-        context: Context,
-        arm: ArmId,
-        allowed: bool,
-        *,
-        id: str | None = None,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> ItemId:
-        """Take an example of the teacher; give its id, for `retract`."""
-        event = self.make.taught(context, arm, allowed, id=id, by=by, note=note, at=at)
-        self._commit(event)
-        return event.id
-
-    def teach_many(
-        self,
-        contexts: Contexts,
-        arms: Sequence[ArmId] | npt.NDArray[Any],
-        allowed: Truths,
-        *,
-        ids: Sequence[str] | None = None,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> list[ItemId]:
-        """Take many examples, all or none: the same bits as one by one."""
-        events = self.make.taught_many(contexts, arms, allowed, ids=ids, by=by, note=note, at=at)
-        self._commit_all(events)
-        return [event.id for event in events]
-
-    def answer(
-        self,
-        question: Question | ItemId,
-        allowed: bool,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> ItemId:
-        """Take the teacher's answer to a question; give the id of the example it makes."""
-        event = self.make.answered(question, allowed, by=by, note=note, at=at)
-        self._commit(event)
-        return event.id
-
-    def answer_many(
-        self,
-        questions: Sequence[Question | ItemId],
-        allowed: Truths,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> list[ItemId]:
-        """Take the answers to many questions, all or none."""
-        events = self.make.answered_many(questions, allowed, by=by, note=note, at=at)
-        self._commit_all(events)
-        return [event.id for event in events]
-
-    def retract(
-        self,
-        example: ItemId,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
-        """Take an example back: the limits of its arm are as if it had never been taught."""
-        self._commit(self.make.retracted(example, by=by, note=note, at=at))
-
-    def retract_many(
-        self,
-        examples: Sequence[ItemId],
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
-        """Take many examples back, all or none."""
-        self._commit_all(self.make.retracted_many(examples, by=by, note=note, at=at))
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -248,9 +212,10 @@ class Agent:
         id: str | None = None,
         *,
         propensity: bool = False,
+        ask: bool = True,
         at: float | None = None,
     ) -> Decision | Question | Abstention:
-        """Choose an arm for a context.
+        """Choose an arm for a context, or ask about one.
 
         Parameters
         ----------
@@ -261,17 +226,20 @@ class Agent:
         id : str, optional
             Your own name for the decision; it also keys its draws. A number by default.
         propensity : bool, default False
-            Also compute the exact probability of every arm.
+            Also compute the exact probability of every outcome.
+        ask : bool, default True
+            Whether it may ask this time, if the agent has a budget for questions.
         at : float, optional
             The time, for the log.
 
         Returns
         -------
         Decision, Question or Abstention
-            An abstention if every arm is ruled out. (Linear limits never ask by themselves.)
+            An abstention if no arm may be played. A question if it is in doubt, has a budget and
+            waits for answers; with ``on_doubt="play_safe"`` it is in `question` of what it gives.
         """
-        made = self.make.decided(context, among, id, propensity=propensity, at=at)
-        self._commit(made.event)
+        made = self.make.decided(context, among, id, propensity=propensity, ask=ask, at=at)
+        self._commit_all(made.events)
         return made
 
     def decide_many(
@@ -286,8 +254,9 @@ class Agent:
     ) -> Decisions:
         """Choose an arm for each context: the same bits as one by one, a draw of its own for each.
 
-        With ``details=False`` only ids and arms are kept, not every arm's scores and draws, which
-        is faster: draws that cannot win are never computed.
+        A batch never asks: it plays what is surely allowed. With ``details=False`` only ids and
+        arms are kept, not every arm's scores and draws, which is faster: draws that cannot win are
+        never computed.
         """
         made = self.make.decided_many(
             contexts, among, ids, propensity=propensity, details=details, at=at
@@ -336,6 +305,26 @@ class Agent:
         """Add arms that know nothing yet. A number stands for so many, numbered from K on."""
         self._commit(self.make.arms_added(arms, at=at))
 
+    def regroup(
+        self,
+        groups: Mapping[ArmId, str | None] | Iterable[FoundGroup],
+        limits: str | None = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Put arms into groups that share what was taught; it is all learned anew.
+
+        Parameters
+        ----------
+        groups : mapping from arm ids to groups, or list of FoundGroup
+            None takes an arm out of its group. A `proposal` can be given as it is, or corrected.
+        limits : str, optional
+            The kind of limits from now on; as it was by default, `auto` in the place of `found`.
+        """
+        self._commit(self.make.regrouped(groups, limits, by=by, note=note, at=at))
+
     def declare(self, rule: Rule, *, at: float | None = None) -> None:
         """Declare a rule that is known for certain, beside what is learned."""
         self._commit(self.make.rule_declared(rule, at=at))
@@ -381,73 +370,3 @@ class Agent:
         self = object.__new__(cls)
         self._become(knowledge, sink)
         return self
-
-    # -- what it knows -----------------------------------------------------------------------
-
-    @property
-    def settings(self) -> Settings:
-        """What it was created with."""
-        return self._knowledge.settings
-
-    @property
-    def schema(self) -> Schema:
-        """What a context looks like."""
-        return self._knowledge.settings.features
-
-    @property
-    def arms(self) -> tuple[Arm, ...]:
-        """All arms, in the order of every array."""
-        return tuple(self._knowledge.arms)
-
-    @property
-    def policy(self) -> Weighted:
-        """How scores become a choice, now."""
-        return self._knowledge.policy
-
-    @property
-    def sigma(self) -> float | None:
-        """The dial, if the policy has one."""
-        return getattr(self._knowledge.policy, "sigma", None)
-
-    @property
-    def version(self) -> int:
-        """The number of events folded, `Created` included."""
-        return self._knowledge.version
-
-    @property
-    def pending(self) -> int:
-        """How many decisions wait for a reward."""
-        return len(self._knowledge.pending)
-
-    @property
-    def dropped(self) -> int:
-        """How many decisions were dropped unrewarded, as the oldest of too many."""
-        return self._knowledge.dropped
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The declared rules that stand."""
-        return tuple(self._knowledge.rules.values())
-
-    @property
-    def examples(self) -> tuple[Example, ...]:
-        """The examples that stand, in the order they were taught."""
-        return tuple(self._knowledge.examples.values())
-
-    def _become(self, knowledge: Knowledge, sink: Sink | None) -> None:
-        if sink is not None and not callable(sink):
-            raise InvalidValue("sink", "Agent", "a function that takes a list of events", sink)
-        self.sink = sink
-        self._knowledge = knowledge
-        self.make = Maker(knowledge)
-
-    def _commit(self, event: Event) -> None:
-        if self.sink is not None:
-            self.sink([event])
-        self._knowledge.fold(event)
-
-    def _commit_all(self, events: Sequence[Event]) -> None:
-        if self.sink is not None and events:
-            self.sink(events)
-        for event in events:
-            self._knowledge.fold(event)

@@ -6,15 +6,34 @@ Each holds its event, made and not yet folded, so that a store can commit it fir
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import overload
 
+import numpy as np
+
 from bridle.errors import NotPossible
-from bridle.events import Abstained, Asked, Context, Decided
+from bridle.events import Abstained, Asked, Context, Decided, Event
 from bridle.kernels.types import Bools, Floats
 from bridle.settings import ArmId, ItemId
 
-__all__ = ["Abstention", "Decision", "Decisions", "Question"]
+__all__ = ["Abstention", "Answer", "Decision", "Decisions", "Odds", "Question"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Odds:
+    """The exact probability of each way in which a look can end; all of them sum to one.
+
+    Attributes
+    ----------
+    play, ask : arrays of K floats
+        That the arm is played, and that the teacher is asked about it.
+    abstain : float
+        That nothing is played.
+    """
+
+    play: Floats
+    ask: Floats
+    abstain: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,15 +53,29 @@ class Decision:
         The rows that the properties below name.
     eligible : array of K bools
         Which arms were in the running.
-    propensities : array of K floats, or None
-        The exact probability of each arm, if it was asked for.
+    odds : Odds or None
+        The exact probability of each outcome, if it was asked for. None also where an answer has
+        settled the decision: then nothing is left to chance.
+    question : Question or None
+        What it would like to know, filed while it plays safe (``on_doubt="play_safe"``).
     """
 
     event: Decided
     arms: tuple[ArmId, ...]
     parts: Floats
     eligible: Bools
-    propensities: Floats | None = None
+    odds: Odds | None = None
+    question: Question | None = None
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log: the decision, and the question that it filed."""
+        return [self.event] if self.question is None else [self.event, self.question.event]
+
+    @property
+    def propensities(self) -> Floats | None:
+        """The exact probability that each arm is played, if it was asked for."""
+        return None if self.odds is None else self.odds.play
 
     def _part(self, row: int) -> Floats:
         part: Floats = self.parts[row]
@@ -70,7 +103,10 @@ class Decision:
 
     @property
     def propensity(self) -> float | None:
-        """The exact probability with which this arm was chosen, if it was asked for."""
+        """The exact probability with which this arm was chosen, if it was asked for.
+
+        Where an answer settled it: with which the agent asked about it, at its last look.
+        """
         return self.event.propensity
 
     @property
@@ -85,7 +121,7 @@ class Decision:
 
     @property
     def limit_mean(self) -> Floats:
-        """Mean of the constraint part: the belief that the arm is allowed."""
+        """Mean of the constraint part: the belief, or probability, that the arm is allowed."""
         return self._part(2)
 
     @property
@@ -111,9 +147,33 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the agent would like to be told: whether this arm is allowed in this context."""
+    """What the agent would like to be told: whether this arm is allowed in this context.
+
+    Attributes
+    ----------
+    event : Asked
+        What goes into the log.
+    odds : Odds or None
+        The exact probability of each outcome of the look that asked, if it was asked for.
+    """
 
     event: Asked
+    odds: Odds | None = field(default=None, compare=False)
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log."""
+        return [self.event]
+
+    @property
+    def decision(self) -> ItemId | None:
+        """The decision that it came up in; None if the agent asked to be taught."""
+        return self.event.decision
+
+    @property
+    def propensity(self) -> float | None:
+        """The exact probability with which the decision asked about this arm, if asked for."""
+        return self.event.propensity
 
     @property
     def id(self) -> ItemId:
@@ -138,9 +198,26 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """Nothing may be played: every arm is ruled out. It earns nothing and teaches nothing."""
+    """Nothing may be played: no arm is surely allowed. It earns nothing and teaches nothing.
+
+    Attributes
+    ----------
+    event : Abstained
+        What goes into the log.
+    odds : Odds or None
+        The exact probability of each outcome, if it was asked for.
+    question : Question or None
+        What it would like to know, filed meanwhile (``on_doubt="play_safe"``).
+    """
 
     event: Abstained
+    odds: Odds | None = field(default=None, compare=False)
+    question: Question | None = None
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log: the abstention, and the question that it filed."""
+        return [self.event] if self.question is None else [self.event, self.question.event]
 
     @property
     def id(self) -> ItemId:
@@ -156,6 +233,22 @@ class Abstention:
     def version(self) -> int:
         """The number of events folded when it was made."""
         return self.event.version
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an answer.
+
+    Attributes
+    ----------
+    example : id or None
+        The example that it made, for `retract`; None if the question was skipped.
+    then : Decision, Question, Abstention or None
+        What the decision came to that waited for it; None if none did.
+    """
+
+    example: ItemId | None
+    then: Decision | Question | Abstention | None = None
 
 
 class Decisions(Sequence[Decision | Abstention]):
@@ -212,12 +305,18 @@ class Decisions(Sequence[Decision | Abstention]):
         i = range(len(self))[place]
         event = self._event(i)
         if isinstance(event, Abstained):
-            return Abstention(event)
+            nothing = np.zeros(len(self._arms))
+            return Abstention(
+                event, None if event.propensity is None else Odds(nothing, nothing, 1.0)
+            )
         if self._parts is None:
             raise NotPossible(
                 "This batch was made with details=False: it has ids, chosen and events alone."
             )
-        odds = None if self._propensities is None else self._propensities[i]
+        odds = None
+        if self._propensities is not None:
+            play = self._propensities[i]
+            odds = Odds(play, np.zeros(len(play)), 0.0)
         eligible = self._eligible[i if len(self._eligible) > 1 else 0].copy()
         return Decision(event, self._arms, self._parts[i], eligible, odds)
 
@@ -233,6 +332,7 @@ class Decisions(Sequence[Decision | Abstention]):
         version = self._first_version + i
         k = self.numbers[i]
         if k < 0:
-            return Abstained(self.ids[i], context, version, self._among, self._at)
+            sure = None if self._propensities is None else 1.0
+            return Abstained(self.ids[i], context, version, self._among, self._at, False, sure)
         odds = None if self._propensities is None else float(self._propensities[i, k])
         return Decided(self.ids[i], context, self._arms[k], version, self._among, odds, self._at)

@@ -243,8 +243,9 @@ def _warm_up() -> None:
     """Call each kernel that the story needs, so that it is compiled or loaded."""
     tiny = synthetic_movies(people=7, movies=30)
     compare([tiny], Size(teaching_movies=20, examples=10, steps=10), 0)
-    agent = Agent(arms=tiny.arms, features=tiny.schema)
-    agent.retract(agent.answer(agent.ask(tiny.context(0)), False))
+    agent = Agent(arms=tiny.arms, features=tiny.schema, limits="linear", prior="paper")
+    agent.retract(agent.teach(tiny.context(0), tiny.arms[0].id, False))
+    agent.ask(tiny.context(0))
     agent.reward(agent.decide(tiny.context(0), propensity=True).id, 1.0)
 
 
@@ -318,7 +319,10 @@ def _tell_live(console: Console, world: World, seed: int) -> None:
     bands = [group for group in world.groups if group in person]
     truth, rewards = world.tables.allowed, world.tables.rewards
     log: list[Event] = []
-    agent = Agent(arms=bands, features=world.schema, sigma=0.25, seed=seed, sink=log.extend)
+    agent = Agent(
+        arms=bands, features=world.schema, sigma=0.25, limits="linear", prior="paper", seed=seed,
+        sink=log.extend,
+    )  # fmt: skip
     rng = np.random.default_rng([seed, 2])
     for row in rng.integers(0, len(world.tables), 150).tolist():
         question = agent.ask(world.context(row))

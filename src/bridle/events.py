@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from bridle import validate
 from bridle.errors import BridleError, CorruptState, InvalidValue
 from bridle.kernels.types import Floats, Ints
+from bridle.limits import KINDS
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, Json, Settings, words
 from bridle.validate import MAX_MAGNITUDE
@@ -27,7 +29,9 @@ __all__ = [
     "Created",
     "Decided",
     "Event",
+    "Lapsed",
     "Learned",
+    "Regrouped",
     "Retracted",
     "Rewarded",
     "RuleDeclared",
@@ -61,12 +65,27 @@ class ArmsAdded:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The agent asked whether `arm` is allowed in `context`."""
+    """The agent asked whether `arm` is allowed in `context`.
+
+    `decision`: of which decision it came up, if it asked because it was in doubt. `propensity`: the
+    probability that this decision would ask about this arm.
+    """
 
     id: ItemId
     context: Context
     arm: ArmId
     version: int
+    at: float | None = None
+    decision: ItemId | None = None
+    among: tuple[ArmId, ...] | None = None
+    propensity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lapsed:
+    """A question will not be answered. A decision that waits for it goes on and asks no more."""
+
+    question: ItemId
     at: float | None = None
 
 
@@ -96,7 +115,10 @@ class Retracted:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The agent chose an arm. `version`: the number of events folded when it was made."""
+    """The agent chose an arm. `version`: the number of events folded when it was made.
+
+    `ask`: whether it might have asked the teacher instead.
+    """
 
     id: ItemId
     context: Context
@@ -105,6 +127,7 @@ class Decided:
     among: tuple[ArmId, ...] | None = None
     propensity: float | None = None
     at: float | None = None
+    ask: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +139,8 @@ class Abstained:
     version: int
     among: tuple[ArmId, ...] | None = None
     at: float | None = None
+    ask: bool = False
+    propensity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +177,20 @@ class SigmaChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Regrouped:
+    """A person put arms into groups: `groups` pairs an arm with its group (None: of its own).
+
+    What was taught is learned anew, in these groups, by limits of the kind `limits`.
+    """
+
+    groups: tuple[tuple[ArmId, str | None], ...]
+    limits: str
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RuleDeclared:
     """A rule is known, beside what is learned."""
 
@@ -171,6 +210,7 @@ Event: TypeAlias = (
     Created
     | ArmsAdded
     | Asked
+    | Lapsed
     | Taught
     | Retracted
     | Decided
@@ -178,6 +218,7 @@ Event: TypeAlias = (
     | Rewarded
     | Learned
     | SigmaChanged
+    | Regrouped
     | RuleDeclared
     | RuleWithdrawn
 )
@@ -206,11 +247,12 @@ def event_from_json(data: Mapping[str, Json]) -> Event:
     if kind is None:
         raise CorruptState(f"No event is called {name!r:.100}.")
     forms = _FORMS_OF[kind]
-    if set(data) != forms.keys() | {"event"}:
+    missing = forms.keys() - data.keys()
+    if len(data) - 1 + len(missing) != len(forms) or (missing and missing != _LATER.get(kind)):
         wanted, got = sorted(forms), sorted(map(str, data))
         raise CorruptState(f"{name} has the fields {wanted}, not {got}."[:1000])
     try:
-        return kind(**{field: form.read(data[field]) for field, form in forms.items()})
+        return kind(**{name: form.read(data[name]) for name, form in forms.items() if name in data})
     except (BridleError, TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise CorruptState(f"A damaged {name}: {error}") from None
 
@@ -309,6 +351,23 @@ def _truth(value: object) -> bool:
     return value
 
 
+def _kind(value: object) -> str:
+    return validate.one_of(cast("str", value), KINDS, "limits", "Agent")
+
+
+def _grouped(value: object) -> tuple[ArmId, str | None]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise TypeError(f"an arm and its group were expected, not {value!r:.100}")
+    arm, group = value
+    return _arm_id(arm), None if group is None else words(group, "group", "Agent")
+
+
+def _check_grouped(value: object) -> None:
+    if type(value) is not tuple:
+        raise TypeError(f"a tuple was expected, not {value!r:.100}")
+    _grouped(value)
+
+
 def _text(value: object) -> str:
     return words(value, "by or note", "Agent", MAX_NOTE)
 
@@ -338,7 +397,8 @@ def _maybe(one: _Form) -> _Form:
 def _object(kind: type[Arm] | type[Rule] | type[Settings]) -> _Form:
     def read(value: object) -> Arm | Rule | Settings:
         made: Arm | Rule | Settings = kind.from_json(cast("Any", value))
-        if made.to_json() != value:  # a default of today may not have been one then
+        # A default of today may not have been one then. (Settings see to it themselves.)
+        if kind is not Settings and made.to_json() != value:
             raise ValueError(f"{kind.__name__} is not written in full")
         return made
 
@@ -375,6 +435,14 @@ def _array(dtype: str, dimensions: int) -> _Form:
 
 _ARM_ID, _ID, _NUMBER = _Form(_arm_id, _arm_id), _Form(_id, _id), _Form(_number, _number)
 _TEXT = _Form(_text, _text)
+_PAIR = _Form(_grouped, _check_grouped)
+
+# Fields that logs of the first form do not have. Their defaults are what was meant then.
+_LATER: dict[type, set[str]] = {
+    Asked: {"decision", "among", "propensity"},
+    Decided: {"ask"},
+    Abstained: {"ask", "propensity"},
+}
 
 # By the name of the field, or by event and name where one name serves two.
 _FORMS: dict[str, _Form] = {
@@ -384,9 +452,14 @@ _FORMS: dict[str, _Form] = {
     "RuleWithdrawn.rule": _TEXT,
     "id": _ID,
     "arm": _ARM_ID,
-    "decision": _ID,
+    "Asked.decision": _maybe(_ID),
+    "Rewarded.decision": _ID,
     "example": _ID,
-    "question": _maybe(_ID),
+    "Taught.question": _maybe(_ID),
+    "Lapsed.question": _ID,
+    "groups": _each(_PAIR),
+    "limits": _Form(_kind, _kind),
+    "ask": _Form(_truth, _truth),
     "context": _Form(_context, _check_context),
     "among": _maybe(_each(_ARM_ID)),
     "version": _Form(_version, _version),
@@ -404,8 +477,8 @@ _FORMS: dict[str, _Form] = {
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        Created, ArmsAdded, Asked, Taught, Retracted, Decided, Abstained, Rewarded, Learned,
-        SigmaChanged, RuleDeclared, RuleWithdrawn,
+        Created, ArmsAdded, Asked, Lapsed, Taught, Retracted, Decided, Abstained, Rewarded,
+        Learned, SigmaChanged, Regrouped, RuleDeclared, RuleWithdrawn,
     )
 }  # fmt: skip
 _FORMS_OF: dict[type, dict[str, _Form]] = {

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import validate
 from bridle.arms import LinearArms
+from bridle.believing import Believing, Example
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
 from bridle.events import (
     Abstained,
@@ -23,7 +26,9 @@ from bridle.events import (
     Created,
     Decided,
     Event,
+    Lapsed,
     Learned,
+    Regrouped,
     Retracted,
     Rewarded,
     RuleDeclared,
@@ -31,9 +36,10 @@ from bridle.events import (
     SigmaChanged,
     Taught,
 )
+from bridle.kernels import doubt, loop
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import LinearLimits
 from bridle.policies import with_sigma
+from bridle.questions import Open, Questions
 from bridle.rules import CompiledRule, Rule, compile_rule, denied_arms
 from bridle.settings import Arm, ArmId, ItemId, Settings, check_size, plain_id
 
@@ -41,17 +47,9 @@ __all__ = ["Example", "Knowledge"]
 
 MAX_RULES = 10_000
 MINUS_ZERO = array("d", [-0.0]).tobytes()
-
-
-class Example(NamedTuple):
-    """An answer of the teacher that stands."""
-
-    id: ItemId
-    context: bytes  # d float64, as encoded
-    arm: int  # the arm's number
-    allowed: bool
-    by: str | None
-    note: str | None
+# The mean of all rewards before the first of them, and how many rewards it counts for.
+FIRST_GUESS = (0.5, 1.0)
+ONE = array("d", [1.0]).tobytes()
 
 
 class Knowledge:
@@ -62,35 +60,36 @@ class Knowledge:
     """
 
     def __init__(self, settings: Settings) -> None:
-        d = settings.features.width
         self.settings = settings
         self.policy = settings.policy
         self.weights = np.array(settings.policy.weights)
-        self.exact_denials = settings.exact_denials
+        self.remembers = settings.remembers
         low, high = settings.reward_range
         self._reward_range = validate.FloatRange(low, high)
         self._reward_span = high - low
         self.version = 1  # Created is the first event
         self.decisions = 0  # made so far: the next decision's own number is one more
-        self.questions = 0
         self.taught = 0
         self.dropped = 0  # pending decisions that were dropped unrewarded
-        self.arms: list[Arm] = []
+        self.arms: list[Arm] = list(settings.arms)
         self.number_of: dict[ArmId, int] = {}
-        self.arm_ids: tuple[ArmId, ...] = ()
-        self.every = self.every_shown = np.empty(0, np.bool_)
-        self.reward_arms = LinearArms(arms=1, features=d, ridge=settings.ridge)
-        self.limits = LinearLimits(
-            arms=1, features=d, ridge=settings.ridge_limits, label_coding=settings.label_coding
+        self.check_arms(settings.arms)
+        self.centred = settings.prior == "centred"
+        self.reward_arms = LinearArms(
+            arms=len(self.arms),
+            features=settings.features.width + self.centred,
+            ridge=settings.ridge,
         )
+        self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
+        self.questions = Questions(settings)
         self.pending: dict[ItemId, tuple[bytes, int]] = {}
-        self.asked: dict[ItemId, tuple[bytes, int]] = {}
         self.examples: dict[ItemId, Example] = {}
-        self.examples_of: list[dict[ItemId, Example]] = []
         self.denials: dict[bytes, dict[int, int]] = {}  # context → arm → standing denials
+        self.allowances: dict[bytes, dict[int, int]] = {}  # the same of what was allowed
         self.rules: dict[str, Rule] = {}
         self.compiled_rules: list[CompiledRule] = []
-        self.add_arms(settings.arms)
+        self._name_arms()
+        self.believing = Believing(settings, settings.limits, self.arms)
         self.set_rules(settings.rules)
 
     # -- questions ---------------------------------------------------------------------------
@@ -107,7 +106,7 @@ class Knowledge:
     def eligible(self, context: Floats, among: Sequence[int] | None) -> Bools:
         """Say which arms may be played: asked for, not denied by a rule, not denied exactly."""
         denied_here = None
-        if self.denials and self.exact_denials:
+        if self.denials and self.remembers:
             denied_here = self.denials.get(context.tobytes())
         if among is None and denied_here is None and not self.compiled_rules:
             return self.every
@@ -121,6 +120,22 @@ class Knowledge:
         if self.compiled_rules:
             eligible &= ~denied_arms(self.compiled_rules, context, len(self.arms))
         return eligible
+
+    def said(self, context: Floats, eligible: Bools) -> npt.NDArray[np.int8]:
+        """Say what is certain of every arm here: SAID_NO, SAID_YES or UNASKED, as in `doubt`."""
+        said = np.where(eligible, doubt.UNASKED, doubt.SAID_NO).astype(np.int8)
+        if self.remembers:
+            for k in self.allowances.get(context.tobytes(), ()):
+                if said[k] == doubt.UNASKED:
+                    said[k] = doubt.SAID_YES
+        return said
+
+    @property
+    def pull(self) -> float:
+        """How far the means of all arms are drawn to the mean of all rewards."""
+        if not self.centred:
+            return 0.0
+        return float(loop.pull_of(True, self.reward_arms.ridge, self.totals))
 
     def arm_numbers(self, arms: Iterable[object]) -> Ints:
         """Give the numbers of many arms, by their ids."""
@@ -167,20 +182,9 @@ class Knowledge:
         """Refuse a decision whose id is pending already."""
         if id in self.pending:
             raise InvalidValue("id", "Agent.decide", "new; a decision of this id is pending", id)
-
-    def check_question(self, id: ItemId) -> None:
-        """Refuse a question whose id is open already."""
-        if id in self.asked:
-            raise InvalidValue("id", "Agent.ask", "new; a question of this id is open", id)
-
-    def open_question(self, question: ItemId) -> tuple[bytes, int]:
-        """Give context and arm number of a question that waits for its answer."""
-        try:
-            return self.asked[plain_id(question)]
-        except KeyError:
-            raise UnknownId(
-                "open question", question, "It was never asked, or is answered or dropped already."
-            ) from None
+        if id in self.questions.waiting:
+            wanted = "new; a decision of this id waits for an answer"
+            raise InvalidValue("id", "Agent.decide", wanted, id)
 
     def standing(self, example: ItemId) -> Example:
         """Give an example that stands."""
@@ -202,12 +206,29 @@ class Knowledge:
 
     def check_arms(self, arms: Sequence[Arm]) -> None:
         """Refuse arms whose ids are taken, or that are too many."""
-        check_size(len(self.arms) + len(arms), self.settings.features.width)
+        more = len(arms) if self.number_of else 0
+        width = self.settings.features.width + (self.settings.prior == "centred")
+        check_size(len(self.arms) + more, width)
         seen = set(self.number_of)
         for arm in arms:
             if arm.id in seen:
                 raise InvalidValue("arms", "Agent", "arms of distinct ids", arm.id)
             seen.add(arm.id)
+
+    def check_groups(self, event: Regrouped) -> list[Arm]:
+        """Give all arms in their new groups, or refuse these."""
+        arms = list(self.arms)
+        for arm, group in event.groups:
+            k = self.arm_number(arm)
+            arms[k] = replace(arms[k], group=group)
+        names = {arm.group for arm in arms}
+        for rule in self.rules.values():
+            for group in rule.groups:
+                if group not in names:
+                    wanted = f"such that {group!r}, which rule {rule.id!r} names, keeps an arm"
+                    raise InvalidValue("groups", "Agent.regroup", wanted, dict(event.groups))
+        Believing(self.settings, event.limits, arms)  # refuses a kind that does not fit
+        return arms
 
     def compile(self, rule: Rule) -> CompiledRule:
         """Give a new rule in the form that decides, or refuse it."""
@@ -237,8 +258,9 @@ class Knowledge:
         made = zip(ids, zip(contexts, arms, strict=True), strict=True)
         every = min(arms, default=0) >= 0
         self.pending.update(made if every else [one for one in made if one[1][1] >= 0])
-        self._drop(self.pending)
+        self._drop()
         self.decisions += len(arms)
+        self.questions.age(self.decisions)
         self.version += len(arms)
 
     def fold_rewards(self, ids: Sequence[ItemId], rewards: Floats) -> None:
@@ -247,8 +269,23 @@ class Knowledge:
         arms = np.array([k for _, k in taken], np.int64)
         raw = bytearray().join([raw for raw, _ in taken])
         contexts = np.frombuffer(raw).reshape(len(taken), self.settings.features.width)
-        self.reward_arms.fold_many(arms, contexts, self.unit_rewards(rewards))
+        units = self.unit_rewards(rewards)
+        self.reward_arms.fold_many(arms, self.reward_rows(contexts), units)
+        self._count(units)
         self.version += len(taken)
+
+    def reward_rows(self, contexts: Floats) -> Floats:
+        """Give contexts (n, d) as the reward part takes them."""
+        if not self.centred:
+            return contexts
+        return np.hstack([contexts, np.ones((len(contexts), 1))])
+
+    def _count(self, units: Floats) -> None:
+        total = float(self.totals[0])
+        for unit in units.tolist():  # in order: a sum in pairs would have other bits
+            total += unit
+        self.totals[0] = total
+        self.totals[1] += len(units)
 
     def _created(self, event: Created) -> None:
         raise NotPossible("An agent is created once; a Created can only be the first event.")
@@ -261,75 +298,106 @@ class Knowledge:
         self.check_examples([event.id])
         self._check_id(event.id, self.taught)
         raw = self.raw(event.context)
-        self.limits.learn(np.frombuffer(raw), k, event.allowed)
-        self.remember(Example(event.id, raw, k, event.allowed, event.by, event.note))
-        if event.question is not None:
-            self.asked.pop(event.question, None)
+        example = Example(event.id, raw, k, event.allowed, event.by, event.note)
+        self.believing.learn(example)
+        self.remember(example)
+        if event.question in self.questions.open:
+            self.questions.answer(event.question, event.allowed)
         self.taught += 1
 
     def _retracted(self, event: Retracted) -> None:
         example = self.standing(event.example)
-        k = example.arm
-        stand = [other for other in self.examples_of[k].values() if other is not example]
-        contexts = np.frombuffer(b"".join(other.context for other in stand))
-        self.limits.relearn(
-            k,
-            contexts.reshape(len(stand), self.settings.features.width),
-            np.array([other.allowed for other in stand], np.bool_),
-        )
-        del self.examples[example.id], self.examples_of[k][example.id]
-        if not example.allowed:
-            here = self.denials[example.context]
-            here[k] -= 1
-            if not here[k]:
-                del here[k]
-            if not here:
-                del self.denials[example.context]
+        del self.examples[example.id]
+        self.believing.forget(example, self.examples.values())
+        certain = self.allowances if example.allowed else self.denials
+        here = certain[example.context]
+        here[example.arm] -= 1
+        if not here[example.arm]:
+            del here[example.arm]
+        if not here:
+            del certain[example.context]
 
     def _asked(self, event: Asked) -> None:
         k = self.arm_number(event.arm)
-        self.check_question(event.id)
-        self._check_id(event.id, self.questions, event.version)
-        self.asked[event.id] = (self.raw(event.context), k)
-        self._drop(self.asked)
-        self.questions += 1
+        self.questions.check(event.id)
+        self._check_id(event.id, self.questions.asked, event.version)
+        raw = self.raw(event.context)
+        if event.decision is not None:
+            self._check_id(event.decision, self.decisions)
+            if self.settings.on_doubt == "wait":
+                self._start(event.decision, raw)
+        question = Open(raw, k, event.decision, self.decisions)
+        self.questions.ask(event.id, question, event.among, event.propensity)
+
+    def _lapsed(self, event: Lapsed) -> None:
+        self.questions.get(event.question)
+        self.questions.lapse(event.question)
 
     def _decided(self, event: Decided) -> None:
         k = self.arm_number(event.arm)
-        self.check_decision(event.id)
         self._check_id(event.id, self.decisions, event.version)
-        self.pending[event.id] = (self.raw(event.context), k)
-        self._drop(self.pending)
-        self.decisions += 1
+        raw = self.raw(event.context)
+        self._start(event.id, raw)
+        self.questions.waiting.pop(event.id, None)
+        self.pending[event.id] = (raw, k)
+        self._drop()
 
     def _abstained(self, event: Abstained) -> None:
-        self.check_decision(event.id)
         self._check_id(event.id, self.decisions, event.version)
-        self.raw(event.context)
+        self._start(event.id, self.raw(event.context))
+        self.questions.waiting.pop(event.id, None)
+
+    def _start(self, decision: ItemId, context: bytes) -> None:
+        """Count a decision, at its first event; or see that it may go on."""
+        if decision in self.questions.waiting:
+            if self.questions.ready(decision).context != context:
+                wanted = "of the context in which the decision asked"
+                raise InvalidValue("context", "Agent.apply", wanted, decision)
+            return
+        self.check_decision(decision)
         self.decisions += 1
+        self.questions.age(self.decisions)
 
     def _rewarded(self, event: Rewarded) -> None:
         raw, k = self.pending_context(event.decision)
         unit = self.unit_reward(event.value)
         del self.pending[event.decision]
-        self.reward_arms.fold(k, np.frombuffer(bytearray(raw)), unit)
+        row = np.frombuffer(bytearray(raw + ONE if self.centred else raw))
+        self.reward_arms.fold(k, row, unit)
+        self.totals += (unit, 1.0)
 
     def _learned(self, event: Learned) -> None:
         rewards = self.check_rewards(event.rewards, len(event.contexts), "Agent.apply")
         units = self.unit_rewards(rewards)
-        self.reward_arms.update_many(event.arm_numbers, event.contexts, units)
+        rows = validate.matrix(
+            event.contexts, self.settings.features.width, "contexts", "Agent.apply"
+        )
+        self.reward_arms.update_many(event.arm_numbers, self.reward_rows(rows), units)
+        self._count(units)
 
     def _sigma_changed(self, event: SigmaChanged) -> None:
         self.policy = with_sigma(self.policy, event.sigma)
         self.weights = np.array(self.policy.weights)
 
+    def _regrouped(self, event: Regrouped) -> None:
+        self.regroup(self.check_groups(event), event.limits, tuple(self.rules.values()))
+        self.believing.learn_all(self.examples.values())
+
+    def regroup(self, arms: Sequence[Arm], kind: str, rules: Sequence[Rule]) -> None:
+        """Begin anew with limits of this kind, for the same arms in these groups."""
+        believing = Believing(self.settings, kind, arms)
+        self.arms, self.believing = list(arms), believing
+        self.set_rules(rules)
+
     def _rule_declared(self, event: RuleDeclared) -> None:
         self._declare(event.rule)
+        self._know_rules()
 
     def _rule_withdrawn(self, event: RuleWithdrawn) -> None:
         self.check_rule(event.rule)
         del self.rules[event.rule]
         self._compile_rules()
+        self._know_rules()
 
     # -- small parts -------------------------------------------------------------------------
 
@@ -351,43 +419,43 @@ class Knowledge:
             wanted = f"at most {self.version}, as so many events are folded"
             raise InvalidValue("version", "Agent.apply", wanted, version)
 
-    def _drop(self, items: dict[ItemId, tuple[bytes, int]]) -> None:
-        while len(items) > self.settings.max_pending:
-            del items[next(iter(items))]
-            if items is self.pending:
-                self.dropped += 1
+    def _drop(self) -> None:
+        while len(self.pending) > self.settings.max_pending:
+            del self.pending[next(iter(self.pending))]
+            self.dropped += 1
 
     def add_arms(self, arms: Sequence[Arm]) -> None:
-        """Put arms that know nothing after the others."""
+        """Put arms after the others; in a known group they start with what it knows."""
         self.check_arms(arms)
-        fresh = not self.arms
-        for arm in arms:
-            self.number_of[arm.id] = len(self.arms)
-            self.arms.append(arm)
-            self.examples_of.append({})
-        more = len(arms) - fresh  # the first arm is there from the start
-        if more:
-            self.reward_arms.grow(more)
-            self.limits.grow(more)
-        self.arm_ids = tuple(arm.id for arm in self.arms)
-        self.every = np.ones(len(self.arms), np.bool_)
-        self.every_shown = self.every.view()  # to hand out
-        self.every_shown.flags.writeable = False
+        if not arms:
+            return
+        self.arms = [*self.arms, *arms]
+        self.reward_arms.grow(len(arms))
+        self.believing.grow(arms)
+        self._name_arms()
         self._compile_rules()
+        self._know_rules()
 
     def remember(self, example: Example) -> None:
-        """Keep an example, for exact denials and for a retraction."""
+        """Keep an example, for what it makes certain and for a retraction."""
         self.examples[example.id] = example
-        self.examples_of[example.arm][example.id] = example
-        if not example.allowed:
-            here = self.denials.setdefault(example.context, {})
-            here[example.arm] = here.get(example.arm, 0) + 1
+        certain = self.allowances if example.allowed else self.denials
+        here = certain.setdefault(example.context, {})
+        here[example.arm] = here.get(example.arm, 0) + 1
 
     def set_rules(self, rules: Iterable[Rule]) -> None:
         """Put these rules in the place of all others."""
         self.rules, self.compiled_rules = {}, []
         for rule in rules:
             self._declare(rule)
+        self._know_rules()
+
+    def _name_arms(self) -> None:
+        self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
+        self.arm_ids = tuple(self.number_of)
+        self.every: Bools = np.ones(len(self.arms), np.bool_)
+        self.every_shown = self.every.view()  # to hand out
+        self.every_shown.flags.writeable = False
 
     def _declare(self, rule: Rule) -> None:
         self.compiled_rules.append(self.compile(rule))
@@ -401,11 +469,15 @@ class Knowledge:
         # A rule for a group covers the arms that join it later.
         self.compiled_rules = [self._compile(rule) for rule in self.rules.values()]
 
+    def _know_rules(self) -> None:
+        self.believing.know(self.compiled_rules, self.examples.values())
+
 
 _FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {
     Created: Knowledge._created,
     ArmsAdded: Knowledge._arms_added,
     Asked: Knowledge._asked,
+    Lapsed: Knowledge._lapsed,
     Taught: Knowledge._taught,
     Retracted: Knowledge._retracted,
     Decided: Knowledge._decided,
@@ -413,6 +485,7 @@ _FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {
     Rewarded: Knowledge._rewarded,
     Learned: Knowledge._learned,
     SigmaChanged: Knowledge._sigma_changed,
+    Regrouped: Knowledge._regrouped,
     RuleDeclared: Knowledge._rule_declared,
     RuleWithdrawn: Knowledge._rule_withdrawn,
 }

@@ -19,6 +19,7 @@ from bridle.kernels import keys
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import Beliefs
 from bridle.simulate import STEPS, Tables
+from bridle.teaching import most_informative
 
 __all__ = ["QUESTIONS", "Taught", "teach_beliefs"]
 
@@ -132,9 +133,9 @@ class _Chooser:
             return int(self.rows[place]), k
         if self.questions == "arm":
             here = self.kind[place]
-            unit = _highest(self.information[here], key)
+            unit = most_informative(self.information[here], key)
             return int(self.rows[place]), self._arm(unit, key)
-        best = _highest(self.information.ravel(), key)
+        best = most_informative(self.information.ravel(), key)
         at, unit = divmod(best, self.information.shape[1])
         return int(self.row_of[at]), self._arm(unit, key)
 
@@ -151,9 +152,3 @@ class _Chooser:
     def _arm(self, unit: int, key: np.uint64) -> int:
         members = self.members[unit]
         return int(members[int(keys.uniform(np.uint64(keys.bits_of(key, 1))) * len(members))])
-
-
-def _highest(values: Floats, key: np.uint64) -> int:
-    """Give the place of the highest value; of equal ones a random one."""
-    best = np.flatnonzero(values >= values.max() * (1.0 - 1e-9))
-    return int(best[int(keys.uniform(np.uint64(keys.bits_of(key, 2))) * len(best))])

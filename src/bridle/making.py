@@ -6,25 +6,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import validate
+from bridle.choosing import Chooser
 from bridle.decisions import Abstention, Decision, Decisions, Question
 from bridle.errors import InvalidValue, LimitReached, NotPossible
 from bridle.events import (
     MAX_NOTE,
-    Abstained,
     ArmsAdded,
-    Asked,
-    Decided,
+    Lapsed,
     Learned,
+    Regrouped,
     Retracted,
     Rewarded,
     RuleDeclared,
@@ -33,13 +31,12 @@ from bridle.events import (
     Taught,
 )
 from bridle.features import Context
-from bridle.kernels import choice, keys, loop, wins
-from bridle.kernels.types import Bools, Floats
+from bridle.kernels.types import Floats
 from bridle.knowledge import Knowledge
+from bridle.limits import KINDS, FoundGroup, groups_of
 from bridle.policies import with_sigma
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, item_id, listed, plain_id, the_arms, words
-from bridle.teaching import teaching_policy
 
 __all__ = ["Contexts", "Maker", "Truths", "time_of"]
 
@@ -47,56 +44,46 @@ Contexts: TypeAlias = "Sequence[Context] | npt.NDArray[Any]"
 Truths: TypeAlias = "Sequence[bool] | npt.NDArray[Any]"
 TIME = validate.FloatRange()
 MAX_HISTORY = 10_000_000
-# From so many arms on it pays to leave out, in a batch, the scores that cannot win.
-MANY = 32
 
 
 class Maker:
     """Makes the events of one agent from what it knows now."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        settings = knowledge.settings
-        seed = settings.seed
         self._knowledge = knowledge
-        self._schema = settings.features
-        self._decide_start = keys.stream(seed, keys.DECIDE)
-        self._decide_named = keys.stream(seed, keys.DECIDE_NAMED)
-        self._ask_start = keys.stream(seed, keys.ASK)
-        self._ask_named = keys.stream(seed, keys.ASK_NAMED)
-        asking = teaching_policy(settings.teaching, settings.v_teaching)
-        self._ask_weights = np.array(asking.weights)
+        self._schema = knowledge.settings.features
+        self.chooser = Chooser(knowledge)
 
     # -- teaching ----------------------------------------------------------------------------
 
     def asked(
-        self, context: Context | None = None, *, id: str | None = None, at: float | None = None
+        self,
+        context: Context | None = None,
+        *,
+        pool: Contexts | None = None,
+        id: str | None = None,
+        at: float | None = None,
     ) -> Question:
-        """Pick the arm to ask about in a context, or in one that the agent met."""
-        name: ItemId = self._knowledge.questions + 1 if id is None else item_id(id, "Agent.ask")
-        self._knowledge.check_question(name)
-        row = self._met(name) if context is None else self._schema.encode(context)
-        return self.question(row, name, self._knowledge.version, time_of(at))
+        """Pick the arm to ask about in a context, in one of a pool, or in one that was met."""
+        know = self._knowledge
+        name: ItemId = know.questions.asked + 1 if id is None else item_id(id, "Agent.ask")
+        know.questions.check(name)
+        if context is not None and pool is not None:
+            raise InvalidValue("pool", "Agent.ask", "left out where a context is given", pool)
+        if context is not None:
+            row = self._schema.encode(context)
+        else:
+            row = self._from_pool(name, None if pool is None else self._schema.encode_many(pool))
+        return self.chooser.question(row, name, know.version, time_of(at))
 
     def asked_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
         """Pick an arm to ask about in each context."""
         rows, time = self._schema.encode_many(contexts), time_of(at)
-        first, version = self._knowledge.questions + 1, self._knowledge.version
+        first, version = self._knowledge.questions.asked + 1, self._knowledge.version
         return [
-            self.question(row, first + ahead, version + ahead, time)
+            self.chooser.question(row, first + ahead, version + ahead, time)
             for ahead, row in enumerate(rows)
         ]
-
-    def question(self, row: Floats, id: ItemId, version: int, at: float | None) -> Question:
-        """Pick the arm to ask about: a function of what is known, the context and the id.
-
-        The row is an encoded context, and all else was checked before.
-        """
-        know = self._knowledge
-        parts = np.zeros((7, len(know.arms)))
-        parts[0], parts[1] = know.limits.scores(row)
-        start, number = self._key(id, self._ask_start, self._ask_named)
-        k = choice.choose(self._ask_weights, parts, know.every, know.every, start, number)
-        return Question(Asked(id, tuple(row.tolist()), know.arm_ids[k], version, at))
 
     def taught(
         self,
@@ -180,19 +167,25 @@ class Maker:
         owner = "Agent.answer"
         asked = listed(questions, "questions", owner)
         asked = [q.id if isinstance(q, Question) else q for q in asked]
-        found = [know.open_question(id) for id in asked]
+        found = [know.questions.get(id) for id in asked]
         ids = _distinct([plain_id(id) for id in asked], "questions", owner)
         answers = _truths(allowed, len(ids), owner)
         by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
         names = self._names(None, len(ids), know.taught, owner)
         know.check_examples(names)
-        contexts = [tuple(np.frombuffer(raw).tolist()) for raw, _ in found]
+        contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
         return [
-            Taught(name, context, know.arm_ids[k], answer, id, by, note, time)
-            for name, context, (_, k), answer, id in zip(
+            Taught(name, context, know.arm_ids[one.arm], answer, id, by, note, time)
+            for name, context, one, answer, id in zip(
                 names, contexts, found, answers, ids, strict=True
             )
         ]
+
+    def lapsed(self, question: Question | ItemId, *, at: float | None = None) -> Lapsed:
+        """Write down that an open question will not be answered."""
+        id = question.id if isinstance(question, Question) else question
+        self._knowledge.questions.get(id)
+        return Lapsed(plain_id(id), time_of(at))
 
     def retracted(
         self,
@@ -228,9 +221,10 @@ class Maker:
         id: str | None = None,
         *,
         propensity: bool = False,
+        ask: bool = True,
         at: float | None = None,
     ) -> Decision | Question | Abstention:
-        """Choose an arm for a context, among all arms or those given."""
+        """Choose an arm for a context, among all arms or those given; or ask about one."""
         know = self._knowledge
         row = self._schema.encode(context)
         name: ItemId = know.decisions + 1
@@ -239,44 +233,29 @@ class Maker:
             know.check_decision(name)
         if propensity is not False:
             propensity = validate.truth(propensity, "propensity", "Agent.decide")
+        if ask is not True:
+            ask = validate.truth(ask, "ask", "Agent.decide")
         chosen = None if among is None else self._among(among)
         time = None if at is None else time_of(at)
-        return self.decision(row, name, know.version, chosen, propensity, time)
-
-    def decision(
-        self,
-        row: Floats,
-        id: ItemId,
-        version: int,
-        among: tuple[ArmId, ...] | None,
-        propensity: bool,
-        at: float | None,
-    ) -> Decision | Question | Abstention:
-        """Choose an arm: a function of what is known, the context, `among` and the id.
-
-        The row is an encoded context, and all else was checked before.
-        """
-        know = self._knowledge
-        numbers = None if among is None else [know.arm_number(arm) for arm in among]
-        eligible = know.eligible(row, numbers)
-        parts = np.empty((7, len(know.arms)))
-        start, number = self._key(id, self._decide_start, self._decide_named)
-        reward, limit = know.reward_arms.kernel_state, know.limits.linear.kernel_state
-        k = choice.decide(
-            know.weights, reward.A, reward.mu, limit.A, limit.mu, row, eligible, start, number,
-            parts,
+        return self.chooser.decision(
+            row, name, know.version, chosen, propensity, time,
+            ask=ask and know.settings.budget > 0, question=know.questions.asked + 1,
         )  # fmt: skip
-        context = tuple(row.tolist())
-        if k < 0:
-            return Abstention(Abstained(id, context, version, among, at))
-        odds = chance = None
-        if propensity:
-            odds = np.empty(len(know.arms))
-            wins.propensities(know.weights, parts[4], parts[5], eligible, eligible, odds)
-            chance = float(odds[k])
-        event = Decided(id, context, know.arm_ids[k], version, among, chance, at)
-        shown = know.every_shown if eligible is know.every else eligible
-        return Decision(event, know.arm_ids, parts, shown, odds)
+
+    def resumed(
+        self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
+    ) -> Decision | Question | Abstention:
+        """Go on with a decision that waited: its question is answered, or lapsed."""
+        know = self._knowledge
+        waits = know.questions.ready(decision)
+        wanted = waits.propensity is not None
+        if propensity is not None:
+            wanted = validate.truth(propensity, "propensity", "Agent.resume")
+        row = np.frombuffer(bytearray(waits.context))
+        return self.chooser.decision(
+            row, plain_id(decision), know.version, waits.among, wanted, time_of(at), ask=True,
+            question=know.questions.asked + 1,
+        )  # fmt: skip
 
     def decided_many(
         self,
@@ -288,52 +267,24 @@ class Maker:
         details: bool = True,
         at: float | None = None,
     ) -> Decisions:
-        """Choose an arm for each context, with a draw of its own for each."""
+        """Choose an arm for each context, with a draw of its own for each, never asking."""
         know = self._knowledge
         rows = self._schema.encode_many(contexts)
-        n, K = len(rows), len(know.arms)
         owner = "Agent.decide_many"
         propensity = validate.truth(propensity, "propensity", owner)
         details = validate.truth(details, "details", owner)
         time = time_of(at)
-        names = self._names(ids, n, know.decisions, owner)
+        names = self._names(ids, len(rows), know.decisions, owner)
         chosen = None if among is None else self._among(among)
-        start = self._decide_start
-        numbers = np.arange(know.decisions + 1, know.decisions + n + 1, dtype=np.uint64)
         if ids is not None:
             for name in names:
                 know.check_decision(name)
-            start = self._decide_named
-            numbers = np.array([_hashed(str(name)) for name in names], np.uint64)
-        eligible = self._eligible_many(rows, chosen)
-        arms = np.empty(n, np.int64)
-        parts = odds = None
-        reward, limit = know.reward_arms.kernel_state, know.limits.linear.kernel_state
-        if details or propensity:
-            parts = np.empty((n, 7, K))
-            choice.decide_many(
-                know.weights, reward.A, reward.mu, limit.A, limit.mu, rows, eligible, start,
-                numbers, parts, arms,
-            )  # fmt: skip
-        else:
-            belief = doubt = np.zeros((1, K))
-            if know.policy.weights.limit != 0.0:
-                belief, doubt = know.limits.scores_many(rows)
-            if K < MANY:
-                mean, sd = know.reward_arms.scores_many(rows)
-                choice.pick_many(
-                    know.weights, mean, sd, belief, doubt, eligible, start, numbers, arms
-                )
-            else:
-                nothing = np.empty((0, K))
-                loop.run(
-                    know.policy.weights, reward, know.reward_arms.ridge, rows, nothing, eligible,
-                    eligible, belief, doubt, np.arange(n), start, numbers, False, arms, False,
-                    np.zeros(2),
-                )  # fmt: skip
-        if parts is not None and propensity:
-            odds = np.empty((n, K))
-            wins.propensities_many(know.weights, parts, eligible, odds)
+        start, numbers = self.chooser.numbers(
+            know.decisions + 1, None if ids is None else names, len(rows)
+        )
+        arms, eligible, parts, odds = self.chooser.batch(
+            rows, chosen, start, numbers, details, propensity
+        )
         return Decisions(
             ids=names,
             numbers=arms.tolist(),
@@ -354,14 +305,6 @@ class Maker:
         )
         numbers = {self._knowledge.arm_number(arm) for arm in given}
         return tuple(self._knowledge.arm_ids[k] for k in sorted(numbers))
-
-    def _eligible_many(self, rows: Floats, among: tuple[ArmId, ...] | None) -> Bools:
-        know = self._knowledge
-        numbers = None if among is None else [know.arm_number(arm) for arm in among]
-        if numbers is None and not know.rules and not (know.denials and know.exact_denials):
-            return know.every[None]  # one row that serves all
-        eligible = [know.eligible(row, numbers) for row in rows]
-        return np.array(eligible, np.bool_).reshape(len(rows), len(know.arms))
 
     def rewarded(self, decision: ItemId, value: float, *, at: float | None = None) -> Rewarded:
         """Write down the reward of a decision."""
@@ -432,6 +375,40 @@ class Maker:
         self._knowledge.check_arms(made)
         return ArmsAdded(made, time_of(at))
 
+    def regrouped(
+        self,
+        groups: Mapping[ArmId, str | None] | Iterable[FoundGroup],
+        limits: str | None = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> Regrouped:
+        """Write down that arms belong to these groups, for limits of this kind from now on."""
+        know, owner = self._knowledge, "Agent.regroup"
+        if isinstance(groups, Mapping):
+            given = list(groups.items())
+        else:
+            names = groups_of(listed(groups, "groups", owner), len(know.arms))
+            given = [(know.arm_ids[k], name) for k, name in enumerate(names) if name is not None]
+        kind = know.believing.kind if limits is None else limits
+        if limits is None and kind == "found":
+            kind = "auto"  # groups are declared now: nothing is left to find
+        validate.one_of(kind, KINDS, "limits", owner)
+        pairs = tuple(
+            (
+                know.arm_ids[know.arm_number(arm)],
+                None if group is None else words(group, "groups", owner),
+            )
+            for arm, group in given
+        )
+        if not pairs:
+            raise InvalidValue("groups", owner, "at least one arm and its group", groups)
+        by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
+        event = Regrouped(pairs, kind, by, note, time)
+        know.check_groups(event)
+        return event
+
     def rule_declared(self, rule: Rule, *, at: float | None = None) -> RuleDeclared:
         """Write down a known rule."""
         if not isinstance(rule, Rule):
@@ -446,22 +423,28 @@ class Maker:
 
     # -- small parts -------------------------------------------------------------------------
 
-    def _met(self, question: ItemId) -> Floats:
-        pending = self._knowledge.pending
-        if not pending:
-            raise NotPossible(
-                "There is no context to ask about: no decision waits for its reward. "
-                "Give one, as in agent.ask(context)."
-            )
-        start, number = self._key(question, self._ask_start, self._ask_named)
-        at = int(keys.place(start, number, len(pending)))
-        raw = next(itertools.islice(pending.values(), at, None))[0]
-        return np.frombuffer(bytearray(raw))
-
-    def _key(self, id: ItemId, start: Any, named: Any) -> tuple[Any, Any]:
-        if isinstance(id, int):
-            return start, np.uint64(id)
-        return named, np.uint64(_hashed(id))
+    def _from_pool(self, question: ItemId, pool: Floats | None) -> Floats:
+        """Give the context to ask about: of the pool, or of what the agent met."""
+        know = self._knowledge
+        if pool is None:
+            met = list(know.pending.values())
+            if not met:
+                raise NotPossible(
+                    "There is no context to ask about: no decision waits for its reward. "
+                    "Give one, agent.ask(context), or several, agent.ask(pool=contexts)."
+                )
+            raw = [context for context, _ in met]
+        else:
+            raw = [row.tobytes() for row in pool]
+            if not raw:
+                raise InvalidValue("pool", "Agent.ask", "at least one context", pool)
+        if know.settings.teaching == "pool":
+            raw = list(dict.fromkeys(raw))  # of equal contexts one is enough to look at
+            best = [float(self.chooser.information(np.frombuffer(one)).max()) for one in raw]
+            at = self.chooser.most(question, np.array(best))
+        else:
+            at = self.chooser.place(question, len(raw))
+        return np.frombuffer(bytearray(raw[at]))
 
     @staticmethod
     def _names(ids: Sequence[str] | None, n: int, so_far: int, owner: str) -> list[ItemId]:
@@ -469,10 +452,6 @@ class Maker:
             return list(range(so_far + 1, so_far + n + 1))
         names: list[ItemId] = [item_id(id, owner) for id in listed(ids, "ids", owner, n)]
         return _distinct(names, "ids", owner)
-
-
-def _hashed(id: str) -> int:
-    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")
 
 
 def _truths(values: object, length: int, owner: str) -> list[bool]:

@@ -34,6 +34,7 @@ __all__ = [
     "EpsilonGreedy",
     "Greedy",
     "KnownMask",
+    "LearnedMask",
     "LinUCB",
     "Policy",
     "Scores",
@@ -47,6 +48,8 @@ __all__ = [
 ]
 
 DEFAULT_V = 0.25
+# With the centred prior an untried arm does not look bad, and less exploring serves.
+CENTRED_V = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class Scores:
     eligible : array of K bools, optional
         The arms that may be played at all; every arm by default.
     allowed : array of K bools, optional
-        The truth, for a policy that is told it (`KnownMask`).
+        The truth, for a policy that is told it (`KnownMask`); what is surely allowed, for one that
+        keeps to what was learned (`LearnedMask`).
     """
 
     reward_mean: Floats
@@ -122,6 +126,8 @@ class Weighted:
     __slots__ = ()
     # True: the policy must be told which arms are allowed (Scores.allowed).
     needs_truth: ClassVar[bool] = False
+    # True: the policy plays only what the limits are sure of (also Scores.allowed).
+    needs_limits: ClassVar[bool] = False
 
     @property
     def weights(self) -> Weights:
@@ -149,10 +155,13 @@ class Weighted:
     def _parts(self, scores: Scores) -> tuple[Floats, Bools, Bools]:
         if not isinstance(scores, Scores):
             raise InvalidValue("scores", type(self).__name__, "a Scores", scores)
-        if self.needs_truth and scores.allowed is None:
+        if (self.needs_truth or self.needs_limits) and scores.allowed is None:
+            where = (
+                "simulate, where the truth is" if self.needs_truth else "an Agent, where they are"
+            )
             raise NotPossible(
                 f"{type(self).__name__} must be told which arms are allowed: "
-                "give Scores(allowed=...), or use it in simulate, where the truth is known."
+                f"give Scores(allowed=...), or use it in {where} known."
             )
         return scores.parts()
 
@@ -257,6 +266,39 @@ class KnownMask(Weighted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedMask(Weighted):
+    """Thompson sampling among the arms that the limits are sure of.
+
+    Parameters
+    ----------
+    sigma : float, default 1.0
+        How arms inside the limits are compared: 1 by reward alone; below, the probability of
+        "allowed" takes part with weight 1 − sigma. No sigma leads out of the limits.
+    v : float, default 0.05
+        Spread of the draws, in posterior standard deviations.
+
+    Examples
+    --------
+    >>> scores = Scores(np.array([0.9, 0.1]), np.zeros(2), allowed=np.array([False, True]))
+    >>> LearnedMask().choose(scores, key=1)
+    1
+    """
+
+    sigma: float = 1.0
+    v: float = CENTRED_V
+    needs_limits: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check(self, "sigma", validate.SIGMA)
+        _check(self, "v", validate.SPREAD)
+
+    @property
+    def weights(self) -> Weights:
+        """Say what this policy makes of the scores."""
+        return Weights(self.sigma, 1.0 - self.sigma, self.v, 0.0, 0.0, 0.0, MASK_ARGMAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Uniform(Weighted):
     """Any eligible arm with equal probability."""
 
@@ -337,7 +379,8 @@ def spread_of(*, R: float, z: float, gamma: float, features: int) -> float:
 _KINDS: dict[str, type[Weighted]] = {
     kind.__name__: kind
     for kind in (
-        Thompson, BehaviorConstrained, KnownMask, Uniform, Greedy, EpsilonGreedy, LinUCB,
+        Thompson, BehaviorConstrained, KnownMask, LearnedMask, Uniform, Greedy, EpsilonGreedy,
+        LinUCB,
     )
 }  # fmt: skip
 
@@ -365,10 +408,11 @@ def _parameters(kind: type[Weighted]) -> list[str]:
     return [field.name for field in dataclasses.fields(cast("Any", kind))]
 
 
-def with_sigma(policy: Weighted, sigma: float) -> BehaviorConstrained:
+def with_sigma(policy: Weighted, sigma: float) -> BehaviorConstrained | LearnedMask:
     """Give the same policy with another sigma, if it has one."""
-    if not isinstance(policy, BehaviorConstrained):
+    if not isinstance(policy, BehaviorConstrained | LearnedMask):
         raise NotPossible(
-            f"{type(policy).__name__} has no sigma. Make the agent with BehaviorConstrained."
+            f"{type(policy).__name__} has no sigma. Make the agent with BehaviorConstrained or "
+            "LearnedMask."
         )
     return replace(policy, sigma=sigma)

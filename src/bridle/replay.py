@@ -10,11 +10,11 @@ from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from bridle.decisions import Question
+from bridle.choosing import Chooser
+from bridle.decisions import Abstention, Decision, Question
 from bridle.errors import BridleError, CorruptState, InvalidValue, UnknownId
 from bridle.events import Abstained, Asked, Created, Decided, Event, check_event
 from bridle.knowledge import Knowledge
-from bridle.making import Maker
 from bridle.settings import ItemId
 
 __all__ = ["Replay", "replay"]
@@ -65,7 +65,7 @@ def replay(agent_of: Callable[[Knowledge], A], events: Iterable[Event]) -> Repla
     try:
         check_event(created)
         know = Knowledge(created.settings)
-        make = Maker(know)
+        chooser = Chooser(know)
         while True:
             for event in islice(stream, WINDOW - len(ahead)):
                 place = know.version + len(ahead) + 1
@@ -73,7 +73,7 @@ def replay(agent_of: Callable[[Knowledge], A], events: Iterable[Event]) -> Repla
                 ahead.append(event)
             for choice in made_at.pop(know.version, ()):
                 checked += 1
-                if not _agrees(make, know, choice):
+                if not _agrees(chooser, know, choice):
                     differing.append(choice.id)
             if not ahead:
                 break
@@ -94,13 +94,23 @@ def _look_at(event: Event, know: Knowledge, made_at: dict[int, list[Choice]]) ->
         made_at[event.version].append(event)
 
 
-def _agrees(make: Maker, know: Knowledge, event: Choice) -> bool:
+def _agrees(chooser: Chooser, know: Knowledge, event: Choice) -> bool:
     row = np.frombuffer(bytearray(know.raw(event.context)))
-    if isinstance(event, Asked):
-        return make.question(row, event.id, event.version, event.at) == Question(event)
-    wants = isinstance(event, Decided) and event.propensity is not None
+    wants = event.propensity is not None
+    ask, id = True, event.id
+    question: ItemId = know.questions.asked + 1
+    if not isinstance(event, Asked):
+        ask = event.ask
+    elif event.decision is None:
+        return chooser.question(row, event.id, event.version, event.at) == Question(event)
+    else:
+        id, question = event.decision, event.id
     try:
-        made = make.decision(row, event.id, event.version, event.among, wants, event.at)
+        made = chooser.decision(
+            row, id, event.version, event.among, wants, event.at, ask=ask, question=question
+        )
     except UnknownId:  # of an arm that was not there
         return False
+    if isinstance(event, Asked) and isinstance(made, Decision | Abstention):
+        return made.question is not None and made.question.event == event
     return made.event == event

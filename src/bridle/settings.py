@@ -17,10 +17,10 @@ import numpy as np
 from bridle import validate
 from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached
 from bridle.features import Feature, Schema
-from bridle.limits import LABEL_CODINGS
+from bridle.limits import KINDS, LABEL_CODINGS
 from bridle.policies import Weighted, policy_from_json, policy_to_json
 from bridle.rules import Rule
-from bridle.teaching import TEACHINGS
+from bridle.teaching import ACTIVE, TEACHINGS
 
 __all__ = [
     "Arm",
@@ -45,7 +45,30 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 PENDING = validate.IntRange(1, 100_000_000)
 EXAMPLES = validate.IntRange(1, 100_000_000)
+QUESTIONS = validate.IntRange(0, 2**53)
+AT_MOST = validate.IntRange(1, 1_000)
+DOUBT = validate.FloatRange(0.0, 0.5, open_low=True, open_high=True)
+ERROR = validate.FloatRange(1e-6, 0.49)
+# A teacher who errs more often than this is not taken at their word in any single case.
+NOISY_ABOVE = 0.02
 ARM_NUMBER = validate.IntRange(-(2**53), 2**53)
+PRIORS = ("centred", "paper")
+SHARES = ("group", "arm")
+ON_EMPTY = ("abstain", "safe_arm", "least_bad")
+ON_DOUBT = ("wait", "play_safe")
+# Settings that logs of the first form do not have, and what was meant then.
+LATER: dict[str, Json] = {
+    "share": "arm",
+    "crosses": False,
+    "doubt": None,
+    "teacher_error": 0.001,
+    "on_empty": "abstain",
+    "safe_arm": None,
+    "budget": 0,
+    "on_doubt": "wait",
+    "ask_at_most": 3,
+    "patience": None,
+}
 MAX_ARMS = 1_000_000
 # Arms × features²: the numbers in the covariances of either part. 32 GiB of them.
 MAX_NUMBERS = 2**32
@@ -62,7 +85,7 @@ class Arm:
     label : str, optional
         What people call it; the id by default.
     group : str, optional
-        Arms of one group (an age band, a ward) share known rules and, later, what was taught.
+        Arms of one group (an age band, a ward) share known rules and what was taught.
     """
 
     id: ArmId
@@ -97,6 +120,10 @@ class Settings:
     features: Schema
     policy: Weighted
     limits: str
+    share: str
+    crosses: bool
+    doubt: float | None
+    teacher_error: float | None
     label_coding: str
     teaching: str
     v_teaching: float
@@ -106,6 +133,12 @@ class Settings:
     reward_range: tuple[float, float]
     exact_denials: bool
     rules: tuple[Rule, ...]
+    on_empty: str
+    safe_arm: ArmId | None
+    budget: int
+    on_doubt: str
+    ask_at_most: int
+    patience: int | None
     seed: int
     max_pending: int
     max_examples: int
@@ -118,18 +151,28 @@ class Settings:
             raise InvalidValue("arms", owner, "at least one arm", self.arms)
         if not isinstance(self.features, Schema):
             raise InvalidValue("features", owner, "a Schema", self.features)
-        check_size(len(self.arms), self.features.width)
         policy_to_json(self.policy)
         if self.policy.needs_truth:
             raise InvalidValue(
                 "policy", owner, "one that is not told the truth", self.policy,
                 "Declare what you know as rules=[Rule(...)].",
             )  # fmt: skip
-        validate.one_of(self.limits, ("linear",), "limits", owner)
+        validate.one_of(self.limits, KINDS, "limits", owner)
+        validate.one_of(self.share, SHARES, "share", owner)
         validate.one_of(self.label_coding, LABEL_CODINGS, "label_coding", owner)
-        validate.one_of(self.teaching, TEACHINGS, "teaching", owner)
-        validate.one_of(self.prior, ("paper",), "prior", owner)
+        validate.one_of(self.teaching, (*TEACHINGS, *ACTIVE), "teaching", owner)
+        centred = validate.one_of(self.prior, PRIORS, "prior", owner) == "centred"
+        check_size(len(self.arms), self.features.width + centred)
+        validate.one_of(self.on_empty, ON_EMPTY, "on_empty", owner)
+        validate.one_of(self.on_doubt, ON_DOUBT, "on_doubt", owner)
         checked = {
+            "crosses": validate.truth(self.crosses, "crosses", owner),
+            "doubt": _maybe(DOUBT, self.doubt, "doubt"),
+            "teacher_error": _maybe(ERROR, self.teacher_error, "teacher_error"),
+            "safe_arm": self._safe_arm(),
+            "budget": QUESTIONS.check(self.budget, "budget", owner),
+            "ask_at_most": AT_MOST.check(self.ask_at_most, "ask_at_most", owner),
+            "patience": _maybe(QUESTIONS, self.patience, "patience"),
             "v_teaching": validate.SPREAD.check(self.v_teaching, "v_teaching", owner),
             "ridge": validate.RIDGE.check(self.ridge, "ridge", owner),
             "ridge_limits": validate.RIDGE.check(self.ridge_limits, "ridge_limits", owner),
@@ -141,6 +184,28 @@ class Settings:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+        if self.budget and not self.policy.needs_limits:
+            remedy = "Leave sigma and policy out, or give policy=LearnedMask(...)."
+            wanted = f"0 with {type(self.policy).__name__}, which never asks"
+            raise InvalidValue("budget", owner, wanted, self.budget, remedy)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether an answer about this very context and arm is taken for certain from then on."""
+        sure = self.teacher_error is not None and self.teacher_error <= NOISY_ABOVE
+        return self.exact_denials and sure
+
+    def _safe_arm(self) -> ArmId | None:
+        if self.on_empty != "safe_arm":
+            if self.safe_arm is not None:
+                wanted = "left out, unless on_empty='safe_arm'"
+                raise InvalidValue("safe_arm", "Agent", wanted, self.safe_arm)
+            return None
+        if self.safe_arm is None or plain_id(self.safe_arm) not in {arm.id for arm in self.arms}:
+            wanted = "the id of an arm, as on_empty='safe_arm'"
+            raise InvalidValue("safe_arm", "Agent", wanted, self.safe_arm)
+        return plain_id(self.safe_arm)
 
     def to_json(self) -> dict[str, Json]:
         """Give every setting as plain JSON values."""
@@ -158,6 +223,8 @@ class Settings:
 
         What is not written in full is refused: a default of today may not have been one then.
         """
+        if isinstance(data, Mapping) and not data.keys() & LATER.keys():
+            data = {**data, **LATER}
         if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
             raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
         values = cast("dict[str, Any]", dict(data))
@@ -260,6 +327,10 @@ def words(value: object, name: str, owner: str, longest: int = 200) -> str:
     except UnicodeEncodeError:
         raise InvalidValue(name, owner, "text that UTF-8 can hold", text) from None
     return text
+
+
+def _maybe(allowed: Any, value: Any, name: str) -> Any:
+    return None if value is None else allowed.check(value, name, "Agent")
 
 
 def _iterable(value: object) -> bool:

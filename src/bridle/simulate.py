@@ -292,7 +292,12 @@ def online(
     may = np.ones((1, tables.arms), np.bool_)
     if eligible is not None:
         may = _table(eligible, tables.rewards.shape, "eligible", "online")
-    if w.mask == MASK_ARGMAX:
+    if policy.needs_limits and eligible is None:
+        raise NotPossible(
+            f"{policy} keeps to what was learned: "
+            "give online(eligible=learned_mask(tables, limits))."
+        )
+    if policy.needs_truth and w.mask == MASK_ARGMAX:
         may = may & tables.allowed
     centred = validate.one_of(prior, PRIORS, "prior", "online") == "centred"
     contexts = with_one(tables.contexts) if centred else tables.contexts

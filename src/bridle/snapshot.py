@@ -16,7 +16,7 @@ import re
 import struct
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -25,31 +25,42 @@ import numpy.typing as npt
 
 from bridle.arms import LinearArms
 from bridle.errors import BridleError, CorruptState
-from bridle.events import Retracted, SigmaChanged, check_event
+from bridle.events import Decided, Lapsed, Retracted, SigmaChanged, check_event
 from bridle.knowledge import Example, Knowledge
-from bridle.limits import LinearLimits
+from bridle.limits import limits_from_state
+from bridle.questions import Open, Waiting
 from bridle.rules import Rule
 from bridle.settings import Arm, ItemId, Json, Settings
 from bridle.validate import MAX_MAGNITUDE
 
 __all__ = ["knowledge_from_state", "knowledge_to_state", "read_state", "write_state"]
 
-FORMAT = "bridle agent 1"
+FORMAT = "bridle agent 2"
 META = "meta.json"
 # The head of a .npy of version 1.0, as numpy writes it for these types.
 _HEADER = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype><f8|<i8|\|b1)', 'fortran_order': False, "
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype><[fiu]8|<i4|\|[biu]1|<U[1-9][0-9]{0,3})', "
+    rb"'fortran_order': False, "
     rb"'shape': \((?P<shape>[0-9]{0,15}(?:, ?[0-9]{0,15}){0,3})\), \} *\n",
     re.DOTALL,
 )
+_COUNTS = ("version", "decisions", "taught", "dropped")
+_QUESTION_COUNTS = ("asked", "answered", "lapsed")
 _META = {
-    "settings", "added_arms", "sigma", "rules", "version", "decisions", "questions", "taught",
-    "dropped", "pending", "asked", "examples",
+    "settings", "arms", "limits", "sigma", "rules", "counts", "question_counts", "pending",
+    "questions", "waiting", "examples",
 }  # fmt: skip
 _ARRAYS = {
-    f"{name}.{part}" for name in ("pending", "asked", "examples") for part in ("contexts", "arms")
+    f"{name}.{part}"
+    for name in ("pending", "questions", "waiting", "examples")
+    for part in ("contexts", "arms")
 }
-_ARRAYS |= {"examples.allowed"}
+_ARRAYS |= {"examples.allowed", "totals"}
+# What of the limits' arrays follows from the settings, the arms and the rules.
+_SETTLED = {
+    "ridge", "coding", "settings", "crosses", "groups", "pairs", "thresholds", "density", "errors",
+    "doubt", "sampling", "seed", "known", "members", "prior",
+}  # fmt: skip
 # What the pieces raise when they are fed with something else.
 _DAMAGE = (
     BridleError, AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError,
@@ -61,29 +72,36 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
     """Give all that an agent knows as JSON and named arrays."""
+    asked, waiting = know.questions.open, know.questions.waiting
     meta: dict[str, Json] = {
         "settings": know.settings.to_json(),
-        "added_arms": [arm.to_json() for arm in know.arms[len(know.settings.arms) :]],
+        "arms": [arm.to_json() for arm in know.arms],
+        "limits": know.believing.kind,
         "sigma": getattr(know.policy, "sigma", None),
         "rules": [cast("Json", rule.to_json()) for rule in know.rules.values()],
-        "version": know.version,
-        "decisions": know.decisions,
-        "questions": know.questions,
-        "taught": know.taught,
-        "dropped": know.dropped,
+        "counts": [getattr(know, name) for name in _COUNTS],
+        "question_counts": [getattr(know.questions, name) for name in _QUESTION_COUNTS],
         "pending": list(know.pending),
-        "asked": list(know.asked),
+        "questions": [[id, one.decision, one.since] for id, one in asked.items()],
+        "waiting": [
+            [id, w.among if w.among is None else list(w.among), w.looks, w.question, w.asks,
+             w.propensity]
+            for id, w in waiting.items()
+        ],
         "examples": [[e.id, e.by, e.note] for e in know.examples.values()],
-    }
+    }  # fmt: skip
     width = know.settings.features.width
     examples = know.examples.values()
     arrays = {
         **{f"reward.{name}": array for name, array in know.reward_arms.to_state().items()},
-        **{f"limits.{name}": array for name, array in know.limits.to_state().items()},
+        **{f"limits.{n}": array for n, array in know.believing.limits.to_state().items()},
+        "totals": know.totals.copy(),
         "pending.contexts": _rows((raw for raw, _ in know.pending.values()), width),
         "pending.arms": np.array([k for _, k in know.pending.values()], np.int64),
-        "asked.contexts": _rows((raw for raw, _ in know.asked.values()), width),
-        "asked.arms": np.array([k for _, k in know.asked.values()], np.int64),
+        "questions.contexts": _rows((one.context for one in asked.values()), width),
+        "questions.arms": np.array([one.arm for one in asked.values()], np.int64),
+        "waiting.contexts": _rows((one.context for one in waiting.values()), width),
+        "waiting.arms": np.array([one.settled for one in waiting.values()], np.int64),
         "examples.contexts": _rows((e.context for e in examples), width),
         "examples.arms": np.array([e.arm for e in examples], np.int64),
         "examples.allowed": np.array([e.allowed for e in examples], np.bool_),
@@ -106,38 +124,92 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     if meta.keys() != _META or others != _ARRAYS:
         raise CorruptState("There is more, or less, in the file than an agent.")
     settings = Settings.from_json(meta["settings"])
-    added = tuple(Arm.from_json(arm) for arm in meta["added_arms"])
-    K, d = len(settings.arms) + len(added), settings.features.width
-    for part in ("reward", "limits"):  # so that what follows is no larger than the file
-        if arrays[f"{part}.A"].shape != (K, d, d) or arrays[f"{part}.mu"].shape != (K, d):
-            raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
+    arms = [Arm.from_json(arm) for arm in meta["arms"]]
+    K, d = len(arms), settings.features.width
+    D = d + (settings.prior == "centred")
+    # So that what follows is no larger than the file.
+    if arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D):
+        raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
     know = Knowledge(settings)
-    know.add_arms(added)
+    know.add_arms(arms[len(settings.arms) :])
+    if know.arm_ids != tuple(arm.id for arm in arms):
+        raise CorruptState("The arms are not those of the settings.")
     if meta["sigma"] is not None:
         know.fold(SigmaChanged(meta["sigma"]))
-    know.set_rules([Rule.from_json(rule) for rule in meta["rules"]])
     reward_arms = LinearArms.from_state(_under("reward.", arrays))
-    limits = LinearLimits.from_state(_under("limits.", arrays))
-    for old, new in ((know.reward_arms, reward_arms), (know.limits.linear, limits.linear)):
-        if new.ridge != old.ridge or limits.label_coding != settings.label_coding:
-            raise CorruptState("The arrays do not fit the settings.")
-    know.reward_arms, know.limits = reward_arms, limits
-    for name in ("version", "decisions", "questions", "taught", "dropped"):
-        if type(meta[name]) is not int or not (name == "version") <= meta[name] <= 2**53:
-            raise CorruptState(f"'{name}' must be a whole number. Got {meta[name]!r:.100} instead.")
-        setattr(know, name, meta[name])
+    totals = _checked(arrays, "totals", "f", (2,))
+    if reward_arms.ridge != settings.ridge or not (np.isfinite(totals) & (totals > 0)).all():
+        raise CorruptState("The arrays do not fit the settings.")
+    know.reward_arms, know.totals = reward_arms, totals.copy()
+    _read_counts(know, meta["counts"], _COUNTS)
+    _read_counts(know.questions, meta["question_counts"], _QUESTION_COUNTS)
     most = settings.max_pending
-    know.pending = _waiting(meta["pending"], arrays, "pending", K, d, know.decisions, most)
-    know.asked = _waiting(meta["asked"], arrays, "asked", K, d, know.questions, most)
+    know.pending = _rows_of(meta["pending"], arrays, "pending", K, d, know.decisions, most)
+    _read_questions(know, meta, arrays, d)
     ids = [id for id, _, _ in meta["examples"]]
-    rows = _waiting(ids, arrays, "examples", K, d, know.taught, settings.max_examples)
+    rows = _rows_of(ids, arrays, "examples", K, d, know.taught, settings.max_examples)
     allowed = _checked(arrays, "examples.allowed", "b", (len(ids),)).tolist()
     for (id, by, note), (raw, k), answer in zip(
         meta["examples"], rows.values(), allowed, strict=True
     ):
         check_event(Retracted(id, by, note))
         know.remember(Example(id, raw, k, answer, by, note))
+    know.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
+    state = _under("limits.", arrays)
+    for name, array in know.believing.limits.to_state().items():  # untaught as yet
+        if name.rpartition("/")[2] in _SETTLED and not _equal(array, state[name]):
+            raise CorruptState(f"The limits do not fit the settings: '{name}' is another.")
+    limits = limits_from_state(know.believing.kind, state)
+    if not np.array_equal(limits.unit_of, know.believing.unit_of) or limits.features != d:
+        raise CorruptState("The limits do not fit the arms and features.")
+    know.believing.take(limits, know.examples.values())
     return know
+
+
+def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    """Whether two arrays hold the same; the order of what is known does not matter."""
+    if one.ndim == 2:
+        one, other = np.sort(one, axis=0), np.sort(other, axis=0)
+    return (
+        one.shape == other.shape
+        and one.dtype.kind == other.dtype.kind
+        and bool(
+            (
+                (one == other) | ((one != one) & (other != other))
+            ).all()  # NaN: a feature that is no term
+        )
+    )
+
+
+def _read_counts(into: object, counts: Any, names: Sequence[str]) -> None:
+    for name, value in zip(names, counts, strict=True):
+        if type(value) is not int or not (name == "version") <= value <= 2**53:
+            raise CorruptState(f"'{name}' must be a whole number. Got {value!r:.100} instead.")
+        setattr(into, name, value)
+
+
+def _read_questions(know: Knowledge, meta: Mapping[str, Any], arrays: Arrays, d: int) -> None:
+    K, most = len(know.arms), know.settings.max_pending
+    ids = [id for id, _, _ in meta["questions"]]
+    rows = _rows_of(ids, arrays, "questions", K, d, know.questions.asked, most)
+    for (id, decision, since), (raw, k) in zip(meta["questions"], rows.values(), strict=True):
+        if decision is not None:
+            check_event(Lapsed(decision))
+        if type(since) is not int or not 0 <= since <= know.decisions:
+            raise CorruptState(f"Question {id!r:.100} is of a time {since!r:.100}.")
+        know.questions.restore(id, Open(raw, k, decision, since))
+    ids = [entry[0] for entry in meta["waiting"]]
+    rows = _rows_of(ids, arrays, "waiting", K, d, know.decisions, most, lowest=-1)
+    for entry, (raw, settled) in zip(meta["waiting"], rows.values(), strict=True):
+        id, among, looks, question, asks, propensity = entry
+        given = None if among is None else tuple(among)
+        check_event(Decided(id, (), 0, 1, given, propensity, None, asks))
+        if type(looks) is not int or looks < 0:
+            raise CorruptState(f"The decision {id!r:.100} has {looks!r:.100} answers.")
+        if question is not None and know.questions.get(question).decision != id:
+            raise CorruptState(f"The decision {id!r:.100} waits for a question of another.")
+        waits = Waiting(raw, given, looks, question, settled, asks, propensity)
+        know.questions.waiting[id] = waits
 
 
 def write_state(path: str | os.PathLike[str], meta: Mapping[str, Json], arrays: Arrays) -> None:
@@ -243,9 +315,10 @@ def _checked(arrays: Arrays, name: str, kind: str, shape: tuple[int, ...]) -> np
     return array
 
 
-def _waiting(
-    ids: list[ItemId], arrays: Arrays, name: str, K: int, d: int, so_far: int, most: int
-) -> dict[ItemId, tuple[bytes, int]]:
+def _rows_of(
+    ids: list[ItemId], arrays: Arrays, name: str, K: int, d: int, so_far: int, most: int,
+    lowest: int = 0,
+) -> dict[ItemId, tuple[bytes, int]]:  # fmt: skip
     n = len(ids)
     contexts = _checked(arrays, f"{name}.contexts", "f", (n, d))
     arms = _checked(arrays, f"{name}.arms", "i", (n,))
@@ -254,7 +327,7 @@ def _waiting(
     numbers = [id for id in ids if isinstance(id, int)]
     if n > most or len(set(ids)) != n or max(numbers, default=0) > so_far:
         raise CorruptState(f"'{name}' has ids that do not fit.")
-    if ((arms < 0) | (arms >= K)).any() or not (np.abs(contexts) <= MAX_MAGNITUDE).all():
+    if ((arms < lowest) | (arms >= K)).any() or not (np.abs(contexts) <= MAX_MAGNITUDE).all():
         raise CorruptState(f"'{name}' has arms or contexts that do not fit.")
     rows = (row.tobytes() for row in contexts + 0.0)
     return dict(zip(ids, zip(rows, arms.tolist(), strict=True), strict=True))

@@ -17,7 +17,7 @@ TINY = ["--quick", "--steps", "40", "--folds", "1", "--engine", "in-process"]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    from bridle.study.frontier import Scope
+    from bridle.study.frontier_scope import Scope
 
     tiny = Scope(
         folds=1, steps=40, examples=(20,), taught=20, masks=(20,), groups=(20,), pool=(5,),
@@ -55,6 +55,18 @@ def test_warfarin(tmp_path):
     assert header == "world,method,answers,R,E,Rc,abstentions,seeds"
     assert all(row.startswith("synthetic patients,") for row in rows)
     assert not (tmp_path / "out" / "alignment.png").exists()
+
+
+def test_the_headline(tmp_path):
+    out = tmp_path / "out"
+    result = run("--headline", "--out", str(out), *TINY)
+    assert result.exit_code == 0, result.output
+    assert "ours, taking limits for single rules" in result.output
+    assert "headline.png" in result.output and (out / "headline.png").is_file()
+    methods = {line.split(",")[1] for line in (out / "frontier.csv").read_text().splitlines()[1:]}
+    assert methods == {"best-allowed", "best-linear", "mask", "mask+prior", "sigma=0.25",
+                       "doubt+auto+groups", "doubt+rules+groups"}  # fmt: skip
+    assert not (out / "alignment.png").exists()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from bridle.arms import LinearArms
-from bridle.kernels import choice, keys, posterior
+from bridle.kernels import choice, keys, loop, posterior
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, NO_MASK, Weights
 from tests.conftest import check_counts, size
 
@@ -221,17 +221,17 @@ def test_decide_scores_and_chooses_one_or_many(w, K, d, tables) -> None:
     start, weights = keys.stream(5, keys.DECIDE), np.array(w)
     numbers = rng.integers(0, 2**63, n).astype(np.uint64)
     parts, arms = np.full((n, 7, K), np.nan), np.full(n, -2)
-    choice.decide_many(
-        weights, reward.A, reward.mu, limit.A, limit.mu, C, eligible, start, numbers, parts, arms
-    )
+    choice.reward_parts_many(reward.A, reward.mu, 0.0, C, parts)
     means, sds = np.empty((2, n, K)), np.empty((2, n, K))
     posterior.score_many(reward.A, reward.mu, C, means[0], sds[0])
     posterior.score_many(limit.A, limit.mu, C, means[1], sds[1])
+    parts[:, 2], parts[:, 3] = means[1], sds[1]
+    choice.choose_many(weights, parts, eligible, start, numbers, arms)
     for t in range(n):
         may = eligible[t if tables > 1 else 0]
         one = np.full((7, K), np.nan)
         arm = choice.decide(
-            weights, reward.A, reward.mu, limit.A, limit.mu, C[t], may, start, numbers[t], one
+            weights, reward.A, reward.mu, 0.0, limit.A, limit.mu, C[t], may, start, numbers[t], one
         )
         assert one[:4].tolist() == [x[t].tolist() for x in (means[0], sds[0], means[1], sds[1])]
         again = one.copy()
@@ -252,13 +252,43 @@ def test_decide_scores_and_chooses_one_or_many(w, K, d, tables) -> None:
 
 def test_equal_contexts_in_a_batch_get_draws_of_their_own() -> None:
     rng = np.random.default_rng(7)
-    reward, limit = (model.kernel_state for model in two_models(rng, 5, 3))
+    reward, _ = (model.kernel_state for model in two_models(rng, 5, 3))
     n = 50
     C = np.repeat(rng.standard_normal((1, 3)), n, axis=0)
-    parts, arms = np.empty((n, 7, 5)), np.empty(n, np.int64)
-    choice.decide_many(
-        np.array(BLEND), reward.A, reward.mu, limit.A, limit.mu, C, np.ones((1, 5), np.bool_),
-        keys.stream(6, keys.DECIDE), np.arange(n, dtype=np.uint64), parts, arms,
+    parts, arms = np.zeros((n, 7, 5)), np.empty(n, np.int64)
+    choice.reward_parts_many(reward.A, reward.mu, 0.0, C, parts)
+    choice.choose_many(
+        np.array(BLEND), parts, np.ones((1, 5), np.bool_), keys.stream(6, keys.DECIDE),
+        np.arange(n, dtype=np.uint64), arms,
     )  # fmt: skip
     assert len(np.unique(parts[:, 6])) == 5 * n
     assert math.isclose(np.ptp(parts[:, 4], axis=0).max(), 0.0)
+
+
+@pytest.mark.parametrize(("K", "d"), [(9, 3), (4, 20)])
+def test_an_intercept_and_a_pull_are_those_of_the_loop(K, d) -> None:
+    # The loop has two ways to score, by size; one decision has the bits of both.
+    rng = np.random.default_rng([K, d])
+    model = LinearArms(arms=K, features=d + 1)
+    C = rng.standard_normal((30, d)) * (rng.random((30, d)) < 0.7)
+    ones = np.hstack([C, np.ones((30, 1))])
+    posterior.fold_many(model.kernel_state, rng.integers(0, K, 30), ones, rng.random(30))
+    totals = np.array([14.5, 31.0])
+    pull = loop.pull_of(True, 1.0, totals)
+    assert pull == 14.5 / 31.0 and loop.pull_of(False, 1.0, totals) == 0.0
+    post = model.kernel_state
+    parts, arms, looped = np.zeros((30, 7, K)), np.empty(30, np.int64), np.empty(30, np.int64)
+    choice.reward_parts_many(post.A, post.mu, pull, C, parts)
+    B, r = np.linalg.inv(model.covariances), 14.5 / 31.0
+    f, h = np.einsum("kij,kj->ki", B, model.means), B[:, :, -1] - np.eye(d + 1)[-1]
+    expected = r + np.einsum("ti,kij,kj->tk", ones, model.covariances, f - r * h)
+    np.testing.assert_allclose(parts[:, 0], expected, atol=1e-9)
+    w, every, start = THOMPSON, np.ones((1, K), np.bool_), keys.stream(8, keys.DECIDE)
+    numbers = np.arange(30, dtype=np.uint64)
+    choice.choose_many(np.array(w), parts, every, start, numbers, arms)
+    nothing, zero = np.empty((0, K)), np.zeros((1, K))
+    loop.run(
+        w, post, 1.0, ones, nothing, every, every, zero, zero, np.arange(30), start, numbers,
+        False, looped, True, totals,
+    )  # fmt: skip
+    assert arms.tolist() == looped.tolist()

@@ -95,17 +95,20 @@ def test_a_mixture_of_one_kind_is_that_kind() -> None:
     P = np.array([[0.2, 0.9]])
     Q = np.array([[0.21, 0.89]])
     each = np.array([[0.3, 0.1]])
-    p, information = np.empty((2, 2))
-    kernel.mix_members(P, Q, each, np.ones(1), p, information)
+    sds = np.array([[0.1, 0.3]])
+    p, information, sd = np.empty((3, 2))
+    kernel.mix_members(P, Q, each, sds, np.ones(1), p, information, sd)
     assert p.tolist() == P[0].tolist()
+    assert sd == pytest.approx(sds[0], abs=1e-12)
     assert information == pytest.approx(each[0], abs=1e-12)
 
 
 def test_two_sure_kinds_that_disagree_leave_one_bit() -> None:
     P = np.array([[0.0], [1.0]])
-    p, information = np.empty((2, 1))
-    kernel.mix_members(P, P, np.zeros((2, 1)), np.array([0.5, 0.5]), p, information)
-    assert p[0] == 0.5
+    none = np.zeros((2, 1))
+    p, information, sd = np.empty((3, 1))
+    kernel.mix_members(P, P, none, none, np.array([0.5, 0.5]), p, information, sd)
+    assert p[0] == sd[0] == 0.5
     assert information[0] == pytest.approx(math.log(2.0), abs=1e-12)
 
 
@@ -123,12 +126,32 @@ def test_contexts_and_terms_are_indexed_both_ways(m, n, pairs, seed) -> None:
     starts, ids = gibbs.index_contexts(held, pairs, place)
     plain = [[place[t] for t in plain_terms(row, pairs) if place[t] >= 0] for row in held]
     assert [ids[a:b].tolist() for a, b in itertools.pairwise(starts)] == plain
-    net = rng.integers(-2, 3, n)
-    heads, contexts = gibbs.index_terms(starts, ids, len(active), net)
-    order = sorted(range(n), key=lambda i: net[i] >= 0)  # those denied first
+    heads, contexts = gibbs.index_terms(starts, ids, len(active))
     assert [contexts[a:b].tolist() for a, b in itertools.pairwise(heads)] == [
-        [i for i in order if t in plain[i]] for t in range(len(active))
+        [i for i in range(n) if t in plain[i]] for t in range(len(active))
     ]
+
+
+@given(st.integers(1, 7), st.integers(0, 8), st.integers(0, 10**6))
+def test_what_speaks_for_each_term_is_kept_as_terms_turn(A, n, seed) -> None:
+    rng = np.random.default_rng(seed)
+    lists = [np.flatnonzero(rng.random(A) < 0.5).tolist() for _ in range(n)]
+    net = rng.integers(-2, 3, n)
+    starts = np.cumsum([0, *map(len, lists)])
+    ids = np.array([t for terms in lists for t in terms], np.int64)
+    heads, contexts = gibbs.index_terms(starts, ids, A)
+    S = np.zeros(A, np.bool_)
+    count = np.zeros(n, np.int64)
+    field = np.array([sum(net[i] for i in range(n) if t in lists[i]) for t in range(A)], np.int64)
+    for t in rng.integers(0, A, 12):
+        step = -1 if S[t] else 1
+        gibbs.turn(t, step, S, starts, ids, heads, contexts, net, count, field)
+        assert S[t] == (step == 1)
+        assert count.tolist() == [int(S[terms].sum()) for terms in lists]
+        for s in range(A):
+            mine = [i for i in range(n) if s in lists[i]]
+            alone = [i for i in mine if not any(S[r] for r in lists[i] if r != s)]
+            assert field[s] == sum(net[i] for i in alone)
 
 
 def test_sweeps_leave_the_posterior_as_it_is_and_come_to_it_from_anywhere() -> None:
@@ -144,12 +167,12 @@ def test_sweeps_leave_the_posterior_as_it_is_and_come_to_it_from_anywhere() -> N
     weights, _ = plain_posterior(prior, contexts, answers, error)
     starts = np.cumsum([0, *map(len, contexts)])
     ids = np.array([t for terms in contexts for t in terms])
-    heads, back = gibbs.index_terms(starts, ids, 6, np.where(answers, 1, -1))
-    gain = np.where(answers, 1.0, -1.0) * math.log((1.0 - error) / error)
+    heads, back = gibbs.index_terms(starts, ids, 6)
+    net, odds = np.where(answers, 1, -1), math.log((1.0 - error) / error)
     n = size(20_000, 300)
     sets = np.zeros((n, 6), np.bool_)
     logit = np.log(prior / (1.0 - prior))
-    gibbs.move(sets, starts, ids, heads, back, gain, logit, 60, np.uint64(7))
+    gibbs.move(sets, starts, ids, heads, back, net, odds, logit, 60, np.uint64(7))
     for t in range(6):
         p = sum(w for S, w in weights.items() if t in S)
         assert abs(sets[:, t].mean() - p) < 5.5 * math.sqrt(p * (1.0 - p) / n) + 1e-3
@@ -168,9 +191,9 @@ def test_one_denial_moves_among_its_terms_though_the_prior_is_sparse() -> None:
     sets = np.zeros((n, 10), np.bool_)
     sets[:, 0] = True
     starts, ids = np.array([0, 10]), np.arange(10)
-    heads, back = gibbs.index_terms(starts, ids, 10, np.array([-1]))
+    heads, back = gibbs.index_terms(starts, ids, 10)
     logit = np.full(10, math.log(1e-9))
-    gibbs.move(sets, starts, ids, heads, back, np.array([-80.0]), logit, 1, np.uint64(3))
+    gibbs.move(sets, starts, ids, heads, back, np.array([-1]), 80.0, logit, 1, np.uint64(3))
     assert (sets.sum(axis=1) == 1).all()
     assert (abs(sets.mean(axis=0) - 0.1) < 5.5 * math.sqrt(0.09 / n)).all()
 
@@ -180,9 +203,9 @@ def test_known_terms_never_move() -> None:
     sets[:, 0] = True
     starts, ids = np.array([0, 3]), np.arange(3)
     logit = np.array([gibbs.CERTAIN, -gibbs.CERTAIN, 0.0])
-    for gain in (-30.0, 30.0):
-        heads, back = gibbs.index_terms(starts, ids, 3, np.array([int(gain)]))
-        gibbs.move(sets, starts, ids, heads, back, np.array([gain]), logit, 5, np.uint64(1))
+    heads, back = gibbs.index_terms(starts, ids, 3)
+    for net in (-30, 30):
+        gibbs.move(sets, starts, ids, heads, back, np.array([net]), 1.0, logit, 5, np.uint64(1))
         assert sets[:, 0].all()
         assert not sets[:, 1].any()
 
@@ -227,11 +250,11 @@ def test_sets_foretell_and_share() -> None:
 
 def test_equal_keys_give_equal_bits_and_other_keys_do_not() -> None:
     starts, ids = np.array([0, 5]), np.arange(5)
-    heads, back = gibbs.index_terms(starts, ids, 5, np.array([-1]))
+    heads, back = gibbs.index_terms(starts, ids, 5)
     runs = []
     for key in (1, 1, 2):
         sets = np.zeros((40, 5), np.bool_)
         turn = np.uint64(keys.mix(np.uint64(key)))
-        gibbs.move(sets, starts, ids, heads, back, np.array([-3.0]), np.zeros(5), 2, turn)
+        gibbs.move(sets, starts, ids, heads, back, np.array([-3]), 1.0, np.zeros(5), 2, turn)
         runs.append(sets.tobytes())
     assert runs[0] == runs[1] != runs[2]

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from bridle.errors import CorruptState, InvalidValue, NotPossible
-from bridle.limits.auto import FLOOR, PRIOR, AutoLimits
+from bridle.limits.auto import AutoLimits
 from bridle.limits.base import Beliefs, Look
+from bridle.limits.found import FoundLimits
 from bridle.limits.logistic import LogisticLimits
+from bridle.limits.members import FLOOR, PRIOR
 from bridle.limits.rulesets import RuleLimits
 
 ALL = np.array(list(itertools.product([0.0, 1.0], repeat=3)))
@@ -50,7 +52,14 @@ class Stubborn:
 
     def look(self, unit, contexts):
         p = np.full(len(contexts), self.p)
-        return Look(p, p > 0.99, p > 0.01, np.zeros(len(p)))
+        return Look(p, p > 0.99, p > 0.01, np.zeros(len(p)), np.zeros(len(p)))
+
+    def look_all(self, contexts):
+        one = np.zeros((2, len(contexts)))
+        return Look(one + self.p, one + self.p > 0.99, one + self.p > 0.01, one, one)
+
+    def grow(self, arms=1, groups=None):
+        raise NotImplementedError
 
     def copy(self):
         return Stubborn(self.p)
@@ -153,6 +162,105 @@ def test_known_terms_bind_the_rules() -> None:
     assert limits.members["singles"].look(0, ALL).p[3] > 0.0
 
 
+def test_known_terms_can_be_replaced() -> None:
+    """As if they had been known from the start, bit for bit; the number of answers counts on."""
+    C, which, allowed, key = answers(8, 20, d=6)
+    settings = {"arms": 2, "features": 6, "chains": 30}
+    known = {0: {3: True, (4, 5): True}, 1: {2: False}}
+    limits = teach(AutoLimits(**settings, known={0: {1: True}}), (C, which, allowed, key))
+    fresh = AutoLimits(**settings, known=known)
+    twin = limits.copy()
+    before = bits(twin)
+    for u in range(2):
+        mine = which == u
+        limits.set_known(u, known[u])
+        limits.relearn(u, C[mine], allowed[mine], key[mine])
+        fresh.relearn(u, C[mine], allowed[mine], key[mine])
+    a, b = bits(limits), bits(fresh)
+    counted = {"counts", "surprises", "surprise"}
+    assert {k: v for k, v in a.items() if k not in counted} == {
+        k: v for k, v in b.items() if k not in counted
+    }
+    assert bits(twin) == before
+    limits.set_known(0, {})
+    limits.set_known(1, {})
+    nothing = bits(AutoLimits(**settings))
+    assert {k: v for k, v in bits(limits).items() if k not in counted} == {
+        k: v for k, v in nothing.items() if k not in counted
+    }
+
+
+def test_a_bad_term_is_refused_and_changes_nothing() -> None:
+    limits = teach(AutoLimits(arms=2, features=3), answers(8, 9))
+    before = bits(limits)
+    for unit, terms in ((2, {}), (0, {3: True}), (0, {0: "no"}), (0, {(0, 0): True}), (0, [1])):
+        with pytest.raises(InvalidValue):
+            limits.set_known(unit, terms)
+    assert bits(limits) == before
+
+
+def test_the_rule_is_read_back_from_the_members_that_are_rules() -> None:
+    names = ["a", "b", "c"]
+    limits = teach(AutoLimits(arms=2, features=3), answers(2, 60))
+    assert limits.describe(0, names).denied == ("a with b",)
+    assert limits.describe(0, names).allowed == ("a", "b", "c", "a with c", "b with c")
+    limits = teach(AutoLimits(arms=2, features=3), answers(2, 60, pair=False))
+    reading = limits.describe(1, names)
+    assert reading.denied == ("a", "b")  # and no pair with them
+    assert reading.allowed == ("c",)
+    limits = AutoLimits(arms=2, features=3)
+    pairs, singles = limits.members["pairs"], limits.members["singles"]
+    # Weighed among themselves, .2 to .8: a pair is .8 · .1 likely, a feature .33 by both.
+    assert pairs.marginals(0) == pytest.approx([0.33] * 3 + [0.1] * 3)  # type: ignore[attr-defined]
+    assert singles.marginals(0) == pytest.approx([0.33] * 3)  # type: ignore[attr-defined]
+    assert len(limits.describe(0, names).unsure) == 6
+    limits.doubt = 0.081
+    assert limits.describe(0, names).unsure == ("a", "b", "c")
+    limits.doubt = 0.079
+    assert len(limits.describe(0, names).unsure) == 6
+
+
+def test_no_rule_can_be_read_back_where_none_is_a_member() -> None:
+    limits = AutoLimits(arms=2, features=3, members={"mine": Stubborn(0.5)})
+    with pytest.raises(NotPossible, match="no rules among their members"):
+        limits.describe(0, ["a", "b", "c"])
+
+
+def test_doubt_is_that_within_the_kinds_and_between_them() -> None:
+    limits = teach(AutoLimits(arms=2, features=3), answers(1, 6))
+    look = limits.look(0, ALL)
+    square = np.zeros(8)
+    for name, weight in limits.weights().items():
+        one = limits.members[name].look(0, ALL)
+        square += weight * (one.sd**2 + one.p**2)
+    assert look.sd == pytest.approx(np.sqrt(square - look.p**2), abs=1e-9)
+    two = {"yes": Stubborn(1.0), "no": Stubborn(0.0)}
+    limits = AutoLimits(arms=2, features=3, members=two, prior={"yes": 3, "no": 1})
+    assert limits.look(0, ALL).sd == pytest.approx(np.full(8, math.sqrt(3 / 16)))
+
+
+def test_members_of_any_kind_are_looked_at_all_at_once() -> None:
+    members = {
+        "found": FoundLimits(arms=2, features=3),
+        "mine": Stubborn(0.7),
+        "auto": AutoLimits(arms=2, features=3),
+    }
+    limits = teach(AutoLimits(arms=2, features=3, members=members), answers(9, 6))
+    every = limits.look_all(ALL)
+    for u in range(2):
+        one = limits.look(u, ALL)
+        for name in ("p", "safe", "possible", "information", "sd"):
+            assert getattr(every, name)[u].tobytes() == getattr(one, name).tobytes()
+
+
+def test_found_groups_cannot_forget_inside_a_mixture() -> None:
+    members = {"found": FoundLimits(arms=2, features=3)}
+    limits = AutoLimits(arms=2, features=3, members=members)
+    limits.learn(ALL[3], 0, True)
+    with pytest.raises(NotPossible, match="'found' cannot forget"):
+        limits.relearn(0, ALL[:1], [True], [0])
+
+
 def test_a_noisy_teacher_is_found_out() -> None:
     C, which, allowed, key = answers(3, 150, pair=False)
     flipped = allowed ^ (np.random.default_rng(3).random(150) < 0.15)
@@ -215,8 +323,8 @@ def test_members_of_your_own_are_read_back_by_your_own_reader() -> None:
     assert bits(again) == bits(limits)
     with pytest.raises(NotPossible, match="'mine' cannot forget"):
         limits.relearn(0, ALL, np.ones(8, bool), np.zeros(8, int))
-    with pytest.raises(NotPossible, match="'mine' cannot grow"):
-        limits.grow()
+    with pytest.raises(NotPossible, match="'mine' cannot forget"):
+        limits.set_known(0, {})
 
 
 BAD = {

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridle import Tables
+from bridle.asking import online_asking
 from bridle.errors import CorruptState, InvalidValue
-from bridle.limits import LABEL_CODINGS, Limits, LinearLimits
+from bridle.lessons import teach_beliefs
+from bridle.limits import LABEL_CODINGS, Beliefs, Limits, LinearLimits
 from tests import reference
 
 
@@ -143,6 +146,39 @@ def test_a_restart_has_the_bits_of_none(coding) -> None:
     assert bits(limits) == bits(whole)
 
 
+# As beliefs
+
+
+@pytest.mark.parametrize("coding", LABEL_CODINGS)
+def test_the_label_is_the_probability_on_a_scale_from_denied_to_allowed(coding) -> None:
+    limits = taught(8, coding)
+    C = answers(9)[0]
+    assert isinstance(limits, Beliefs)
+    assert (limits.units, limits.unit_of.tolist()) == (3, [0, 1, 2])
+    high, low = LABEL_CODINGS[coding]
+    means, sds = limits.scores_many(C)
+    for k in range(3):
+        look = limits.look(k, C)
+        p, sd = (means[:, k] - low) / (high - low), sds[:, k] / (high - low)
+        assert look.p == pytest.approx(np.clip(p, 0.0, 1.0), abs=1e-12)
+        assert look.sd == pytest.approx(sd, abs=1e-12)
+        assert look.safe.tolist() == (p - sd >= 0.5).tolist()
+        assert look.possible.tolist() == (p + sd >= 0.5).tolist()
+        assert look.information == pytest.approx(0.5 * np.log(1.0 + sds[:, k] ** 2), abs=1e-12)
+
+
+def test_they_are_taught_and_ask_like_other_beliefs() -> None:
+    tables = Tables(np.eye(2), np.array([[0.9, 0.2], [0.8, 0.3]]), np.array([[0, 1], [1, 1]]))
+    start = LinearLimits(arms=2, features=2)
+    for questions in ("arm", "pool"):
+        lesson = teach_beliefs(tables, beliefs=start, examples=60, questions=questions)
+        safe = lesson.beliefs[60].look_all(tables.contexts).safe
+        assert safe.T.tolist() == tables.allowed.astype(bool).tolist()
+    run = online_asking(tables, beliefs=start, steps=300, seed=1)
+    # An answer counts as exact: four cases, each asked about once at most.
+    assert run.E[-1] == 0 and 1 <= len(run.said) <= 4
+
+
 # Errors
 
 
@@ -173,7 +209,7 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter of"),
     "relearn arm": (
         lambda x: x.relearn(3, [C4], [True]),
-        "'arm' parameter of LinearLimits.relearn",
+        "'unit' parameter of LinearLimits.relearn",
     ),
     "relearn contexts": (
         lambda x: x.relearn(0, [[1.0]], [True]),

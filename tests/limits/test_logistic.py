@@ -329,3 +329,15 @@ def test_many_arms_and_features_work() -> None:
     limits.learn_many(C, np.zeros(60, int), C[:, 0] == 0.0)
     look = limits.look(0, C)
     assert ((look.p > 0.5) == (C[:, 0] == 0.0)).mean() > 0.9
+
+
+def test_hearing_is_learning_and_says_what_was_believed() -> None:
+    rng = np.random.default_rng(4)
+    one, two = (LogisticLimits(arms=2, features=3, crosses=True) for _ in range(2))
+    for i in range(8):
+        c = rng.standard_normal(3)
+        p = one.look(1, [c]).p[0]
+        assert two.hear(c, 1, i % 3 > 0) == p
+        one.learn(c, 1, i % 3 > 0)
+        a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (one, two))
+        assert a == b

@@ -417,3 +417,49 @@ def test_doubt_reacts_to_a_teacher_who_errs():
     assert settled() == settled(error=0.02) == 0.01
     assert settled(error=None) == settled(error=0.1) == 0.001
     assert settled(error=0.1, doubt=0.02) == 0.02
+
+
+@pytest.mark.parametrize("settings", [{}, {"pairs": True, "chains": 40}, {"error": None}])
+def test_known_terms_can_be_replaced(settings) -> None:
+    """As if they had been known from the start, bit for bit."""
+    rng = np.random.default_rng(3)
+    C = (rng.random((12, 6)) < 0.5).astype(float)
+    which, key = rng.integers(0, 3, 12), rng.integers(0, 2**63, 12)
+    sizes = {"arms": 3, "features": 6, **settings}
+    known = {1: {3: True, 5: False}, 0: {2: True}}
+    limits = RuleLimits(**sizes, known={1: {0: True}, 2: {1: True}})
+    fresh = RuleLimits(**sizes, known=known)
+    for c, k, bit in zip(C, which, key, strict=True):
+        limits.learn(c, int(k), bool(c[0] < 1), int(bit))
+    twin = limits.copy()
+    before = {name: array.tobytes() for name, array in twin.to_state().items()}
+    for u in (2, 0, 1):
+        mine = which == u
+        limits.set_known(u, known.get(u, {}))
+        for each in (limits, fresh):
+            each.relearn(u, C[mine], C[mine, 0] < 1, key[mine])
+    a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (limits, fresh))
+    assert a == b
+    assert before == {name: array.tobytes() for name, array in twin.to_state().items()}
+    with pytest.raises(InvalidValue, match=r"'unit' parameter of RuleLimits\.set_known"):
+        limits.set_known(3, {})
+    with pytest.raises(InvalidValue, match="'term' parameter"):
+        limits.set_known(0, {7: True})
+
+
+@pytest.mark.parametrize("settings", [{}, {"pairs": True, "chains": 40}, {"error": None}])
+def test_hearing_is_learning_and_says_what_was_foretold(settings) -> None:
+    rng = np.random.default_rng(4)
+    one, two = (RuleLimits(arms=2, features=6, groups=["x", "x"], **settings) for _ in range(2))
+    for i in range(10):
+        c = (rng.random(6) < 0.5).astype(float)
+        q = one.predict(0, [c])[0]
+        assert two.hear(c, 0, i % 3 > 0, i) == q
+        one.learn(c, i % 2, i % 3 > 0, i)
+        a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (one, two))
+        assert a == b
+
+
+def test_allowed_given_the_rule_is_0_or_1() -> None:
+    look = RuleLimits(arms=1, features=2).look(0, [[0, 0], [1, 0]])
+    assert look.sd == pytest.approx([0.0, np.sqrt(0.33 * 0.67)])

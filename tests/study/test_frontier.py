@@ -9,21 +9,19 @@ import pytest
 
 from bridle.errors import InvalidValue, NotPossible
 from bridle.limits.rulesets import RuleLimits
-from bridle.study.frontier import (
-    DOUBTS,
-    METHODS,
+from bridle.study.frontier import NOISY, Frontier, Job, jobs, scenes, sweep
+from bridle.study.frontier_methods import (
+    COSTS,
+    FLIPS,
+    GIVES,
     PARTS,
-    Frontier,
-    Job,
-    Scope,
     fixed_point,
     groups_of,
-    jobs,
+    make_limits,
     mask_of,
-    scenes,
-    sweep,
 )
 from bridle.study.frontier_run import COLUMNS, frontier, means
+from bridle.study.frontier_scope import DOUBTS, HEADLINE, METHODS, Scope
 from bridle.study.plan import Plan
 from bridle.study.work import Batch, Class, Work
 from bridle.worlds import Movies, Warfarin, synthetic_block, synthetic_patients
@@ -69,7 +67,9 @@ def test_every_method_in_every_world(outcome):
     ]  # fmt: skip
     assert [*dict.fromkeys(found[worlds[0]])] == [*METHODS]
     for world in worlds[1:]:
-        assert [*dict.fromkeys(found[world])] == [m for m in METHODS if "found" not in m]
+        assert [*dict.fromkeys(found[world])] == [
+            m for m in METHODS if "found" not in m and "noisy" not in m
+        ]
     # Several N of one method are several rows.
     assert found[worlds[0]].count("sigma=0.25") == 2 and found[worlds[0]].count("active-pool") == 2
 
@@ -152,6 +152,7 @@ def test_warfarin_has_groups_and_no_sweep(tmp_path):
     work = Frontier(recipes, scope)
     assert work.do(Job("synthetic patients", 0, "doubt+rules+found")) == []  # too many terms
     assert work.do(Job("synthetic patients", 0, "doubt+groups"))[0].answers is not None
+    assert not {job.part for job in jobs(recipes, scope)} & {*NOISY}
 
 
 def test_jobs_cover_each_part_once():
@@ -161,7 +162,75 @@ def test_jobs_cover_each_part_once():
     single = [job.part for job in todo if job.world == "synthetic single" and job.fold == 0]
     assert single == [part for part in PARTS if part != "sweep"]
     assert {job.part for job in todo if "density" in job.world} == {"sweep"}
-    assert set(DOUBTS) <= set(METHODS)
+    assert set(DOUBTS) <= set(METHODS) and set(COSTS) == set(PARTS)
+
+
+def test_a_part_gives_the_methods_that_it_says():
+    recipes = scenes(RECIPE) | sweep(SCOPE, BLOCK)
+    work = Frontier(recipes, SCOPE)
+    for part in GIVES:
+        world = [*recipes][-1] if part == "sweep" else "synthetic single"
+        assert {point.method for point in work.do(Job(world, 0, part))} == set(GIVES[part])
+
+
+def test_only_the_methods_asked_for_are_run():
+    few = dataclasses.replace(SCOPE, methods=("mask", "sigma=1"))
+    recipes = {"synthetic single": RECIPE}
+    todo = jobs(recipes, few)
+    assert {job.part for job in todo} == {"truths", "blends"}
+    work = Frontier(recipes, few)
+    points = [point for job in todo if job.fold == 0 for point in work.do(job)]
+    assert [point.method for point in points] == ["mask", "sigma=1"]
+    everything = Frontier(recipes, SCOPE)
+    assert points[0] in everything.do(Job("synthetic single", 0, "truths"))  # to the bit
+
+
+def test_a_noisy_teacher_is_found_out():
+    # 3,000 answers, a tenth of them flipped. Of the rates that are weighed those next to .1 are .03
+    # and .2, and they explain the answers as well as .1 only if a share below .06 or above .14 of
+    # them is flipped: probability below exp(−3,000 · KL(.06‖.1)) + exp(−3,000 · KL(.14‖.1)) < 1e-9.
+    scope = dataclasses.replace(SCOPE, examples=(3_000,), taught=3_000)
+    work = Frontier({"synthetic single": RECIPE}, scope)
+    fold = work.fold("synthetic single", 0)
+    limits = make_limits("rules", fold.world, noisy=True)
+    assert isinstance(limits, RuleLimits)
+    tables, rng = fold.world.tables, np.random.default_rng(5)
+    rows, arms = rng.integers(0, len(tables), 3_000), rng.integers(0, tables.arms, 3_000)
+    said = tables.allowed[rows, arms] ^ (rng.random(3_000) < FLIPS)
+    for arm in range(tables.arms):
+        mine = arms == arm
+        limits.relearn(arm, tables.contexts[rows[mine]], said[mine], np.zeros(mine.sum(), int))
+    assert limits.error == pytest.approx(FLIPS, abs=0.01)
+    (found,) = work.do(Job("synthetic single", 0, "noisy-random"))
+    assert (found.method, found.examples, found.answers) == ("noisy-random", 3_000, 3_000)
+    assert (
+        found
+        == Frontier({"synthetic single": RECIPE}, scope).do(
+            Job("synthetic single", 0, "noisy-random")
+        )[0]
+    )
+
+
+def test_who_asks_a_noisy_teacher_asks_more(outcome):
+    # In the very same steps: he who knows that answers may be wrong asks again.
+    at = {row["method"]: row for row in outcome.table.iter_rows(named=True)
+          if row["world"] == "synthetic single"}  # fmt: skip
+    assert at["noisy+doubt+rules+groups"]["answers"] > at["doubt+rules+groups"]["answers"]
+    assert at["noisy-random"]["answers"] == SCOPE.taught
+
+
+def test_the_headline_is_a_piece_of_the_frontier(outcome, tmp_path):
+    short = made(tmp_path, headline=True)
+    assert {*short.runs["method"]} == {*HEADLINE} and {*short.runs["world"]} == {"synthetic single"}
+    both = short.runs.join(outcome.runs, on=outcome.runs.columns, how="semi", nulls_equal=True)
+    assert len(both) == len(short.runs)  # to the bit
+    assert short.manifest["headline"] is True and short.manifest["worlds"] == ["synthetic single"]
+    assert (tmp_path / "headline.png").is_file() and (tmp_path / "report.html").is_file()
+    assert not (tmp_path / "frontier-synthetic-single.png").exists()
+    again = made(tmp_path, headline=True)
+    assert again.manifest["started"] == short.manifest["started"]  # nothing ran
+    with pytest.raises(NotPossible, match="another study"):
+        made(tmp_path)
 
 
 def test_the_scope_is_checked():
@@ -169,6 +238,8 @@ def test_the_scope_is_checked():
         Scope(folds=0)
     with pytest.raises(InvalidValue, match="taught"):
         Scope(examples=(10,), taught=20)
+    with pytest.raises(InvalidValue, match="methods"):
+        Scope(methods=("tulips",))
     assert Scope.quick().to_json()["pool"] == [200, 500]
 
 

@@ -86,6 +86,25 @@ def test_the_headline_says_if_none_was_clean():
     assert "doubt" not in lead(dirty)[1]
 
 
+def test_a_noisy_teacher_has_a_sentence_and_a_hollow_mark(tmp_path):
+    noisy = runs_of(
+        *RUNS.rows(named=True),
+        row("single", "noisy-random", 50_000, 0.171, 0, examples=50_000),
+        row("single", "noisy+doubt+rules+groups", 285, 0.13, 0),
+    )
+    assert lead(noisy)[:3] == lead(RUNS)  # they do not count as the cheapest
+    assert lead(noisy)[3] == (
+        "With one answer in ten wrong, and nobody telling how many: noisy-random: 50,000 answers, "
+        "E 0, R 0.171; noisy+doubt+rules+groups: 285 answers, E 0, R 0.130."
+    )
+    console = Console(record=True, width=62, file=io.StringIO())
+    print_table(console, noisy, MANIFEST)
+    assert "285 0.130" in console.export_text()  # a narrow terminal folds names, not numbers
+    figures = draw_frontier(tmp_path, noisy, synthetic=False)
+    assert "Hollow: one answer in ten" in figures["frontier-single.svg"].read_text("utf-8")
+    assert "Hollow" not in figures["frontier-pairs.svg"].read_text("utf-8")
+
+
 def test_nothing_is_said_of_nothing():
     assert lead(RUNS.filter(pl.col("world").str.contains("density"))) == []
     assert lead(runs_of()) == []

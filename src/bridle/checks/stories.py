@@ -10,6 +10,7 @@ import numpy as np
 from bridle.agent import Agent
 from bridle.decisions import Abstention, Decision, Question
 from bridle.kernels.types import Bools, Floats, Ints
+from bridle.policies import BehaviorConstrained
 from bridle.settings import ArmId, ItemId
 
 __all__ = ["MakeAgent", "Story"]
@@ -27,8 +28,14 @@ class MakeAgent(Protocol):
 
 
 def new(make: MakeAgent, **settings: object) -> Agent:
-    """Give an agent of K arms over D features."""
-    return make(**{"arms": K, "features": D, "seed": 5, **settings})
+    """Give an agent of K arms over D features.
+
+    A mask plays nothing before it is taught, so it is checked with the dial in its place.
+    """
+    given: dict[str, object] = {"arms": K, "features": D, "seed": 5, **settings}
+    if make(**{**given, "sink": None}).policy.needs_limits:
+        given |= {"policy": BehaviorConstrained(), "budget": 0}
+    return make(**given)
 
 
 def contexts(n: int, seed: int) -> Floats:
@@ -86,7 +93,9 @@ class Story:
         elif coin < 0.80:
             self.standing.append(agent.teach(context, arms[pick % len(arms)], value < 0.6))
         elif coin < 0.90:
-            self.standing.append(agent.answer(agent.ask(context), value < 0.6, by="check"))
+            told = agent.answer(agent.ask(context), value < 0.6, by="check")
+            if told.example is not None:
+                self.standing.append(told.example)
         elif coin < 0.95 and self.standing:
             agent.retract(self.standing.pop(pick % len(self.standing)))
         elif coin < 0.98:

@@ -120,10 +120,51 @@ def choose(
 
 
 @njit(cache=True)
+def with_one(c: Floats, d: int) -> Floats:
+    """Give a context the trailing 1 that arms of d features want, if it lacks it."""
+    if c.shape[0] == d:
+        return c
+    out = np.empty(d)
+    out[: d - 1] = c
+    out[d - 1] = 1.0
+    return out
+
+
+@njit(cache=True)
+def reward_parts(A: Floats, mu: Floats, pull: float, c: Floats, parts: Floats) -> None:
+    """Fill rows 0 and 1 of `parts`: mean and sd of every arm's reward.
+
+    Arms of one feature more than the context have an intercept. A `pull` is that of
+    `loop.pull_of`, and the sums are those of `loop.score_columns`, in their order.
+    """
+    K, d = mu.shape
+    x = with_one(c, d)
+    where = np.empty(d, np.uint32)
+    h = np.empty(d)
+    n = nonzeros(x, where)
+    for k in range(K):
+        parts[0, k] = mean_of(mu, k, x, where, n)
+        if pull != 0.0:
+            last = 0.0
+            for a in range(n):
+                last += x[where[a]] * A[k, d - 1, where[a]]
+            parts[0, k] += pull * last
+        parts[1, k] = sd_of(A, k, x, where, n, h)
+
+
+@njit(cache=True)
+def reward_parts_many(A: Floats, mu: Floats, pull: float, C: Floats, parts: Floats) -> None:
+    """Do what `reward_parts` does for each row of C; parts: (n, 7, K)."""
+    for t in range(C.shape[0]):
+        reward_parts(A, mu, pull, C[t], parts[t])
+
+
+@njit(cache=True)
 def decide(
     weights: Floats,
     reward_A: Floats,
     reward_mu: Floats,
+    pull: float,
     limit_A: Floats,
     limit_mu: Floats,
     c: Floats,
@@ -137,12 +178,29 @@ def decide(
     where = np.empty(d, np.uint32)
     h = np.empty(d)
     n = nonzeros(c, where)
+    reward_parts(reward_A, reward_mu, pull, c, parts)
     for k in range(parts.shape[1]):
-        parts[0, k] = mean_of(reward_mu, k, c, where, n)
-        parts[1, k] = sd_of(reward_A, k, c, where, n, h)
         parts[2, k] = mean_of(limit_mu, k, c, where, n)
         parts[3, k] = sd_of(limit_A, k, c, where, n, h)
     return choose(weights, parts, eligible, eligible, start, number)
+
+
+@njit(cache=True)
+def choose_many(
+    weights: Floats,
+    parts: Floats,
+    eligible: Bools,
+    start: np.uint64,
+    numbers: Uints,
+    arms: Ints,
+) -> None:
+    """Do what `choose` does for each of parts (n, 7, K); fill `arms` (n).
+
+    eligible: (n, K), or (1, K) for one that serves all.
+    """
+    for t in range(parts.shape[0]):
+        may = eligible[t if eligible.shape[0] > 1 else 0]
+        arms[t] = choose(weights, parts[t], may, may, start, numbers[t])
 
 
 @njit(cache=True)
@@ -163,31 +221,6 @@ def spreads(weights: Floats, parts: Floats) -> Floats:
     for k in range(parts.shape[1]):
         out[k] = spread(w, parts[1, k], parts[3, k])
     return out
-
-
-@njit(cache=True)
-def decide_many(
-    weights: Floats,
-    reward_A: Floats,
-    reward_mu: Floats,
-    limit_A: Floats,
-    limit_mu: Floats,
-    C: Floats,
-    eligible: Bools,
-    start: np.uint64,
-    numbers: Uints,
-    parts: Floats,
-    arms: Ints,
-) -> None:
-    """Do what `decide` does for each row of C; fill `arms` (n) and `parts` (n, 7, K).
-
-    eligible: (n, K), or (1, K) for one that serves all.
-    """
-    for t in range(C.shape[0]):
-        may = eligible[t if eligible.shape[0] > 1 else 0]
-        arms[t] = decide(
-            weights, reward_A, reward_mu, limit_A, limit_mu, C[t], may, start, numbers[t], parts[t]
-        )
 
 
 @njit(cache=True)

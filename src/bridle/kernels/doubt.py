@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from bridle.kernels.choice import location, spread
+from bridle.kernels.choice import as_weights, location, spread
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, GOLDEN, bits_of, key_of, mix, normal
 from bridle.kernels.loop import pull_of, score_columns
 from bridle.kernels.posterior import fold, nonzeros
@@ -49,6 +49,8 @@ def best_two(
     possible = -1
     top_safe = -math.inf
     top_possible = -math.inf
+    tie_safe = np.uint64(0)
+    tie_possible = np.uint64(0)
     for k in range(loc.shape[0]):
         mark = SAFE if said[k] == SAID_YES else marks[unit[k]]
         if said[k] == SAID_NO or mark == DENIED:
@@ -59,12 +61,20 @@ def best_two(
             drawn = loc[k]
             if scale[k] > 0.0:
                 drawn += scale[k] * normal(bits)
-            if mark == SAFE and (safe < 0 or drawn > top_safe):
+            if mark == SAFE and (
+                safe < 0 or drawn > top_safe or (drawn == top_safe and bits > tie_safe)
+            ):
                 safe = k
                 top_safe = drawn
-            if possible < 0 or drawn > top_possible:
+                tie_safe = bits
+            if (
+                possible < 0
+                or drawn > top_possible
+                or (drawn == top_possible and bits > tie_possible)
+            ):
                 possible = k
                 top_possible = drawn
+                tie_possible = bits
     return safe, possible
 
 
@@ -79,6 +89,32 @@ def fall_back(on_empty: int, p: Floats, said: Marks, unit: Ints) -> int:
             if said[k] != SAID_NO and (best < 0 or p[unit[k]] > p[unit[best]]):
                 best = k
     return best
+
+
+@njit(cache=True)
+def look_at(
+    weights: Floats,
+    parts: Floats,
+    marks: Marks,
+    said: Marks,
+    every: Ints,
+    start: np.uint64,
+    number: np.uint64,
+    look: int,
+) -> tuple[int, int]:
+    """Blend and draw for the look-th look of a decision: `best_two`, an arm a unit.
+
+    parts: (7, K); rows 0 to 3 are given, rows 4 to 6 are filled. every: 0 … K−1.
+    """
+    w = as_weights(weights)
+    key = look_key(key_of(start, number), look)
+    for k in range(parts.shape[1]):
+        parts[4, k] = location(w, parts[0, k], parts[1, k], parts[2, k])
+        parts[5, k] = spread(w, parts[1, k], parts[3, k])
+        parts[6, k] = parts[4, k]
+        if parts[5, k] > 0.0:
+            parts[6, k] += parts[5, k] * normal(bits_of(key, k))
+    return best_two(parts[4], parts[5], marks, said, every, key)
 
 
 @njit(cache=True)

@@ -46,11 +46,8 @@ def index_contexts(held: Bools, pairs: bool, place: Ints) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True)
-def index_terms(starts: Ints, ids: Ints, terms: int, net: Ints) -> tuple[Ints, Ints]:
-    """Turn the lists around: the contexts that hold each active term, those denied first.
-
-    net: answers "allowed" less "denied", by context.
-    """
+def index_terms(starts: Ints, ids: Ints, terms: int) -> tuple[Ints, Ints]:
+    """Turn the lists around: the contexts that hold each active term."""
     heads = np.zeros(terms + 1, np.int64)
     for a in range(ids.shape[0]):
         heads[ids[a] + 1] += 1
@@ -58,12 +55,10 @@ def index_terms(starts: Ints, ids: Ints, terms: int, net: Ints) -> tuple[Ints, I
         heads[t + 1] += heads[t]
     contexts = np.empty(ids.shape[0], np.int64)
     at = heads.copy()
-    for turn in range(2):
-        for i in range(starts.shape[0] - 1):
-            if (net[i] < 0) == (turn == 0):
-                for a in range(starts[i], starts[i + 1]):
-                    contexts[at[ids[a]]] = i
-                    at[ids[a]] += 1
+    for i in range(starts.shape[0] - 1):
+        for a in range(starts[i], starts[i + 1]):
+            contexts[at[ids[a]]] = i
+            at[ids[a]] += 1
     return heads, contexts
 
 
@@ -133,22 +128,71 @@ def redraw(sets: Bools, likelihood: Floats, key: np.uint64) -> None:
             sets[c, t] = old[source, t]
 
 
-@njit(cache=True, inline="always")
-def log_odds(
-    t: int, own: int, x: float, heads: Ints, contexts: Ints, gain: Floats, count: Ints
-) -> float:
-    """Log odds that t is denied, given the other terms; `own` is 1 if it is counted now.
+@njit(cache=True)
+def turn(
+    t: int,
+    step: int,
+    S: Bools,
+    starts: Ints,
+    ids: Ints,
+    heads: Ints,
+    contexts: Ints,
+    net: Ints,
+    count: Ints,
+    field: Ints,
+) -> None:
+    """Put term t into the set S (step 1), or take it out (−1), and keep count and field right.
 
-    Only contexts without another denied term have a say. Those denied come first; once they are
-    through, the odds only fall, and need not be followed below what is as good as never.
+    count: (n,) denied terms of each context. field: (A,) of each term, the net answers to the
+    contexts that hold it and no other denied term: only those have a say in whether it is denied.
     """
+    S[t] = step == 1
     for a in range(heads[t], heads[t + 1]):
         i = contexts[a]
-        if count[i] == own:
-            x -= gain[i]
-            if x < NEVER and gain[i] > 0.0:
-                break
-    return x
+        others = count[i] if step == 1 else count[i] - 1
+        count[i] += step
+        change = -step * net[i]
+        if others == 0:
+            for b in range(starts[i], starts[i + 1]):
+                field[ids[b]] += change
+            field[t] -= change
+        elif others == 1:
+            for b in range(starts[i], starts[i + 1]):
+                if S[ids[b]] and ids[b] != t:
+                    field[ids[b]] += change
+                    break
+
+
+@njit(cache=True)
+def chances(logit: Floats, odds: float) -> tuple[Ints, Floats, int]:
+    """Tabulate the probability that a term is denied: by its prior log odds, and by its field.
+
+    Gives the row of each term, the table, and how far a field reaches, on either side: beyond, a
+    term is denied for certain, or for certain not. There are few prior log odds, and fields are
+    whole numbers: so no inner loop needs an exponential.
+    """
+    A = logit.shape[0]
+    row = np.empty(A, np.int64)
+    values = np.empty(A)
+    rows = 0
+    far = 0.0
+    for t in range(A):
+        r = 0
+        while r < rows and values[r] != logit[t]:
+            r += 1
+        if r == rows:
+            values[r] = logit[t]
+            rows += 1
+            if abs(logit[t]) < 0.5 * CERTAIN:
+                far = max(far, abs(logit[t]))
+        row[t] = r
+    reach = int((far - NEVER) / odds) + 1
+    table = np.empty((rows, 2 * reach + 1))
+    for r in range(rows):
+        for f in range(-reach, reach + 1):
+            x = values[r] - odds * f
+            table[r, f + reach] = 0.0 if x < NEVER else 1.0 if x > -NEVER else sigmoid(x)
+    return row, table, reach
 
 
 @njit(cache=True)
@@ -158,52 +202,53 @@ def move(
     ids: Ints,
     heads: Ints,
     contexts: Ints,
-    gain: Floats,
+    net: Ints,
+    odds: float,
     logit: Floats,
     sweeps: int,
     key: np.uint64,
 ) -> None:
     """Move every set: `sweeps` times each term in turn, and then where one denial sits.
 
-    gain: log odds that the answers to each context give to "allowed". One term at a time, a
-    sparse prior leaves the sole denied term of a denied context stuck. So each sweep ends with one
-    such context, picked at random: if it has exactly one denied term, that term is drawn anew among
-    all of its terms.
+    net: answers "allowed" less "denied", by context; odds: the log odds that one answer is right.
+    A term seldom turns, and two sets seldom differ by much. So what speaks for and against each
+    term is kept, in whole numbers, from draw to draw and from set to set, and not summed anew.
+
+    One term at a time, a sparse prior leaves the sole denied term of a denied context stuck. So
+    each sweep ends with one such context, picked at random: if it has exactly one denied term, that
+    term is drawn anew among all of its terms.
     """
     C, A = sets.shape
-    n = gain.shape[0]
-    count = np.empty(n, np.int64)
+    n = net.shape[0]
+    row, table, reach = chances(logit, odds)
+    S = np.zeros(A, np.bool_)
+    count = np.zeros(n, np.int64)
+    field = np.zeros(A, np.int64)
+    for t in range(A):
+        for a in range(heads[t], heads[t + 1]):
+            field[t] += net[contexts[a]]
     weight = np.empty(A)
+    sole = np.zeros(n, np.bool_)
     denied = np.empty(n, np.int64)
     n_denied = 0
     for i in range(n):
-        if gain[i] < 0.0:
+        if net[i] < 0:
             denied[n_denied] = i
             n_denied += 1
     for c in range(C):
-        S = sets[c]
+        for t in range(A):
+            if S[t] != sets[c, t]:
+                step = -1 if S[t] else 1
+                turn(t, step, S, starts, ids, heads, contexts, net, count, field)
         own = bits_of(key, c)
         draw = 0
-        for i in range(n):
-            count[i] = 0
-            for a in range(starts[i], starts[i + 1]):
-                if S[ids[a]]:
-                    count[i] += 1
         for _ in range(sweeps):
             for t in range(A):
-                old = 1 if S[t] else 0
-                x = log_odds(t, old, logit[t], heads, contexts, gain, count)
+                p = table[row[t], min(max(field[t], -reach), reach) + reach]
                 draw += 1
-                if x > -NEVER:
-                    new = 1
-                elif x < NEVER:
-                    new = 0
-                else:
-                    new = 1 if uniform(bits_of(own, draw)) * (1.0 + math.exp(-x)) < 1.0 else 0
-                if new != old:
-                    S[t] = new == 1
-                    for a in range(heads[t], heads[t + 1]):
-                        count[contexts[a]] += new - old
+                if (uniform(bits_of(own, draw)) < p) != S[t]:
+                    step = -1 if S[t] else 1
+                    turn(t, step, S, starts, ids, heads, contexts, net, count, field)
             if n_denied == 0:
                 continue
             draw += 1
@@ -217,14 +262,21 @@ def move(
                     t = ids[a]
             if logit[t] >= 0.5 * CERTAIN:
                 continue
-            S[t] = False
+            # The fields as they would be without t; most often it stays.
             for a in range(heads[t], heads[t + 1]):
-                count[contexts[a]] -= 1
+                sole[contexts[a]] = count[contexts[a]] == 1
             top = -math.inf
             for a in range(first, last):
                 s = ids[a]
-                weight[a - first] = log_odds(s, 0, logit[s], heads, contexts, gain, count)
+                f = field[s]
+                if s != t:
+                    for b in range(heads[s], heads[s + 1]):
+                        if sole[contexts[b]]:
+                            f += net[contexts[b]]
+                weight[a - first] = logit[s] - odds * f
                 top = max(top, weight[a - first])
+            for a in range(heads[t], heads[t + 1]):
+                sole[contexts[a]] = False
             total = 0.0
             for a in range(last - first):
                 weight[a] = math.exp(max(weight[a] - top, -700.0))
@@ -235,10 +287,10 @@ def move(
             while a < last - first - 1 and u >= weight[a]:
                 u -= weight[a]
                 a += 1
-            t = ids[first + a]
-            S[t] = True
-            for b in range(heads[t], heads[t + 1]):
-                count[contexts[b]] += 1
+            if ids[first + a] != t:
+                turn(t, -1, S, starts, ids, heads, contexts, net, count, field)
+                turn(ids[first + a], 1, S, starts, ids, heads, contexts, net, count, field)
+        sets[c] = S
 
 
 @njit(cache=True)

@@ -21,7 +21,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S12 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
 
 # What a stream is for. Two uses of one seed never share bits.
-DECIDE, DECIDE_NAMED, ASK, ASK_NAMED, ANSWER = (np.uint64(n) for n in (1, 2, 3, 4, 5))
+DECIDE, DECIDE_NAMED, ASK, ASK_NAMED, ANSWER, ANSWER_NAMED = map(np.uint64, range(1, 7))
 _ASIDE = np.uint64(0xD1B54A32D192ED03)
 
 # The normal quantile at the upper edge of each of 1,024 equal bins of (0, 1): a bound on a draw

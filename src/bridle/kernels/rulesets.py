@@ -123,21 +123,32 @@ def mix_errors(
 
 @njit(cache=True)
 def mix_members(
-    P: Floats, Q: Floats, each: Floats, weights: Floats, p: Floats, information: Floats
+    P: Floats,
+    Q: Floats,
+    each: Floats,
+    sds: Floats,
+    weights: Floats,
+    p: Floats,
+    information: Floats,
+    sd: Floats,
 ) -> None:
     """Mix kinds of limits: P(allowed), and what an answer teaches about kind and rule together.
 
-    P, Q, each: (M, n) P(allowed), P(the teacher says so) and information, by kind. What is left of
-    the answer's entropy once the kind m and its rule are known is entropy(Q[m]) − each[m].
+    P, Q, each, sds: (M, n) P(allowed), P(the teacher says so), information and standard deviation,
+    by kind. What is left of the answer's entropy once the kind m and its rule are known is
+    entropy(Q[m]) − each[m]. The variance is that within the kinds, and between them.
     """
     M, n = P.shape
     for c in range(n):
         p[c] = 0.0
         q = 0.0
         left = 0.0
+        square = 0.0
         for m in range(M):
             p[c] += weights[m] * P[m, c]
+            square += weights[m] * (sds[m, c] * sds[m, c] + P[m, c] * P[m, c])
             q += weights[m] * Q[m, c]
             left += weights[m] * (entropy(Q[m, c]) - each[m, c])
         p[c] = min(p[c], 1.0)
         information[c] = max(0.0, entropy(q) - left)
+        sd[c] = math.sqrt(max(0.0, square - p[c] * p[c]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,23 +14,27 @@ from bridle import validate
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels.rulesets import mix_members
 from bridle.kernels.types import Floats, Ints
-from bridle.limits.base import Beliefs, Look
-from bridle.limits.logistic import LogisticLimits
+from bridle.limits.base import Beliefs, Look, Relearns
+from bridle.limits.found import FoundLimits
+from bridle.limits.members import (
+    PRIOR,
+    Reader,
+    checked,
+    foresee,
+    hear,
+    make_members,
+    said,
+    singles_of,
+)
+from bridle.limits.members import readers as known_readers
 from bridle.limits.rulesets import RuleLimits, doubt_of
-from bridle.limits.ruleunits import Group
-from bridle.limits.terms import Term
+from bridle.limits.ruleunits import DAMAGE, Group, check
+from bridle.limits.terms import Reading, Term
 
 __all__ = ["AutoLimits", "Surprise"]
 
-# Prior weights of the kinds, before they are scaled to add up to 1. If they were even, rules of
-# single features would soon have .85, and a pair that is 7 % likely to be denied pass for safe.
-PRIOR = {"singles": 0.2, "pairs": 0.8, "logistic": 0.02}
-# A member that knows nothing of errors never gives an answer less than this.
-FLOOR = 0.001
 MAX_SURPRISES = 1_000
 WEIGHT = validate.FloatRange(0.0, 1e6, open_low=True)
-
-Reader = Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs]
 
 
 @dataclass(frozen=True)
@@ -96,19 +100,13 @@ class AutoLimits:
     ) -> None:
         owner = "AutoLimits"
         self.doubt = doubt_of(doubt, error, owner)
+        self._left_out: tuple[str, ...] = ()
         if members is None:
-            rules = {
-                name: RuleLimits(
-                    arms=arms, features=features, groups=groups, pairs=pairs, error=error,
-                    doubt=doubt, chains=chains, sweeps=sweeps, seed=seed, thresholds=thresholds,
-                    known=_singles(known) if name == "singles" else known,
-                )
-                for name, pairs in (("singles", False), ("pairs", True))
-            }  # fmt: skip
-            units = next(iter(rules.values())).groups
-            logistic = LogisticLimits(arms=arms, features=features, groups=units)
-            members = {**rules, "logistic": logistic}
-        self.members: dict[str, Beliefs] = _checked(members, arms, features)
+            members, self._left_out = make_members(
+                arms=arms, features=features, groups=groups, known=known, thresholds=thresholds,
+                error=error, doubt=doubt, chains=chains, sweeps=sweeps, seed=seed,
+            )  # fmt: skip
+        self.members: dict[str, Beliefs] = checked(members, arms, features)
         given = {**dict.fromkeys(self.members, 0.5), **PRIOR} if prior is None else dict(prior)
         if not set(self.members) <= set(given):
             raise InvalidValue("prior", owner, f"a weight for each of {list(self.members)}", prior)
@@ -141,6 +139,11 @@ class AutoLimits:
     def unit_of(self) -> Ints:
         """The unit of each arm: (K,)."""
         return self._first.unit_of
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Sentences that say which of the usual kinds are left out here, and why."""
+        return self._left_out
 
     @property
     def noisy(self) -> bool:
@@ -185,18 +188,7 @@ class AutoLimits:
         if not isinstance(given, list) or len(given) != len(C):
             raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
         bits = [validate.SEED.check(key, "keys", owner) for key in given]
-        for name, member in self.members.items():
-            if not hasattr(member, "relearn"):
-                raise NotPossible(f"The limits {name!r} cannot forget. Leave them out of members.")
-        for member in self.members.values():
-            sampling = isinstance(member, RuleLimits | AutoLimits)  # and so keyed
-            nothing: tuple[Any, ...] = (np.empty((0, self.features)), [], [])[: 2 + sampling]
-            getattr(member, "relearn")(u, *nothing)  # noqa: B009 (not in the protocol)
-        self._evidence[:, u] = 0.0
-        kept = [surprise for surprise in self.surprises if surprise.unit != u]
-        self.surprised -= len(self.surprises) - len(kept)
-        self.surprises = kept
-        self._weigh()
+        self._forget(u)
         arm = int(np.flatnonzero(self.unit_of == u)[0])
         for row, answer, key in zip(C, answers, bits, strict=True):
             self._fold(row, arm, answer, key)
@@ -209,26 +201,71 @@ class AutoLimits:
         # A kind of no weight left has no say, and need not be asked.
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         looks = [member.look(u, C) for member, _ in heard]
-        P = np.array([look.p for look in looks])
-        Q = np.array([_said(m, u, C, x) for (m, _), x in zip(heard, looks, strict=True)])
-        info = np.array([look.information for look in looks])
-        p, information = np.empty((2, len(C)))
-        mix_members(P, Q, info, np.array([w for _, w in heard]), p, information)
-        return Look(p, p >= 1.0 - self.doubt, p >= self.doubt, information)
+        Q = [said(m, u, C, x) for (m, _), x in zip(heard, looks, strict=True)]
+        return self._mixed(looks, Q, [w for _, w in heard])
+
+    def look_all(self, contexts: npt.ArrayLike) -> Look:
+        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+        C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.look_all")
+        heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
+        each = [foresee(member, C) for member, _ in heard]
+        return self._mixed([look for look, _ in each], [q for _, q in each], [w for _, w in heard])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
         C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
-        each = np.array([_said(m, unit, C, None) for m in self.members.values()])
+        each = np.array([said(m, unit, C) for m in self.members.values()])
         return np.array([math.fsum(self._weights * column) for column in each.T])
+
+    def describe(self, unit: int, names: Sequence[str]) -> Reading:
+        """Read a unit's rule back, in the names of the columns of a context.
+
+        It is what the members that are rules believe, weighed among themselves. As in `RuleLimits`
+        a pair is left out where one of its features is denied.
+        """
+        rules = {i: m for i, m in enumerate(self.members.values()) if isinstance(m, RuleLimits)}
+        if not rules:
+            raise NotPossible(
+                "No rule can be read back: these limits have no rules among their members. "
+                "Declare features as flags, categories or labels."
+            )
+        totals = (np.log(self.prior) + self._totals())[list(rules)]
+        weights = np.exp(totals - totals.max())
+        words: dict[Term, str] = {}
+        chance: dict[Term, float] = {}
+        for weight, member in zip(weights / math.fsum(weights), rules.values(), strict=True):
+            every = member.terms.all()
+            words |= zip(every, member.terms.names(names), strict=True)
+            for term, p in zip(every, (weight * member.marginals(unit)).tolist(), strict=True):
+                # In a rule of single features a pair is not denied for its own sake.
+                chance[term] = chance.get(term, 0.0) + p
+        words = dict(sorted(words.items(), key=lambda each: isinstance(each[0], tuple)))
+        return Reading.of(words, chance, self.doubt)
+
+    def set_known(self, unit: int, terms: Mapping[Term, bool]) -> None:
+        """Replace what is known for certain of a unit; it binds the members that are rules.
+
+        Rules of single features ignore pairs. The unit's answers are forgotten, by all members:
+        they were weighed by what was known before. Give those that stand to `relearn`.
+        """
+        u = validate.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.set_known")
+        if not isinstance(terms, Mapping):
+            raise InvalidValue(
+                "terms", "AutoLimits.set_known", "a mapping from terms to True or False", terms
+            )
+        alone = singles_of({u: terms})[u]
+        rules = [member for member in self.members.values() if isinstance(member, RuleLimits)]
+        given = [(member, terms if member.terms.pairs else alone) for member in rules]
+        for member, known in given:
+            member.terms.known(known)  # refuses them before anything has changed
+        self._forget(u)
+        for member, known in given:
+            member.set_known(u, known)
 
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
-        for name, member in self.members.items():
-            if not hasattr(member, "grow"):
-                raise NotPossible(f"The limits {name!r} cannot grow. Leave them out of members.")
         for member in self.members.values():
-            getattr(member, "grow")(arms, groups)  # noqa: B009 (not in the protocol)
+            member.grow(arms, groups)
         more = np.zeros((len(self.members), self.units - self._evidence.shape[1]))
         self._evidence = np.concatenate([self._evidence, more], axis=1)
 
@@ -249,6 +286,7 @@ class AutoLimits:
             "members": np.array(list(self.members)),
             "prior": self.prior.copy(),
             "doubt": np.array(self.doubt),
+            "left_out": np.array(self._left_out, np.str_),
             "evidence": self._evidence.copy(),
             "counts": np.array([self.answers, self.surprised]),
             "surprises": np.array(seen, np.int64).reshape(-1, 3),
@@ -268,15 +306,8 @@ class AutoLimits:
         if not isinstance(state, Mapping):
             raise CorruptState(f"AutoLimits needs named arrays, not {state!r:.200}.")
         try:
-            return cls._read(dict(state), {**_readers(), **(readers or {})})
-        except (
-            KeyError,
-            ValueError,
-            TypeError,
-            IndexError,
-            AttributeError,
-            StopIteration,
-        ) as error:
+            return cls._read(dict(state), {**known_readers(), **(readers or {})})
+        except DAMAGE as error:
             raise CorruptState(f"AutoLimits: the state is damaged: {error}") from None
 
     @classmethod
@@ -289,6 +320,7 @@ class AutoLimits:
             rest = {key: array for key, array in rest.items() if key not in own}
         first = next(iter(members.values()))
         prior, doubt = rest.pop("prior"), float(rest.pop("doubt"))
+        check(prior, np.float64, (len(members),), "prior", "AutoLimits")
         self = cls(
             arms=first.arms,
             features=first.features,
@@ -297,12 +329,20 @@ class AutoLimits:
             doubt=doubt,
         )
         self.prior = prior.copy()  # scaled once, not twice
+        self._left_out = tuple(map(str, rest.pop("left_out").tolist()))
         evidence, probability = rest.pop("evidence"), rest.pop("surprise")
-        if evidence.shape != self._evidence.shape or not np.isfinite(evidence).all():
-            raise CorruptState("AutoLimits: 'evidence' is not a finite number a member and unit.")
+        check(evidence, np.float64, self._evidence.shape, "evidence", "AutoLimits")
         self._evidence = evidence.copy()
-        self.answers, self.surprised = rest.pop("counts").tolist()
-        rows = rest.pop("surprises").tolist()
+        counts, seen = rest.pop("counts"), rest.pop("surprises")
+        check(counts, np.int64, (2,), "counts", "AutoLimits")
+        n = min(len(seen), MAX_SURPRISES)
+        check(seen, np.int64, (n, 3), "surprises", "AutoLimits")
+        check(probability, np.float64, (n,), "surprise", "AutoLimits")
+        finite = np.isfinite(evidence).all() and np.isfinite(probability).all()
+        if not finite or counts.min() < 0 or (seen < 0).any() or (seen[:, 1] >= self.units).any():
+            raise CorruptState("AutoLimits: a count, a unit or a number is none that can be.")
+        self.answers, self.surprised = counts.tolist()
+        rows = seen.tolist()
         self.surprises = [
             Surprise(answer, unit, bool(allowed), q)
             for (answer, unit, allowed), q in zip(rows, probability.tolist(), strict=True)
@@ -314,18 +354,44 @@ class AutoLimits:
 
     def _fold(self, row: Floats, arm: int, allowed: bool, key: int) -> None:
         u = int(self.unit_of[arm])
-        said = [float(_said(m, u, row[None], None)[0]) for m in self.members.values()]
-        chance = said if allowed else [1.0 - q for q in said]
+        yes = [hear(m, row, arm, u, allowed, key) for m in self.members.values()]
+        chance = yes if allowed else [1.0 - q for q in yes]
         total = math.fsum(w * q for w, q in zip(self._weights.tolist(), chance, strict=True))
         self.answers += 1
         if total < self.doubt:
             self.surprised += 1
             if len(self.surprises) < MAX_SURPRISES:
                 self.surprises.append(Surprise(self.answers, u, allowed, total))
-        for m, member in enumerate(self.members.values()):
-            self._evidence[m, u] += math.log(chance[m])
-            member.learn(row, arm, allowed, key)
+        self._evidence[:, u] += [math.log(q) for q in chance]
         self._weigh()
+
+    def _forget(self, u: int) -> None:
+        able: list[Relearns] = []
+        for name, member in self.members.items():
+            # A unit's answers alone cannot be taken out of groups that are found.
+            if isinstance(member, FoundLimits) or not isinstance(member, Relearns):
+                raise NotPossible(f"The limits {name!r} cannot forget. Leave them out of members.")
+            able.append(member)
+        for member in able:
+            member.relearn(u, np.empty((0, self.features)), [], [])
+        self._evidence[:, u] = 0.0
+        kept = [surprise for surprise in self.surprises if surprise.unit != u]
+        self.surprised -= len(self.surprises) - len(kept)
+        self.surprises = kept
+        self._weigh()
+
+    def _mixed(self, looks: list[Look], Q: list[Floats], weights: list[float]) -> Look:
+        """Mix what members believe in the same contexts, of one unit or of all."""
+        shape, M = looks[0].p.shape, len(looks)
+        P, info, sds = (
+            np.array([getattr(look, name) for look in looks]).reshape(M, -1)
+            for name in ("p", "information", "sd")
+        )
+        p, information, sd = np.empty((3, P.shape[1]))
+        said_so = np.array(Q).reshape(M, -1)
+        mix_members(P, said_so, info, sds, np.array(weights), p, information, sd)
+        p, information, sd = (array.reshape(shape) for array in (p, information, sd))
+        return Look(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
 
     def _totals(self) -> Floats:
         each = zip(self.members.values(), self._evidence, strict=True)
@@ -335,41 +401,3 @@ class AutoLimits:
         totals = np.log(self.prior) + self._totals()
         weights = np.exp(totals - totals.max())
         self._weights: Floats = weights / math.fsum(weights)
-
-
-def _said(member: Beliefs, unit: int, contexts: Floats, look: Look | None) -> Floats:
-    """P(the teacher says allowed) by one member; what it believes itself, if it has no errors."""
-    if isinstance(member, RuleLimits | AutoLimits):
-        return member.predict(unit, contexts)
-    p = member.look(unit, contexts).p if look is None else look.p
-    return np.clip(p, FLOOR, 1.0 - FLOOR)
-
-
-def _singles(known: Mapping[int, Mapping[Term, bool]] | None) -> dict[int, dict[Term, bool]]:
-    """Give the known terms that rules of single features can take in."""
-    return {
-        unit: {term: denied for term, denied in terms.items() if not isinstance(term, tuple)}
-        for unit, terms in (known or {}).items()
-    }
-
-
-def _readers() -> dict[str, Reader]:
-    return {
-        "singles": RuleLimits.from_state,
-        "pairs": RuleLimits.from_state,
-        "logistic": LogisticLimits.from_state,
-    }
-
-
-def _checked(members: Mapping[str, Beliefs], arms: int, features: int) -> dict[str, Beliefs]:
-    wanted = "a mapping from names to limits about the same arms, features and units"
-    good = isinstance(members, Mapping) and len(members) > 0
-    if not good or not all(isinstance(m, Beliefs) for m in members.values()):
-        raise InvalidValue("members", "AutoLimits", wanted, members)
-    unit_of = next(iter(members.values())).unit_of
-    for name, member in members.items():
-        validate.text(name, "members", "AutoLimits", 50)
-        same = (member.arms, member.features) == (arms, features)
-        if "/" in name or not same or not np.array_equal(member.unit_of, unit_of):
-            raise InvalidValue("members", "AutoLimits", wanted, name)
-    return dict(members)

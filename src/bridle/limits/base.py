@@ -8,6 +8,7 @@ would teach.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from bridle.kernels.types import Bools, Floats, Ints
 
-__all__ = ["Beliefs", "Limits", "Look"]
+__all__ = ["Beliefs", "Limits", "Look", "Relearns"]
 
 
 @runtime_checkable
@@ -32,11 +33,13 @@ class Limits(Protocol):
         """Length of a context, d."""
         ...
 
-    def learn(self, context: npt.ArrayLike, arm: int, allowed: bool) -> None:
+    # What the two below give is not used: limits may say which units changed, or nothing.
+
+    def learn(self, context: npt.ArrayLike, arm: int, allowed: bool) -> object:
         """Fold one answer of the teacher."""
         ...
 
-    def relearn(self, arm: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike) -> None:
+    def relearn(self, arm: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, /) -> object:
         """Forget the arm's answers and fold these, in order: what a retraction leaves."""
         ...
 
@@ -59,7 +62,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What limits believe of one unit in n contexts; arrays of n.
+    """What limits believe of one unit in n contexts: arrays of n; of all U units: (U, n).
 
     Attributes
     ----------
@@ -72,12 +75,16 @@ class Look:
     information : array
         What an answer would teach, in nats: mutual information of the answer and what is not yet
         known (BALD). Never below 0.
+    sd : array
+        Standard deviation of P(allowed) under what is not known. Where a rule settles it, allowed
+        is 0 or 1 given the rule, and this is √(p(1−p)).
     """
 
     p: Floats
     safe: Bools
     possible: Bools
     information: Floats
+    sd: Floats
 
 
 @runtime_checkable
@@ -86,6 +93,8 @@ class Beliefs(Protocol):
 
     What is believed is kept by *unit*: an arm, or a group of arms that share their limits. Contexts
     are encoded, arms and units are numbers.
+
+    To forget is not part of it: see `Relearns`.
     """
 
     @property
@@ -120,10 +129,33 @@ class Beliefs(Protocol):
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         ...
 
+    def look_all(self, contexts: npt.ArrayLike) -> Look:
+        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+        ...
+
+    def grow(self, arms: int = 1, groups: Sequence[str | int | None] | None = None) -> None:
+        """Add arms, after the others; one in a known group starts with what the group knows."""
+        ...
+
     def copy(self) -> Beliefs:
         """Limits with the same knowledge that learn apart from now on."""
         ...
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that is known, as named arrays."""
+        ...
+
+
+@runtime_checkable
+class Relearns(Beliefs, Protocol):
+    """Beliefs that can forget the answers of one unit: all kinds but `FoundLimits`.
+
+    There any answer moves what is believed of all units, and `relearn` takes all answers anew. As
+    `isinstance` goes by names alone, ask whether limits are `FoundLimits` first.
+    """
+
+    def relearn(
+        self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike, /
+    ) -> Ints:
+        """Forget a unit's answers and fold these, in order; give the units whose belief changed."""
         ...

@@ -14,8 +14,10 @@ from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import found as kernel
 from bridle.kernels import keys, rulesets
 from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits import ruleunits
 from bridle.limits.base import Look
 from bridle.limits.foundgroups import FoundGroup, joined, numbered
+from bridle.limits.ruleunits import Group
 from bridle.limits.terms import Reading, Terms
 
 __all__ = ["FoundLimits"]
@@ -24,6 +26,7 @@ __all__ = ["FoundLimits"]
 MAX_TERMS = 12
 # Arms times rules: each has a count and a weight, and an answer looks at all of them.
 MAX_CELLS = 2**24
+DEFAULT_DOUBT = 0.005
 
 DENSITY = validate.FloatRange(1e-6, 1.0 - 1e-6)
 ERROR = validate.FloatRange(1e-6, 0.49)
@@ -101,7 +104,7 @@ class FoundLimits:
         features: int,
         density: float = 0.33,
         error: float = 0.001,
-        doubt: float = 0.005,
+        doubt: float = DEFAULT_DOUBT,
         dismiss: float = 0.05,
         defer: float = 0.95,
         chains: int = 60,
@@ -204,7 +207,7 @@ class FoundLimits:
         return self._looked(self._beliefs()[k, self._free(contexts, owner)])
 
     def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: a `Look` of arrays (U, n)."""
+        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
         return self._looked(self._beliefs()[:, self._free(contexts, "FoundLimits.look_all")])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
@@ -254,8 +257,11 @@ class FoundLimits:
             out.append(FoundGroup(f"found {len(out) + 1}", arms, sure, rule))
         return out
 
-    def grow(self, arms: int = 1) -> None:
-        """Add arms that no answer was about: any class may be theirs, by its size, or a new one."""
+    def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
+        """Add arms that no answer was about: any class may be theirs, by its size, or a new one.
+
+        `groups` are not used: here they are found.
+        """
         most = (MAX_CELLS >> len(self.terms)) - self.arms
         n = validate.IntRange(0, most).check(arms, "arms", "FoundLimits.grow")
         N = len(self._prior)
@@ -295,7 +301,7 @@ class FoundLimits:
             raise CorruptState(f"FoundLimits needs named arrays, not {state!r:.200}.")
         try:
             return cls._read(dict(state))
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        except ruleunits.DAMAGE as error:
             raise CorruptState(f"FoundLimits: the state is damaged: {error}") from None
 
     @classmethod
@@ -306,8 +312,15 @@ class FoundLimits:
         above, seed = rest.pop("thresholds"), rest.pop("seed")
         if rest:
             raise CorruptState(f"FoundLimits: there is no place for the arrays {sorted(rest)}.")
+        # Before anything of a size that the state only claims to have is made.
+        K, T = len(answers), int((~np.isnan(above)).sum())
+        if T > MAX_TERMS:
+            raise CorruptState(f"FoundLimits: {T} terms are more than {MAX_TERMS}.")
+        ruleunits.check(answers, np.int64, (K,), "answers", "FoundLimits")
+        ruleunits.check(wrong, np.int32, (K, 1 << T), "wrong", "FoundLimits")
+        ruleunits.check(classes, np.int64, (chains, K), "classes", "FoundLimits")
         self = cls(
-            arms=len(answers),
+            arms=K,
             features=len(above),
             chains=chains,
             others=others,
@@ -315,14 +328,9 @@ class FoundLimits:
             thresholds=above,
             **settings,
         )
-        for name, array in (("answers", answers), ("wrong", wrong), ("classes", classes)):
-            fresh = getattr(self, f"_{name}")
-            if array.dtype != fresh.dtype or array.shape != fresh.shape:
-                raise CorruptState(
-                    f"FoundLimits: array '{name}' must be {fresh.dtype} of shape {fresh.shape}. "
-                    f"Got {array.dtype} of shape {array.shape} instead."
-                )
-            setattr(self, f"_{name}", array.copy(order="C"))
+        self._answers, self._wrong, self._classes = (
+            array.copy(order="C") for array in (answers, wrong, classes)
+        )
         if answers.min() < 0 or wrong.min() < 0 or (wrong > answers[:, None]).any():
             raise CorruptState("FoundLimits: 'wrong' must be counts of some of the 'answers'.")
         asked = np.flatnonzero(answers)
@@ -387,14 +395,13 @@ class FoundLimits:
         information = np.maximum(-q * np.log(q) - (1.0 - q) * np.log1p(-q) - known, 0.0)
         safe = p >= 1.0 - self.doubt
         possible = safe | ((p >= self.dismiss) & (p <= self.defer))
-        return Look(p, safe, possible, information)
+        return Look(p, safe, possible, information, np.sqrt(p * (1.0 - p)))
 
     def _denied(self, inside: Floats) -> Floats:
         out: Floats = 1.0 - inside[(len(inside) - 1) ^ (1 << np.arange(len(self.terms)))]
         return out
 
     def _reading(self, chance: Floats, names: Sequence[str]) -> Reading:
-        out: tuple[list[str], list[str], list[str]] = ([], [], [])
-        for p, word in zip(chance.tolist(), self.terms.names(names), strict=True):
-            out[0 if p >= 1.0 - self.doubt else 2 if p <= self.doubt else 1].append(word)
-        return Reading(*map(tuple, out))
+        every = self.terms.all()
+        words = dict(zip(every, self.terms.names(names), strict=True))
+        return Reading.of(words, dict(zip(every, chance.tolist(), strict=True)), self.doubt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,16 +11,24 @@ import numpy.typing as npt
 from bridle import validate
 from bridle.arms import LinearArms
 from bridle.errors import CorruptState
+from bridle.kernels import posterior as kernel
 from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits.base import Look
 
 __all__ = ["LABEL_CODINGS", "LinearLimits"]
 
 # (value of "allowed", value of "denied"), by the name of the coding.
 LABEL_CODINGS = {"1/0": (1.0, 0.0), "1/-1": (1.0, -1.0), "0/-1": (0.0, -1.0)}
+# Safe is what is this level or higher by a standard deviation, as logistic limits have it.
+LEVEL = 0.5
 
 
 class LinearLimits:
     """The paper's limits: a second set of `LinearArms`, fed with the teacher's labels.
+
+    As `Beliefs` they take the label's mean for the probability of "allowed", on a scale where the
+    number for "denied" is 0 and the one for "allowed" is 1; an arm is safe where that mean is .5
+    or more even if it is lower by its standard deviation. Every arm is a unit of its own.
 
     Parameters
     ----------
@@ -35,6 +43,7 @@ class LinearLimits:
     --------
     >>> limits = LinearLimits(arms=2, features=1)
     >>> limits.learn([1.0], 0, True)
+    array([0])
     >>> limits.scores([1.0])[0].tolist()
     [0.5, 0.0]
     """
@@ -57,25 +66,64 @@ class LinearLimits:
         """Length of a context, d."""
         return self.linear.features
 
+    @property
+    def units(self) -> int:
+        """Number of units: as many as arms."""
+        return self.arms
+
+    @property
+    def unit_of(self) -> Ints:
+        """The unit of each arm: itself."""
+        return np.arange(self.arms)
+
     def code(self, allowed: npt.ArrayLike) -> Floats:
         """Numbers that stand for these answers."""
         high, low = LABEL_CODINGS[self.label_coding]
         return np.where(np.asarray(allowed, bool), high, low)
 
-    def learn(self, context: npt.ArrayLike, arm: int, allowed: bool) -> None:
-        """Fold one answer of the teacher."""
+    def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
+        """Fold one answer of the teacher; give the unit whose belief changed: the arm.
+
+        Nothing here is random: `key` is not used.
+        """
         answer = validate.truth(allowed, "allowed", "LinearLimits.learn")
         self.linear.update(arm, context, LABEL_CODINGS[self.label_coding][not answer])
+        return np.array([arm])
 
-    def relearn(self, arm: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike) -> None:
-        """Forget the arm's answers and fold these, in order."""
+    def relearn(
+        self,
+        unit: int,
+        contexts: npt.ArrayLike,
+        allowed: npt.ArrayLike,
+        keys: npt.ArrayLike | None = None,
+    ) -> Ints:
+        """Forget an arm's answers and fold these, in order; give the unit whose belief changed.
+
+        Nothing here is random: `keys` are not used.
+        """
         owner = "LinearLimits.relearn"
         C = validate.matrix(contexts, self.features, "contexts", owner)
-        k = validate.IntRange(0, self.arms - 1).check(arm, "arm", owner)
+        k = validate.IntRange(0, self.arms - 1).check(unit, "unit", owner)
         answers: Bools = validate.truths(allowed, len(C), "allowed", owner)
         self.linear.reset(k)
         which: Ints = np.full(len(C), k, np.int64)
         self.linear.update_many(which, C, self.code(answers))
+        return np.array([k])
+
+    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+        """Say what is believed of an arm in each of n contexts, (n, d)."""
+        owner = "LinearLimits.look"
+        k = validate.IntRange(0, self.arms - 1).check(unit, "unit", owner)
+        C = validate.matrix(contexts, self.features, "contexts", owner)
+        mean, sd = np.empty((2, len(C), 1))
+        post = self.linear.kernel_state
+        kernel.score_many(post.A[k : k + 1], post.mu[k : k + 1], C, mean, sd)
+        return self._looked(mean[:, 0], sd[:, 0])
+
+    def look_all(self, contexts: npt.ArrayLike) -> Look:
+        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+        mean, sd = self.scores_many(contexts)
+        return self._looked(np.ascontiguousarray(mean.T), np.ascontiguousarray(sd.T))
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the label of every arm."""
@@ -85,8 +133,11 @@ class LinearLimits:
         """Mean and standard deviation of the label of every arm, for each context."""
         return self.linear.scores_many(contexts)
 
-    def grow(self, arms: int = 1) -> None:
-        """Add arms of which nothing was taught."""
+    def grow(self, arms: int = 1, groups: Sequence[str | int | None] | None = None) -> None:
+        """Add arms of which nothing was taught.
+
+        `groups` are not used: in the paper every arm has limits of its own.
+        """
         self.linear.grow(arms)
 
     def copy(self) -> LinearLimits:
@@ -116,3 +167,11 @@ class LinearLimits:
         self = cls(arms=1, features=linear.features, label_coding=names[0])
         self.linear = linear
         return self
+
+    def _looked(self, mean: Floats, sd: Floats) -> Look:
+        high, low = LABEL_CODINGS[self.label_coding]
+        p, spread = (mean - low) / (high - low), sd / (high - low)
+        safe, possible = p - spread >= LEVEL, p + spread >= LEVEL
+        # Of a normal answer with noise 1, and a mean that is known to sd.
+        information = 0.5 * np.log1p(sd * sd)
+        return Look(np.clip(p, 0.0, 1.0), safe, possible, information, spread)

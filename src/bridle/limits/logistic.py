@@ -144,6 +144,15 @@ class LogisticLimits:
         self._fits[u] = None
         return np.array([u])
 
+    def hear(self, context: Floats, unit: int, allowed: bool, key: int = 0) -> float:
+        """`learn` for values that were checked before; gives the P(allowed) until then."""
+        mean, sd, p, spread = np.empty((4, 1))
+        kernel.score_many(context[None], self.crosses, *self._fit(unit), mean, sd)
+        kernel.chances(mean, sd, p, spread)
+        self._tallies[unit].add(context, allowed)
+        self._fits[unit] = None
+        return float(p[0])
+
     def learn_many(
         self, contexts: npt.ArrayLike, arms: npt.ArrayLike, allowed: npt.ArrayLike
     ) -> Ints:
@@ -171,8 +180,17 @@ class LogisticLimits:
         self._fits[u] = None
         return np.array([u])
 
-    def relearn(self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike) -> None:
-        """Forget the unit's answers and fold these: what a retraction leaves."""
+    def relearn(
+        self,
+        unit: int,
+        contexts: npt.ArrayLike,
+        allowed: npt.ArrayLike,
+        keys: npt.ArrayLike | None = None,
+    ) -> Ints:
+        """Forget the unit's answers and fold these: what a retraction leaves.
+
+        Gives the unit whose belief changed. Nothing here is random: `keys` are not used.
+        """
         owner = "LogisticLimits.relearn"
         C = validate.matrix(contexts, self._features, "contexts", owner)
         u = self._unit(unit, "relearn")
@@ -180,17 +198,24 @@ class LogisticLimits:
         tally.add_many(C, validate.truths(allowed, len(C), "allowed", owner))
         self._tallies[u] = tally
         self._fits[u] = None
+        return np.array([u])
 
     def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "look")
         C = validate.matrix(contexts, self._features, "contexts", "LogisticLimits.look")
-        mean, sd = self._scores(u, C)
-        p, nats, unused = (np.empty(len(C)) for _ in range(3))
-        safe, possible = np.empty(len(C), np.bool_), np.empty(len(C), np.bool_)
-        kernel.chances(mean, sd, p, unused)
-        kernel.judge(mean, sd, self.beta, self._level, safe, possible, nats)
-        return Look(p, safe, possible, nats)
+        return self._looked(*self._scores(u, C))
+
+    def look_all(self, contexts: npt.ArrayLike) -> Look:
+        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+        C = validate.matrix(contexts, self._features, "contexts", "LogisticLimits.look_all")
+        mean, sd = np.empty((2, self.units, len(C)))
+        kernel.score_many(C, self.crosses, *self._prior, mean[0], sd[0])
+        mean[1:], sd[1:] = mean[0], sd[0]  # untaught units are all alike
+        for u, fit in enumerate(self._fits):
+            if fit is not self._prior:
+                kernel.score_many(C, self.crosses, *self._fit(u), mean[u], sd[u])
+        return self._looked(mean, sd)
 
     def log_odds(self, unit: int, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean m and standard deviation s of the log odds of "allowed", for each context."""
@@ -273,7 +298,7 @@ class LogisticLimits:
                 tau=float(settings[2]),
             )
             validate.matrix(contexts, None, "contexts", "LogisticLimits")
-        except (BridleError, ValueError, TypeError) as error:
+        except (BridleError, ValueError, TypeError, RecursionError) as error:
             raise CorruptState(f"LogisticLimits: {error}") from None
         starts = np.concatenate([[0], ends])
         shaped = len(ends) == self.units and starts[-1] == len(contexts)
@@ -341,6 +366,20 @@ class LogisticLimits:
         mean, sd = np.empty(len(C)), np.empty(len(C))
         kernel.score_many(C, self.crosses, *self._fit(u), mean, sd)
         return mean, sd
+
+    def _looked(self, mean: Floats, sd: Floats) -> Look:
+        p, nats, spread = np.empty((3, mean.size))
+        safe, possible = np.empty((2, mean.size), np.bool_)
+        kernel.chances(mean.ravel(), sd.ravel(), p, spread)
+        kernel.judge(mean.ravel(), sd.ravel(), self.beta, self._level, safe, possible, nats)
+        shape = mean.shape
+        return Look(
+            p.reshape(shape),
+            safe.reshape(shape),
+            possible.reshape(shape),
+            nats.reshape(shape),
+            spread.reshape(shape),
+        )
 
     def _chances(self, C: Floats) -> tuple[Floats, Floats]:
         p, spread = np.empty((self.units, len(C))), np.empty((self.units, len(C)))

@@ -15,7 +15,7 @@ from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import gibbs, keys
 from bridle.kernels import rulesets as kernel
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import ruleunits
+from bridle.limits import rulestate, ruleunits
 from bridle.limits.base import Look
 from bridle.limits.ruleunits import Enumerated, Group, Sampled
 from bridle.limits.terms import Reading, Term, Terms
@@ -122,6 +122,7 @@ class RuleLimits:
         self.chains = CHAINS.check(chains, "chains", owner)
         self.sweeps = SWEEPS.check(sweeps, "sweeps", owner)
         self.seed = validate.SEED.check(seed, "seed", owner)
+        self._start = keys.stream(self.seed, _SAMPLE)
         rates = ERROR_GRID if error is None else (ERROR.check(error, "error", owner),)
         self.errors: Floats = np.array(rates)
         m, T = self.terms.singles, len(self.terms)
@@ -132,6 +133,8 @@ class RuleLimits:
         self._groups: tuple[Group, ...] = ruleunits.checked_groups(groups, K, owner)
         self._unit_of: Ints = ruleunits.units_of(self._groups)
         self._units: dict[int, Enumerated | Sampled] = {}
+        # By what is known: what is believed before any answer.
+        self._blanks: dict[tuple[tuple[int, bool], ...], Enumerated | Sampled] = {}
         self._known: dict[int, dict[int, bool]] = {}
         if known is not None and not isinstance(known, Mapping):
             raise InvalidValue("known", owner, "a mapping from units to known terms", known)
@@ -198,9 +201,17 @@ class RuleLimits:
         answer = validate.truth(allowed, "allowed", owner)
         bits = validate.SEED.check(key, "key", owner)
         u = int(self._unit_of[k])
-        self._fold(u, self.terms.held(row[None])[0], answer, bits)
+        self._fold(u, self.terms.held_in(row[None])[0], answer, bits)
         self._weigh_errors()
         return np.array([u]) if len(self.errors) == 1 else np.arange(self.units)
+
+    def hear(self, context: Floats, unit: int, allowed: bool, key: int) -> float:
+        """`learn` for values that were checked before; gives what `predict` said until then."""
+        held = self.terms.held_in(context[None])
+        q = float(self._mixed(unit, held)[1][0])
+        self._fold(unit, held[0], allowed, key)
+        self._weigh_errors()
+        return q
 
     def relearn(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
@@ -236,12 +247,34 @@ class RuleLimits:
 
     def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
-        p, _, information = self._mixed(unit, contexts, "RuleLimits.look")
-        return Look(p, p >= 1.0 - self.doubt, p >= self.doubt, information)
+        return self._looked(*self._checked(unit, contexts, "RuleLimits.look"))[0]
+
+    def look_all(self, contexts: npt.ArrayLike) -> Look:
+        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+        return self.foresee(contexts)[0]
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
-        return self._mixed(unit, contexts, "RuleLimits.predict")[1]
+        return self._checked(unit, contexts, "RuleLimits.predict")[1]
+
+    def foresee(self, contexts: npt.ArrayLike) -> tuple[Look, Floats]:
+        """Give `look_all`, and what `predict` says of all units: (U, n)."""
+        held = self.terms.held(contexts, "contexts", "RuleLimits.look_all")
+        G, U, n = len(self.errors), self.units, len(held)
+        shares: Floats = np.empty((G, U, n))
+        blank = self._blank(None)
+        seen = blank.seen(held)
+        blank.shares(seen, shares[:, 0])
+        shares[:, 1:] = shares[:, :1]  # untaught units are all alike
+        for u in self._known.keys() - self._units.keys():
+            self._blank(u).shares(seen, shares[:, u])
+        for u, unit in self._units.items():
+            unit.shares(seen, shares[:, u])
+        p, q, information = np.empty((3, U * n))
+        flat = shares.reshape(G, U * n)
+        kernel.mix_errors(flat, self.errors, self._error_weights, p, q, information)
+        each = (array.reshape(U, n) for array in (p, q, information))
+        return self._looked(*each)
 
     def marginals(self, unit: int) -> Floats:
         """Give the probability that a term is denied, for each: (T,)."""
@@ -255,18 +288,25 @@ class RuleLimits:
         Terms that are denied with probability above 1 − doubt, with one below doubt, and the rest.
         A pair says nothing new where one of its features is denied, and is then left out.
         """
-        chance = self.marginals(unit)
-        words = self.terms.names(names)
-        out: tuple[list[str], list[str], list[str]] = ([], [], [])
-        gone: set[Term] = set()
-        for t, (term, word) in enumerate(zip(self.terms.all(), words, strict=True)):
-            if isinstance(term, tuple) and not gone.isdisjoint(term):
-                continue
-            denied = chance[t] >= 1.0 - self.doubt
-            if denied:
-                gone.add(term)
-            out[0 if denied else 2 if chance[t] <= self.doubt else 1].append(word)
-        return Reading(*map(tuple, out))
+        every = self.terms.all()
+        words = dict(zip(every, self.terms.names(names), strict=True))
+        chance = dict(zip(every, self.marginals(unit).tolist(), strict=True))
+        return Reading.of(words, chance, self.doubt)
+
+    def set_known(self, unit: int, terms: Mapping[Term, bool]) -> None:
+        """Replace what is known for certain of a unit.
+
+        The unit's answers are forgotten: they were weighed by what was known before. Give those
+        that stand to `relearn`.
+        """
+        u = self._unit(unit, "RuleLimits.set_known")
+        known = self.terms.known(terms)
+        self._known.pop(u, None)
+        if known:
+            self._known[u] = known
+        self._units.pop(u, None)
+        self._evidence[u] = 0.0
+        self._weigh_errors()
 
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
@@ -283,6 +323,7 @@ class RuleLimits:
         twin.__dict__.update(self.__dict__)
         twin._units = {u: unit.copy() for u, unit in self._units.items()}
         twin._evidence = self._evidence.copy()
+        twin._known = dict(self._known)  # what it holds of a unit is replaced, never changed
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -290,7 +331,7 @@ class RuleLimits:
         d = self.features
         above = np.full(d, np.nan)
         above[self.terms.columns] = self.terms.above
-        rows = [(u, t, yes) for u, given in self._known.items() for t, yes in given.items()]
+        rows = sorted((u, t, yes) for u, given in self._known.items() for t, yes in given.items())
         state: dict[str, npt.NDArray[Any]] = {
             "pairs": np.array(self.terms.pairs),
             "thresholds": above,
@@ -314,51 +355,21 @@ class RuleLimits:
             raise CorruptState(f"RuleLimits needs named arrays, not {state!r:.200}.")
         try:
             return cls._read(dict(state))
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        except ruleunits.DAMAGE as error:
             raise CorruptState(f"RuleLimits: the state is damaged: {error}") from None
 
     @classmethod
     def _read(cls, rest: dict[str, npt.NDArray[Any]]) -> Self:
-        errors = rest.pop("errors")
-        known: dict[int, dict[Term, bool]] = {}
-        above, pairs = rest.pop("thresholds"), bool(rest.pop("pairs"))
-        every = Terms(len(above), pairs, above).all()
-        for u, t, yes in rest.pop("known").tolist():
-            known.setdefault(u, {})[every[t]] = bool(yes)
-        groups = [json.loads(group) for group in rest.pop("groups").tolist()]
-        density = rest.pop("density").tolist()
-        chains, sweeps = rest.pop("sampling").tolist()
-        self = cls(
-            arms=len(groups),
-            features=len(above),
-            groups=groups,
-            pairs=pairs,
-            density=density[0],
-            density_pairs=density[1],
-            error=None if len(errors) > 1 else float(errors[0]),
-            doubt=float(rest.pop("doubt")),
-            chains=chains,
-            sweeps=sweeps,
-            seed=int(rest.pop("seed")),
-            known=known,
-            thresholds=above,
-        )
-        evidence = rest.pop("evidence")
+        errors, evidence = rest.pop("errors"), rest.pop("evidence")
+        self = cls(**rulestate.take_settings(rest, errors))
         if not np.array_equal(errors, self.errors):
             raise CorruptState("RuleLimits: 'errors' is not a grid of this version.")
         ruleunits.check(evidence, np.float64, self._evidence.shape, "evidence")
         if not np.isfinite(evidence).all():
             raise CorruptState("RuleLimits: 'evidence' holds numbers that are not finite.")
         self._evidence = evidence.copy()
-        parts: dict[int, dict[str, npt.NDArray[Any]]] = {}
-        for name, array in rest.items():
-            head, dot, tail = name.partition(".")
-            u = int(head.removeprefix("unit"))
-            if not dot or not 0 <= u < self.units or head != f"unit{u}":
-                raise CorruptState(f"RuleLimits: there is no place for the array {name!r}.")
-            parts.setdefault(u, {})[tail] = array
-        for u, arrays in parts.items():
-            self._units[u] = self._fresh(u)
+        for u, arrays in rulestate.by_unit(rest, self.units).items():
+            self._units[u] = self._blank(u).copy()
             self._units[u].read(arrays)
         self._weigh_errors()
         return self
@@ -366,12 +377,20 @@ class RuleLimits:
     def _unit(self, unit: int, owner: str) -> int:
         return validate.IntRange(0, self.units - 1).check(unit, "unit", owner)
 
-    def _fresh(self, u: int) -> Enumerated | Sampled:
+    def _blank(self, u: int | None) -> Enumerated | Sampled:
+        """What is believed of a unit before any answer; one for all of which the same is known."""
+        known = self._known.get(u, {}) if u is not None else {}
+        name = tuple(sorted(known.items()))
+        if name not in self._blanks:
+            self._blanks[name] = self._fresh(known)
+        return self._blanks[name]
+
+    def _fresh(self, known: Mapping[int, bool]) -> Enumerated | Sampled:
         m, T = self.terms.singles, len(self.terms)
         logit: Floats = np.empty(T)
         logit[:m] = math.log(self.density / (1.0 - self.density))
         logit[m:] = math.log(self.density_pairs / (1.0 - self.density_pairs))
-        for t, yes in self._known.get(u, {}).items():
+        for t, yes in known.items():
             logit[t] = gibbs.CERTAIN if yes else -gibbs.CERTAIN
         if self.exact:
             return Enumerated(logit, self.terms, self.errors)
@@ -379,27 +398,38 @@ class RuleLimits:
         return Sampled(logit, self.terms, self.errors, *sampling)
 
     def _of(self, u: int) -> Enumerated | Sampled:
-        return self._units[u] if u in self._units else self._fresh(u)
+        return self._units[u] if u in self._units else self._blank(u)
 
     def _fold(self, u: int, held: Bools, allowed: bool, key: int) -> None:
         if u not in self._units:
-            self._units[u] = self._fresh(u)
+            self._units[u] = self._blank(u).copy()
         # The unit is part of the key: equal answers to two units are two draws.
-        start = keys.key_of(keys.stream(self.seed, _SAMPLE), np.uint64(u))
+        start = keys.key_of(self._start, np.uint64(u))
         own = keys.mix(np.uint64(start) ^ np.uint64(key))
         self._evidence[u] += self._units[u].fold(held, allowed, np.uint64(own))
 
     def _weigh_errors(self) -> None:
+        if len(self.errors) == 1:
+            self._error_weights: Floats = np.ones(1)
+            return
         totals = [math.fsum(column) for column in self._evidence.T]
         weights = np.exp(np.array(totals) - max(totals))
-        self._error_weights: Floats = weights / math.fsum(weights)
+        self._error_weights = weights / math.fsum(weights)
 
-    def _mixed(
+    def _checked(
         self, unit: int, contexts: npt.ArrayLike, owner: str
     ) -> tuple[Floats, Floats, Floats]:
         u = self._unit(unit, owner)
-        held = self.terms.held(contexts, "contexts", owner)
+        return self._mixed(u, self.terms.held(contexts, "contexts", owner))
+
+    def _mixed(self, u: int, held: Bools) -> tuple[Floats, Floats, Floats]:
         p, q, information = np.empty((3, len(held)))
-        shares = self._of(u).shares(held)
+        shares: Floats = np.empty((len(self.errors), len(held)))
+        of = self._of(u)
+        of.shares(of.seen(held), shares)
         kernel.mix_errors(shares, self.errors, self._error_weights, p, q, information)
         return p, q, information
+
+    def _looked(self, p: Floats, q: Floats, information: Floats) -> tuple[Look, Floats]:
+        safe, possible = p >= 1.0 - self.doubt, p >= self.doubt
+        return Look(p, safe, possible, information, np.sqrt(p * (1.0 - p))), q

@@ -17,6 +17,7 @@ from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.terms import Terms
 
 __all__ = [
+    "DAMAGE",
     "MAX_SAMPLED",
     "Enumerated",
     "Group",
@@ -36,16 +37,29 @@ MAX_SAMPLED = 200
 # Denied terms to expect, of each kind, if no density is given: people state short rules.
 EXPECTED = 3.0
 MOST = 0.33, 0.1
+# What reading a damaged state may raise, before bridle's own checks see it.
+DAMAGE = (
+    KeyError,
+    ValueError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    StopIteration,
+)
 DENSITY = validate.FloatRange(0.0, 1.0, open_low=True, open_high=True)
 
 
-def check(array: object, dtype: type, shape: tuple[int, ...], name: str) -> None:
+def check(
+    array: object, dtype: type, shape: tuple[int, ...], name: str, owner: str = "RuleLimits"
+) -> None:
     """Refuse an array of a saved state that is not as it was saved."""
     good = isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape
     if not good:
         got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else array
         raise CorruptState(
-            f"RuleLimits: array '{name}' must be {np.dtype(dtype)} of shape {shape}. "
+            f"{owner}: array '{name}' must be {np.dtype(dtype)} of shape {shape}. "
             f"Got {got!s:.200} instead."
         )
 
@@ -85,9 +99,13 @@ class Enumerated:
         out: Floats = np.log(said if allowed else 1.0 - said)
         return out
 
-    def shares(self, held: Bools) -> Floats:
-        """P(allowed) for each context, by rate of error: (G, n)."""
-        return self._shares(self._masks(held))
+    def seen(self, held: Bools) -> Ints:
+        """What `shares` needs to know of the contexts; the same for all units of the same terms."""
+        return self._masks(held)
+
+    def shares(self, seen: npt.NDArray[Any], out: Floats) -> None:
+        """Fill P(allowed) for each context, by rate of error: (G, n)."""
+        out[:] = self._shares(seen)
 
     def marginals(self) -> Floats:
         """P(denied) for each term, by rate of error: (G, T)."""
@@ -149,7 +167,7 @@ class Sampled:
         """Give a twin that learns apart."""
         twin = object.__new__(Sampled)
         twin.__dict__.update(self.__dict__)
-        for name in ("net", "cleared", "sets"):
+        for name in ("net", "cleared", "sets", "log_out"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
@@ -171,7 +189,7 @@ class Sampled:
         likelihood: Floats = np.empty(self.sets.shape[1])
         self.net[at[0]] += 1 if allowed else -1
         starts, each = gibbs.index_contexts(self.held, self.terms.pairs, self.place)
-        heads, contexts = gibbs.index_terms(starts, each, len(self.active), self.net)
+        heads, contexts = gibbs.index_terms(starts, each, len(self.active))
         for g, error in enumerate(self.errors.tolist()):
             open_ = float(np.exp(self.log_out[g, rest].sum()))
             said = gibbs.foretell(self.sets[g], ids, open_, error, likelihood)
@@ -180,21 +198,25 @@ class Sampled:
             turn = np.uint64(keys.bits_of(key, g))
             gibbs.redraw(self.sets[g], chance, turn)
             prior = self.logit[self.active]
-            gain = self.net * self.odds[g]
-            gibbs.move(self.sets[g], starts, each, heads, contexts, gain, prior, self.sweeps, turn)
+            gibbs.move(
+                self.sets[g], starts, each, heads, contexts, self.net, float(self.odds[g]), prior,
+                self.sweeps, turn,
+            )  # fmt: skip
         if allowed:
             self.cleared[own] += 1
-            self._index()
+            self._weigh(own)
         return out
 
-    def shares(self, held: Bools) -> Floats:
-        """P(allowed) for each context, by rate of error: (G, n)."""
-        out: Floats = np.empty((len(self.errors), len(held)))
+    def seen(self, held: Bools) -> Bools:
+        """What `shares` needs to know of the contexts; the same for all units of the same terms."""
+        return held
+
+    def shares(self, seen: npt.NDArray[Any], out: Floats) -> None:
+        """Fill P(allowed) for each context, by rate of error: (G, n)."""
         for g in range(len(out)):
             gibbs.share_allowing(
-                self.sets[g], held, self.terms.pairs, self.place, self.log_out[g], out[g]
+                self.sets[g], seen, self.terms.pairs, self.place, self.log_out[g], out[g]
             )
-        return out
 
     def marginals(self) -> Floats:
         """P(denied) for each term, by rate of error: (G, T)."""
@@ -240,9 +262,14 @@ class Sampled:
         """What follows from the rest: places of active terms, chances of those that are not."""
         self.place: Ints = np.full(len(self.terms), -1, np.int64)
         self.place[self.active] = np.arange(len(self.active))
-        logit = self.logit - self.cleared * self.odds[:, None]
+        self.log_out: Floats = np.empty((len(self.errors), len(self.terms)))
+        self._weigh(slice(None))
+
+    def _weigh(self, which: Ints | slice) -> None:
+        """Work out the log of the chance that each of these terms is not denied, if not active."""
+        logit = self.logit[which] - self.cleared[which] * self.odds[:, None]
         # log(1 − sigmoid(x)); where x is that of a certain term, −∞ as near as need be.
-        self.log_out: Floats = -np.logaddexp(0.0, np.minimum(logit, 1e6))
+        self.log_out[:, which] = -np.logaddexp(0.0, np.minimum(logit, 1e6))
 
 
 def checked_groups(groups: object, n: int, owner: str) -> tuple[Group, ...]:

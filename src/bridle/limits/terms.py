@@ -23,20 +23,44 @@ MAX_FEATURES = validate.IntRange(1, 10_000)
 # Each term of each unit has a byte a sampled set, and a sweep looks at all that are active.
 MAX_TERMS = 50_000
 HELD_ABOVE = 0.5
+# So many terms that are unsure are named in a sentence.
+SHOWN = 5
 
 
 def thresholds_of(schema: Schema) -> Floats:
     """Thresholds for `Terms` from a schema: columns of words and flags are terms, numbers are not.
 
+    Where all features are numbers and none has a range, they are taken for the 0 and 1 of a context
+    that someone encoded before, and all are terms.
+
     >>> from bridle.features import Flag
     >>> thresholds_of(Schema([Number("age", 0, 100), Flag("smoker")]))
     array([nan, 0.5])
+    >>> thresholds_of(Schema([Number("c1"), Number("c2")]))
+    array([0.5, 0.5])
     """
     out: Floats = np.full(schema.width, HELD_ABOVE)
+    if all(isinstance(feature, Number) and feature.low is None for feature in schema.features):
+        return out
     for feature in schema.features:
         if isinstance(feature, Number):
             out[schema.place(feature.name)[1]] = np.nan
     return out
+
+
+def how_many(features: int, thresholds: npt.ArrayLike | None) -> tuple[int, int]:
+    """Give the number of features that are terms, none perhaps, and of terms if pairs are too.
+
+    >>> how_many(4, [0.5, 0.5, 0.5, float("nan")])
+    (3, 6)
+    """
+    m = MAX_FEATURES.check(features, "features", "Terms")
+    if thresholds is not None:
+        above = validate.floats(thresholds, "thresholds", "Terms", f"{m} floats or NaN")
+        if above.shape != (m,):
+            raise InvalidValue("thresholds", "Terms", f"{m} floats or NaN", thresholds)
+        m = int((~np.isnan(above)).sum())
+    return m, m + m * (m - 1) // 2
 
 
 @dataclass(frozen=True)
@@ -99,8 +123,11 @@ class Terms:
 
     def held(self, contexts: npt.ArrayLike, name: str = "contexts", owner: str = "Terms") -> Bools:
         """Say which of the m features each context holds: (n, m)."""
-        C = validate.matrix(contexts, self.features, name, owner)
-        return C[:, self.columns] > self.above
+        return self.held_in(validate.matrix(contexts, self.features, name, owner))
+
+    def held_in(self, contexts: Floats) -> Bools:
+        """`held` for contexts that were checked before: no checks, no conversion."""
+        return contexts[:, self.columns] > self.above
 
     def all(self) -> list[Term]:
         """Give the terms in the order of their numbers."""
@@ -168,9 +195,31 @@ class Reading:
     unsure: tuple[str, ...]
     allowed: tuple[str, ...]
 
+    @classmethod
+    def of(cls, words: Mapping[Term, str], chance: Mapping[Term, float], doubt: float) -> Reading:
+        """Read a rule back from the probability that each term is denied, features before pairs.
+
+        A pair says nothing new where one of its features is denied, and is then left out.
+
+        >>> Reading.of({0: "a", 1: "b", (0, 1): "a with b"}, {0: 1.0, 1: 0.3, (0, 1): 0.5}, 0.01)
+        Reading(denied=('a',), unsure=('b',), allowed=())
+        """
+        out: tuple[list[str], list[str], list[str]] = ([], [], [])
+        gone: set[Term] = set()
+        for term, word in words.items():
+            if isinstance(term, tuple) and not gone.isdisjoint(term):
+                continue
+            denied = chance[term] >= 1.0 - doubt
+            if denied:
+                gone.add(term)
+            out[0 if denied else 2 if chance[term] <= doubt else 1].append(word)
+        return cls(*map(tuple, out))
+
     def sentence(self, unit: str) -> str:
-        """Say it in a sentence."""
+        """Say it in a sentence; of what is unsure no more than a few."""
         parts = [", ".join(f"not {name}" for name in self.denied)] if self.denied else []
         if self.unsure:
-            parts.append(f"unsure: {', '.join(self.unsure)}")
+            more = len(self.unsure) - SHOWN
+            rest = f" and {more} more" if more > 0 else ""
+            parts.append(f"unsure: {', '.join(self.unsure[:SHOWN])}{rest}")
         return f"{unit}: {'; '.join(parts) or 'all is allowed'}"

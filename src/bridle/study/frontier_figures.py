@@ -26,7 +26,7 @@ from bridle.study.canvas import (
     styled,
 )
 
-__all__ = ["draw_frontier", "method_label", "swept_worlds"]
+__all__ = ["dark", "draw_frontier", "method_label", "swept_worlds"]
 
 SWEPT = re.compile(r"synthetic density=(?P<density>\S+) alignment=(?P<alignment>\S+)")
 # Okabe and Ito's colours, which people with any colour vision tell apart; markers say it again.
@@ -43,6 +43,10 @@ SWEEP_LOOK = {
     "sigma=1": ("#CC79A7", "-"),
     "doubt+rules+groups": ("#009E73", "-"),
 }
+DOT: dict[str, Any] = {"markersize": 6.5, "markeredgecolor": "white", "markeredgewidth": 0.8}
+# Wider than a dot, and seen through: one may lie beneath.
+RING: dict[str, Any] = {"markersize": 9.5, "markerfacecolor": "none", "markeredgewidth": 1.3}
+HOLLOW = " Hollow: one answer in ten is wrong, and the method is not told."
 LETTERS = {"R": "R, average regret", "Rc": "Rc, regret inside the limits", "E": "E, violations"}
 # A label's height and a letter's width, in points.
 TALL, LETTER = 10.0, 5.0
@@ -150,7 +154,8 @@ def _draw_world(out: Path, runs: pl.DataFrame, world: str, synthetic: bool) -> d
         subtitle=f"T = {T:,}, means over {seeds} seeds; thin lines: from the least to the most",
         caption=f"Regret R and violations E over the number of the teacher's answers, world "
         f"“{world}”{made_up}. Dashed: methods that were given the limits. Down and to the left is "
-        "better. A triangle at the upper edge is a method that mostly abstains, with its R.",
+        "better. A triangle at the upper edge is a method that mostly abstains, with its R."
+        + (HOLLOW if any(map(_noisy, asked)) else ""),
         words="; ".join(
             f"{method_label(row['method'])}: "
             + ("limits given" if row["answers"] is None else f"{row['answers']:,.0f} answers")
@@ -161,8 +166,11 @@ def _draw_world(out: Path, runs: pl.DataFrame, world: str, synthetic: bool) -> d
     _head(figure, sheet)
     for place, (family, (tint, marker)) in enumerate(FAMILIES.items()):
         upper.plot([], [], color=tint, marker=marker, linestyle="", label=family, zorder=place)
+    if any(map(_noisy, asked)):
+        grey = RING | {"markeredgecolor": GREY, "marker": "o", "linestyle": ""}
+        upper.plot([], [], label="1 answer in 10 is wrong", **grey)
     upper.legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, ncols=3,
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, ncols=4,
         handletextpad=0.2, columnspacing=1.2,
     )  # fmt: skip
     words = f"{sheet.caption}\n\n{sheet.words}"
@@ -183,11 +191,16 @@ def _family(row: Mapping[str, Any]) -> str:
     method = row["method"]
     if method.startswith("sigma="):
         return "the paper's"
-    return "asked in doubt" if method.startswith("doubt") else "taught masks"
+    return "asked in doubt" if "doubt" in method else "taught masks"
+
+
+def _noisy(row: Mapping[str, Any]) -> bool:
+    return str(row["method"]).startswith("noisy")
 
 
 def _plot(axes: Axes, rows: Sequence[Mapping[str, Any]], letter: str, top: float) -> None:
     tint, marker = FAMILIES[_family(rows[0])]
+    noisy = _noisy(rows[0])
     rows = sorted(rows, key=lambda row: row["x"])
     seen = [row for row in rows if letter != "R" or row["R"] <= top]
     axes.plot([row["x"] for row in seen], [row[letter] for row in seen], color=tint, linewidth=1.0)
@@ -201,8 +214,8 @@ def _plot(axes: Axes, rows: Sequence[Mapping[str, Any]], letter: str, top: float
             if low > 0:
                 axes.plot([low, high], [value] * 2, **bar)
         axes.plot(
-            row["x"], value, marker="^" if off else marker, color=tint, markersize=6.5,
-            markeredgecolor="white", markeredgewidth=0.8, zorder=4, clip_on=False,
+            row["x"], value, marker="^" if off else marker, zorder=4, clip_on=False,
+            **(RING | {"markeredgecolor": tint} if noisy else DOT | {"color": tint}),
         )  # fmt: skip
 
 
@@ -269,7 +282,7 @@ def _label(figure: Figure, axes: Axes, rows: Sequence[Mapping[str, Any]], top: f
         value = min(row["R"], top * 0.985)
         axes.annotate(
             text, (row["x"], value), xytext=(found[0], found[1] + 2.0), fontsize=8.5, zorder=6,
-            textcoords="offset points", color=_dark(tint), annotation_clip=False,
+            textcoords="offset points", color=dark(tint), annotation_clip=False,
             path_effects=[withStroke(linewidth=2.5, foreground="white")],
         )  # fmt: skip
         dy = max(found[1], min(0.0, found[1] + TALL))
@@ -361,7 +374,7 @@ def _name_ends(axes: Axes, ends: Sequence[tuple[str, float]], last: float, lette
         tint = SWEEP_LOOK.get(method, (GREY, "-"))[0]
         axes.text(
             1.05, place, f"{method_label(method)}  {number(value, letter[:1])}", va="center",
-            transform=axes.transAxes, fontsize=8.5, color=_dark(tint),
+            transform=axes.transAxes, fontsize=8.5, color=dark(tint),
         )  # fmt: skip
 
 
@@ -373,7 +386,7 @@ def _head(figure: Figure, sheet: Sheet) -> None:
     figure.text(0.03, 0.927, sheet.subtitle, fontsize=8.5, color="#5a5a5a")
 
 
-def _dark(tint: str) -> str:
+def dark(tint: str) -> str:
     """Make a colour one that can be read as text on white."""
     parts = [int(int(tint[i : i + 2], 16) * 0.68) for i in (1, 3, 5)]
     return "#" + "".join(f"{part:02x}" for part in parts)

@@ -26,8 +26,10 @@ import bridle
 from bridle.errors import NotPossible
 from bridle.settings import Json
 from bridle.study.engines import Engine, make_engine
-from bridle.study.frontier import METHODS, Frontier, Job, Point, Scope, cost, jobs, scenes, sweep
+from bridle.study.frontier import Frontier, Job, cost, jobs, scenes, sweep
+from bridle.study.frontier_headline import draw_headline, print_headline
 from bridle.study.frontier_report import draw_frontier, lead, print_table, write_frontier_report
+from bridle.study.frontier_scope import METHODS, Point, Scope
 from bridle.study.journal import MANIFEST, Journal
 from bridle.study.plan import fingerprint
 from bridle.study.run import versions
@@ -80,6 +82,7 @@ def frontier(
     address: str | None = None,
     fresh: bool = False,
     quick: bool = False,
+    headline: bool = False,
     command: str = "",
     console: Console | None = None,
     sweep_block: Block | None = None,
@@ -102,13 +105,18 @@ def frontier(
     fresh : bool
         Replace whatever is in `out`. The frontier takes minutes and is never resumed: a finished
         one is only drawn again.
+    headline : bool
+        Only the few methods of `HEADLINE`, in the first world, without the sweep: in seconds, with
+        a short table and one figure. What is run has the same bits as in the whole frontier.
     sweep_block : Block, optional
         What the sweep moves the ratings of; `synthetic_block()` by default.
     """
     out = Path(out)
     console = console or Console(quiet=True)
     recipes = scenes(recipe)
-    if isinstance(recipe, Movies):
+    if headline:
+        scope, recipes = scope.headline(), dict([*recipes.items()][:1])
+    elif isinstance(recipe, Movies):
         recipes |= sweep(scope, sweep_block)
     work = Frontier(recipes, scope)
     mark = fingerprint(
@@ -118,7 +126,9 @@ def frontier(
     made = make_engine(engine, cast(Any, work), workers=workers, address=address)
     if not fresh:
         _refuse_foreign(out)
-    how: dict[str, Json] = {"engine": engine, "command": command, "quick": quick}
+    how: dict[str, Json] = {
+        "engine": engine, "command": command, "quick": quick, "headline": headline,
+    }  # fmt: skip
     journal = Journal(out, mark, fresh=fresh)
     try:
         found = None if fresh else _finished(out, mark)
@@ -180,7 +190,7 @@ def _run(
     return runs, {
         "study": "frontier",
         "world": recipe.name,
-        "worlds": [*scenes(recipe)],
+        "worlds": [name for name in scenes(recipe) if name in work.recipes],
         "fingerprint": mark,
         "bridle": bridle.__version__,
         "python": platform.python_version(),
@@ -223,6 +233,7 @@ def _warm_up(work: Frontier) -> None:
     tiny = Scope(
         folds=work.scope.folds, steps=20, teaching_contexts=work.scope.teaching_contexts,
         examples=(20,), taught=20, masks=(20,), groups=(20,), pool=(5,), sweep_steps=20,
+        methods=work.scope.methods,
     )  # fmt: skip
     first = next(iter(work.recipes))
     small = Frontier({first: work.recipes[first]}, tiny)
@@ -265,10 +276,12 @@ def _write(
     table.write_csv(out / CSV)
     with console.status("drawing ..."):
         synthetic = bool(cast("dict[str, Json]", manifest["origin"])["synthetic"])
-        figures = draw_frontier(out, runs, synthetic=synthetic)
+        draw = draw_headline if manifest.get("headline") else draw_frontier
+        figures = draw(out, runs, synthetic=synthetic)
         report = write_frontier_report(out, manifest=manifest, runs=runs, figures=figures)
     (out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    print_table(console, runs, manifest)
+    tell = print_headline if manifest.get("headline") else print_table
+    tell(console, runs, manifest)
     console.print()
     for sentence in lead(runs):
         console.print(sentence, markup=False)
@@ -277,5 +290,6 @@ def _write(
         f"{manifest['runs']} runs in {manifest['seconds']:.1f} s ({manifest['engine']}, "
         f"{manifest['workers']} at a time)."
     )
-    console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
+    also = ", the figure in headline.png beside it" if manifest.get("headline") else ""
+    console.print(f"The report is in {report}{also}.", markup=False, soft_wrap=True)
     return FrontierOutcome(out=out, runs=runs, table=table, manifest=manifest)

@@ -1,0 +1,232 @@
+"""What an agent believes of its limits: the limits themselves, and the answers behind them.
+
+Limits are made of the settings, the arms' groups and the known rules, and are a fold of the answers
+that stand, each with a key of its own. So they can be made anew at any time, with the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.features import Number
+from bridle.kernels import doubt, keys
+from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits import (
+    AutoLimits,
+    Beliefs,
+    FoundLimits,
+    Relearns,
+    RuleLimits,
+    Term,
+    make_limits,
+)
+from bridle.rules import CompiledRule
+from bridle.settings import Arm, ItemId, Settings
+
+__all__ = ["Believing", "Example", "Seen", "hashed"]
+
+# What was seen in so many contexts is kept: numbers, of all arms together.
+MAX_SEEN = 4_000_000
+
+
+class Example(NamedTuple):
+    """An answer of the teacher that stands."""
+
+    id: ItemId
+    context: bytes  # d float64, as encoded
+    arm: int  # the arm's number
+    allowed: bool
+    by: str | None
+    note: str | None
+
+
+class Seen(NamedTuple):
+    """What is believed of every arm in one context: arrays of K."""
+
+    p: Floats  # probability of "allowed"
+    sd: Floats  # its standard deviation
+    marks: npt.NDArray[np.int8]  # SAFE, UNSURE or DENIED, as in kernels.doubt
+    information: Floats  # what an answer would teach
+
+
+class Believing:
+    """The limits of one agent.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the agent was created with.
+    kind : str
+        The kind of limits; another than the settings' after arms were put into groups.
+    arms : list of Arm
+        All arms, with the groups that they have now.
+    rules : list of CompiledRule
+        What is known for certain. A rule that denies a single feature, or two together, to all
+        arms of a unit is a certain term of that unit's own rule: it explains denials.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kind: str,
+        arms: Sequence[Arm],
+        rules: Sequence[CompiledRule] = (),
+    ) -> None:
+        self.kind = kind
+        self._settings = settings
+        self._numbered = keys.stream(settings.seed, keys.ANSWER)
+        self._named = keys.stream(settings.seed, keys.ANSWER_NAMED)
+        self._seen: dict[bytes, Seen] = {}
+        self.limits: Beliefs = make_limits(
+            kind,
+            schema=settings.features,
+            groups=self._groups(arms),
+            error=settings.teacher_error,
+            doubt=settings.doubt,
+            crosses=settings.crosses and kind in ("rules", "logistic"),
+            seed=settings.seed,
+            ridge=settings.ridge_limits,
+            label_coding=settings.label_coding,
+        )
+        self._known: dict[int, dict[Term, bool]] = {}
+        self.take(self.limits, ())
+        self.know(rules)
+
+    def take(self, limits: Beliefs, examples: Iterable[Example]) -> None:
+        """Put limits that were taught these examples in the place of those there are."""
+        self.limits = limits
+        self.unit_of: Ints = limits.unit_of
+        self._of: list[dict[ItemId, Example]] = [{} for _ in range(limits.units)]
+        for example in examples:
+            self._of[self.unit_of[example.arm]][example.id] = example
+        self._seen.clear()
+
+    def learn(self, example: Example) -> None:
+        """Fold one answer."""
+        row = np.frombuffer(example.context)
+        self.limits.learn(row, example.arm, example.allowed, self._key(example.id))
+        self._of[self.unit_of[example.arm]][example.id] = example
+        self._seen.clear()
+
+    def learn_all(self, examples: Iterable[Example]) -> None:
+        """Fold answers, in order."""
+        for example in examples:
+            self.learn(example)
+
+    def forget(self, example: Example, standing: Iterable[Example]) -> None:
+        """Take an answer back; `standing` are all that remain, in order."""
+        unit = int(self.unit_of[example.arm])
+        del self._of[unit][example.id]
+        self._relearn([unit], standing)
+
+    def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
+        """Take in what is known for certain now; where that has changed, learn anew."""
+        if not isinstance(self.limits, RuleLimits | AutoLimits):
+            return
+        known = self._terms(rules)
+        units = sorted({*known, *self._known})
+        changed = [u for u in units if known.get(u) != self._known.get(u)]
+        for unit in changed:
+            self.limits.set_known(unit, known.get(unit, {}))
+        self._known = known
+        self._relearn(changed, standing)
+
+    def grow(self, arms: Sequence[Arm]) -> None:
+        """Add arms, after the others; one in a known group starts with what the group knows."""
+        self.limits.grow(len(arms), self._groups(arms))
+        self.unit_of = self.limits.unit_of
+        self._of += [{} for _ in range(self.limits.units - len(self._of))]
+        self._seen.clear()
+
+    def seen(self, context: bytes) -> Seen:
+        """Say what is believed of every arm in an encoded context. Not a copy."""
+        found = self._seen.get(context)
+        if found is None:
+            found = self._look(np.frombuffer(context)[None])
+            if (len(self._seen) + 1) * 4 * len(self.unit_of) > MAX_SEEN:
+                self._seen.clear()
+            self._seen[context] = found
+        return found
+
+    def found(self, examples: Sequence[Example]) -> FoundLimits:
+        """Give limits that found groups among all arms, from these answers."""
+        if isinstance(self.limits, FoundLimits):
+            return self.limits
+        made = make_limits(
+            "found",
+            schema=self._settings.features,
+            groups=[None] * len(self.unit_of),
+            error=self._settings.teacher_error,
+            seed=self._settings.seed,
+        )
+        assert isinstance(made, FoundLimits)
+        made.relearn(self._answers(examples))
+        return made
+
+    def _look(self, rows: Floats) -> Seen:
+        look = self.limits.look_all(rows)
+        marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
+        each = (look.p, look.sd, marks.astype(np.int8), look.information)
+        return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
+
+    def _relearn(self, units: Iterable[int], standing: Iterable[Example]) -> None:
+        if isinstance(self.limits, FoundLimits):  # any answer moves all that is believed
+            self.limits.relearn(self._answers(standing))
+        else:
+            for unit in units:
+                mine = list(self._of[unit].values())
+                rows = np.frombuffer(b"".join(e.context for e in mine))
+                cast("Relearns", self.limits).relearn(
+                    unit,
+                    rows.reshape(len(mine), self.limits.features),
+                    np.array([e.allowed for e in mine], np.bool_),
+                    np.array([self._key(e.id) for e in mine], np.uint64),
+                )
+        self._seen.clear()
+
+    def _answers(self, examples: Iterable[Example]) -> list[tuple[Floats, int, bool, int]]:
+        return [(np.frombuffer(e.context), e.arm, e.allowed, self._key(e.id)) for e in examples]
+
+    def _groups(self, arms: Sequence[Arm]) -> list[str | None]:
+        shared = self._settings.share == "group"
+        return [arm.group if shared else None for arm in arms]
+
+    def _key(self, id: ItemId) -> int:
+        if isinstance(id, int):
+            return int(keys.key_of(self._numbered, np.uint64(id)))
+        return int(keys.key_of(self._named, np.uint64(hashed(id))))
+
+    def _terms(self, rules: Sequence[CompiledRule]) -> dict[int, dict[Term, bool]]:
+        """By unit, the terms that known rules deny to all its arms."""
+        schema = self._settings.features
+        amounts = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
+        known: dict[int, dict[Term, bool]] = {}
+        for rule in rules:
+            columns = sorted({column for column, _, _ in rule.conditions})
+            held = all(
+                (low, high) == (0.5, math.inf) and column not in amounts
+                for column, low, high in rule.conditions
+            )
+            pairs = isinstance(self.limits, AutoLimits) or self._settings.crosses
+            if not held or not 1 <= len(columns) <= 1 + pairs:
+                continue
+            term: Term = (columns[0], columns[1]) if len(columns) == 2 else columns[0]
+            for unit in self._wholly(rule.arms):
+                known.setdefault(unit, {})[term] = True
+        return known
+
+    def _wholly(self, arms: Bools) -> list[int]:
+        """Give the units all of whose arms are among these."""
+        outside = set(self.unit_of[~arms].tolist())
+        return [u for u in dict.fromkeys(self.unit_of[arms].tolist()) if u not in outside]
+
+
+def hashed(id: str) -> int:
+    """Give a name its place among the keys: 64 bits."""
+    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")

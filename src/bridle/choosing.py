@@ -1,0 +1,318 @@
+"""What an agent chooses: a function of what it knows, the context and the id, and of no more.
+
+So a replay can make every choice again. Contexts are encoded rows here, and all input was checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bridle.believing import hashed
+from bridle.decisions import Abstention, Decision, Odds, Question
+from bridle.events import Abstained, Asked, Decided
+from bridle.kernels import choice, doubt, keys, loop, wins
+from bridle.kernels.types import Bools, Floats, Ints, Uints
+from bridle.knowledge import Knowledge
+from bridle.limits import LinearLimits
+from bridle.policies import Uniform
+from bridle.questions import Waiting
+from bridle.settings import ArmId, ItemId
+from bridle.teaching import ACTIVE, most_informative, teaching_policy
+
+__all__ = ["Chooser"]
+
+# From so many arms on it pays to leave out, in a batch, the scores that cannot win.
+MANY = 32
+FALL_BACK = {"abstain": doubt.ABSTAIN, "least_bad": doubt.LEAST_BAD}
+
+
+class _Case(NamedTuple):
+    """What a decision is about."""
+
+    row: Floats
+    id: ItemId
+    version: int
+    among: tuple[ArmId, ...] | None
+    propensity: bool
+    at: float | None
+    ask: bool
+    eligible: Bools
+
+
+class Chooser:
+    """Makes the choices of one agent from what it knows now."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        settings = knowledge.settings
+        seed = settings.seed
+        self._knowledge = knowledge
+        self._decide_start = keys.stream(seed, keys.DECIDE)
+        self._decide_named = keys.stream(seed, keys.DECIDE_NAMED)
+        self._ask_start = keys.stream(seed, keys.ASK)
+        self._ask_named = keys.stream(seed, keys.ASK_NAMED)
+        self._active = settings.teaching in ACTIVE
+        asking = (
+            Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
+        )
+        self._ask_weights = np.array(asking.weights)
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def question(self, row: Floats, id: ItemId, version: int, at: float | None) -> Question:
+        """Pick the arm to ask about in a context."""
+        know = self._knowledge
+        start, number = self._key(id, self._ask_start, self._ask_named)
+        if self._active:
+            key = np.uint64(keys.key_of(start, number))
+            k = most_informative(self.information(row), key)
+        else:
+            parts = np.zeros((7, len(know.arms)))
+            parts[0], parts[1] = self._limit_scores(row)
+            k = choice.choose(self._ask_weights, parts, know.every, know.every, start, number)
+        return Question(Asked(id, tuple(row.tolist()), know.arm_ids[k], version, at))
+
+    def information(self, row: Floats) -> Floats:
+        """Say what an answer about each arm would teach; nothing where it is certain already."""
+        know = self._knowledge
+        said = know.said(row, know.eligible(row, None))
+        known: Floats = know.believing.seen(row.tobytes()).information
+        return np.where(said == doubt.UNASKED, known, 0.0)
+
+    def place(self, question: ItemId, n: int) -> int:
+        """Give a random place among n, by the bits of a question."""
+        start, number = self._key(question, self._ask_start, self._ask_named)
+        return int(keys.place(start, number, n))
+
+    def most(self, question: ItemId, information: Floats) -> int:
+        """Give the place of the highest information, ties by the bits of a question."""
+        start, number = self._key(question, self._ask_start, self._ask_named)
+        key = np.uint64(keys.key_of(start, number))
+        return most_informative(information, np.uint64(keys.aside(key)))
+
+    # -- one decision ------------------------------------------------------------------------
+
+    def decision(
+        self,
+        row: Floats,
+        id: ItemId,
+        version: int,
+        among: tuple[ArmId, ...] | None,
+        propensity: bool,
+        at: float | None,
+        *,
+        ask: bool = False,
+        question: ItemId | None = None,
+    ) -> Decision | Question | Abstention:
+        """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
+        know = self._knowledge
+        numbers = None if among is None else [know.arm_number(arm) for arm in among]
+        case = _Case(row, id, version, among, propensity, at, ask, know.eligible(row, numbers))
+        parts = np.empty((7, len(know.arms)))
+        if know.policy.needs_limits:
+            return self._masked(case, parts, question)
+        start, number = self._key(id, self._decide_start, self._decide_named)
+        limits, reward = know.believing.limits, know.reward_arms.kernel_state
+        may = case.eligible
+        if isinstance(limits, LinearLimits):
+            limit = limits.linear.kernel_state
+            k = choice.decide(
+                know.weights, reward.A, reward.mu, know.pull, limit.A, limit.mu, row, may, start,
+                number, parts,
+            )  # fmt: skip
+        else:
+            choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
+            parts[2], parts[3] = self._limit_scores(row)
+            k = choice.choose(know.weights, parts, may, may, start, number)
+        odds = None
+        if propensity:
+            play, none = np.zeros((2, len(know.arms)))
+            if k >= 0:
+                wins.propensities(know.weights, parts[4], parts[5], may, may, play)
+            odds = Odds(play, none, float(k < 0))
+        return self._made(case, k, parts, odds)
+
+    def _masked(
+        self, case: _Case, parts: Floats, question: ItemId | None
+    ) -> Decision | Question | Abstention:
+        """Play the best arm that is surely allowed; ask, if one that may be so looks better."""
+        know = self._knowledge
+        settings, reward = know.settings, know.reward_arms.kernel_state
+        start, number = self._key(case.id, self._decide_start, self._decide_named)
+        waits = know.questions.waiting.get(case.id, Waiting(b"", None))
+        raw = case.row.tobytes()
+        seen, said = know.believing.seen(raw), know.said(case.row, case.eligible)
+        choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
+        parts[2], parts[3] = seen.p, seen.sd
+        safe, wanted = doubt.look_at(
+            know.weights, parts, seen.marks, said, np.arange(len(said)), start, number, waits.looks
+        )
+        if waits.settled >= 0 and said[waits.settled] != doubt.SAID_NO:
+            return self._made(case, waits.settled, parts, None, waits.propensity)
+        k = safe if safe >= 0 else self._fall_back(seen.p, said)
+        may_ask = (
+            question is not None
+            and case.ask
+            and waits.asks
+            and know.questions.left > 0
+            and waits.looks < settings.ask_at_most
+        )
+        waiting = may_ask and settings.on_doubt == "wait"
+        odds = self._odds(parts, seen.marks, said, k, waiting) if case.propensity else None
+        made = self._made(case, k, parts, odds)
+        if question is None or not may_ask or wanted == safe:
+            return made
+        context, arm = tuple(case.row.tolist()), know.arm_ids[wanted]
+        chance = float(odds.ask[wanted]) if waiting and odds is not None else None
+        asked = Asked(question, context, arm, case.version, case.at, case.id, case.among, chance)
+        if waiting:
+            return Question(asked, odds)
+        unit_of = know.believing.unit_of
+        if know.questions.is_open(raw, lambda k: bool(unit_of[k] == unit_of[wanted])):
+            return made
+        return replace(made, question=Question(asked))
+
+    def _odds(self, parts: Floats, marks: Any, said: Any, k: int, waiting: bool) -> Odds:
+        """Give the exact probability of each outcome of a look."""
+        play, ask = np.zeros((2, len(said)))
+        certain = said == doubt.SAID_YES
+        open_ = said != doubt.SAID_NO
+        safe = open_ & (certain | (marks == doubt.SAFE))
+        running = open_ & (certain | (marks != doubt.DENIED)) if waiting else safe
+        if running.any():
+            wins.win_probabilities(parts[4], parts[5], running, play)
+            ask[~safe] = play[~safe]
+            play[~safe] = 0.0
+        elif k >= 0:
+            play[k] = 1.0
+        return Odds(play, ask, float(not running.any() and k < 0))
+
+    def _fall_back(self, p: Floats, said: Any) -> int:
+        know = self._knowledge
+        if know.settings.on_empty == "safe_arm":
+            k = know.number_of[know.settings.safe_arm]  # type: ignore[index]
+            return k if said[k] != doubt.SAID_NO else -1
+        empty = FALL_BACK[know.settings.on_empty]
+        return int(doubt.fall_back(empty, p, said, np.arange(len(said))))
+
+    def _made(
+        self, case: _Case, k: int, parts: Floats, odds: Odds | None, chance: float | None = None
+    ) -> Decision | Abstention:
+        know = self._knowledge
+        context = tuple(case.row.tolist())
+        if k < 0:
+            if odds is not None:
+                chance = odds.abstain
+            event = Abstained(case.id, context, case.version, case.among, case.at, case.ask, chance)
+            return Abstention(event, odds)
+        if odds is not None:
+            chance = float(odds.play[k])
+        decided = Decided(
+            case.id, context, know.arm_ids[k], case.version, case.among, chance, case.at, case.ask
+        )
+        shown = know.every_shown if case.eligible is know.every else case.eligible
+        return Decision(decided, know.arm_ids, parts, shown, odds)
+
+    # -- a batch -----------------------------------------------------------------------------
+
+    def numbers(self, first: int, names: list[ItemId] | None, n: int) -> tuple[Any, Uints]:
+        """Give the keys of a batch of decisions: the stream, and the places in it."""
+        if names is None:
+            return self._decide_start, np.arange(first, first + n, dtype=np.uint64)
+        return self._decide_named, np.array([hashed(str(name)) for name in names], np.uint64)
+
+    def batch(
+        self, rows: Floats, among: tuple[ArmId, ...] | None, start: Any, numbers: Uints,
+        details: bool, propensity: bool,
+    ) -> tuple[Ints, Bools, Floats | None, Floats | None]:  # fmt: skip
+        """Choose an arm for each row, never asking: arms, eligible, parts, propensities."""
+        know = self._knowledge
+        n, K = len(rows), len(know.arms)
+        masked = know.policy.needs_limits
+        eligible = self._eligible_many(rows, among)
+        running = eligible
+        belief = spread = np.zeros((1, K))
+        parts = odds = None
+        certain: list[Any] = []
+        if masked or details or propensity or know.policy.weights.limit != 0.0:
+            belief, spread, running, certain = self._limits_many(rows, eligible)
+        arms = np.empty(n, np.int64)
+        reward = know.reward_arms.kernel_state
+        if details or propensity:
+            parts = np.empty((n, 7, K))
+            choice.reward_parts_many(reward.A, reward.mu, know.pull, rows, parts)
+            parts[:, 2], parts[:, 3] = belief, spread
+            choice.choose_many(know.weights, parts, running, start, numbers, arms)
+        else:
+            x = know.reward_rows(rows)
+            if K < MANY and not know.centred:
+                mean, sd = know.reward_arms.scores_many(x)
+                choice.pick_many(
+                    know.weights, mean, sd, belief, spread, running, start, numbers, arms
+                )
+            else:
+                nothing = np.empty((0, K))
+                loop.run(
+                    know.policy.weights, reward, know.reward_arms.ridge, x, nothing, running,
+                    running, belief, spread, np.arange(n), start, numbers, False, arms,
+                    know.centred, know.totals,
+                )  # fmt: skip
+        if masked:
+            for i in np.flatnonzero(arms < 0):
+                arms[i] = self._fall_back(belief[i], certain[i])
+        if parts is not None and propensity:
+            odds = np.empty((n, K))
+            wins.propensities_many(know.weights, parts, running, odds)
+            if masked:
+                for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)):
+                    odds[i] = np.arange(K) == arms[i]
+        return arms, eligible, parts, odds
+
+    def _limits_many(
+        self, rows: Floats, eligible: Bools
+    ) -> tuple[Floats, Floats, Bools, list[Any]]:
+        """Give belief, doubt and the arms in the running for each row; and what is certain."""
+        know = self._knowledge
+        limits = know.believing.limits
+        if isinstance(limits, LinearLimits) and not know.policy.needs_limits:
+            return *limits.scores_many(rows), eligible, []
+        seen = [know.believing.seen(row.tobytes()) for row in rows]
+        shape = len(rows), len(know.arms)
+        belief = np.array([one.p for one in seen]).reshape(shape)
+        spread = np.array([one.sd for one in seen]).reshape(shape)
+        if not know.policy.needs_limits:
+            return belief, spread, eligible, []
+        may = np.broadcast_to(eligible, shape)
+        certain = [know.said(row, one) for row, one in zip(rows, may, strict=True)]
+        running = np.array(
+            [
+                (told == doubt.SAID_YES) | ((told == doubt.UNASKED) & (one.marks == doubt.SAFE))
+                for told, one in zip(certain, seen, strict=True)
+            ],
+            np.bool_,
+        )
+        return belief, spread, running.reshape(shape), certain
+
+    def _eligible_many(self, rows: Floats, among: tuple[ArmId, ...] | None) -> Bools:
+        know = self._knowledge
+        numbers = None if among is None else [know.arm_number(arm) for arm in among]
+        if numbers is None and not know.rules and not (know.denials and know.remembers):
+            return know.every[None]  # one row that serves all
+        eligible = [know.eligible(row, numbers) for row in rows]
+        return np.array(eligible, np.bool_).reshape(len(rows), len(know.arms))
+
+    # -- small parts -------------------------------------------------------------------------
+
+    def _limit_scores(self, row: Floats) -> tuple[Floats, Floats]:
+        limits = self._knowledge.believing.limits
+        if isinstance(limits, LinearLimits):
+            return limits.scores(row)
+        seen = self._knowledge.believing.seen(row.tobytes())
+        return seen.p, seen.sd
+
+    def _key(self, id: ItemId, start: Any, named: Any) -> tuple[Any, Any]:
+        if isinstance(id, int):
+            return start, np.uint64(id)
+        return named, np.uint64(hashed(id))

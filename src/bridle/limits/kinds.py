@@ -1,0 +1,167 @@
+"""The kinds of limits by name, made from an agent's settings and read back from its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from bridle import validate
+from bridle.errors import InvalidValue
+from bridle.features import Schema
+from bridle.limits import found
+from bridle.limits.auto import AutoLimits
+from bridle.limits.base import Beliefs
+from bridle.limits.crosses import MAX_COLUMNS, columns
+from bridle.limits.found import FoundLimits
+from bridle.limits.linear import LinearLimits
+from bridle.limits.logistic import LogisticLimits
+from bridle.limits.rulesets import RuleLimits
+from bridle.limits.terms import MAX_TERMS, Term, how_many, thresholds_of
+
+__all__ = ["KINDS", "limits_from_state", "make_limits"]
+
+KINDS = ("auto", "rules", "logistic", "found", "linear")
+
+OWNER = "Agent"
+NO_TERM = "Declare flags, categories or labels, or take limits='logistic' or limits='auto'."
+# What the agent calls the parameters of the limits.
+NAMES = {"error": "teacher_error", "arms": "limits", "features": "limits", "thresholds": "limits"}
+
+READERS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs]] = {
+    "auto": AutoLimits.from_state,
+    "rules": RuleLimits.from_state,
+    "logistic": LogisticLimits.from_state,
+    "found": FoundLimits.from_state,
+    "linear": LinearLimits.from_state,
+}
+
+
+def make_limits(
+    kind: str,
+    *,
+    schema: Schema,
+    groups: Sequence[str | None],
+    error: float | None = 0.001,
+    doubt: float | None = None,
+    crosses: bool = False,
+    seed: int = 0,
+    ridge: float = 1.0,
+    label_coding: str = "1/0",
+    known: Mapping[int, Mapping[Term, bool]] | None = None,
+) -> Beliefs:
+    """Make untaught limits of a kind. Errors speak of the agent's settings.
+
+    Parameters
+    ----------
+    kind : {"auto", "rules", "logistic", "found", "linear"}
+        What limits are like.
+    schema : Schema
+        The features. What a rule can deny follows from them: see `thresholds_of`.
+    groups : sequence of K str or None
+        The group of each arm. Limits that are found or linear keep every arm apart.
+    error : float or None
+        How often the teacher errs; None: it is estimated. Of rules, alone or in "auto", and found.
+    doubt : float, optional
+        How sure is sure enough. Of rules, alone or in "auto", and found.
+    crosses : bool
+        Whether two features together can be a term or a column. "auto" tries it anyway.
+    seed : int
+        Of limits that sample.
+    ridge, label_coding
+        Of linear limits.
+    known : mapping, optional
+        By unit, what is known for certain. Of rules, alone or in "auto"; others cannot hold it.
+
+    Examples
+    --------
+    >>> from bridle.features import Flag
+    >>> limits = make_limits("rules", schema=Schema([Flag("horror")]), groups=["a", "a", None])
+    >>> limits.units
+    2
+    """
+    validate.one_of(kind, KINDS, "limits", OWNER)
+    both = validate.truth(crosses, "crosses", OWNER)
+    if both and kind in ("found", "linear"):
+        raise InvalidValue("crosses", OWNER, f"left out with limits={kind!r}", crosses)
+    if doubt is not None and kind in ("logistic", "linear"):
+        raise InvalidValue("doubt", OWNER, f"left out with limits={kind!r}", doubt)
+    try:
+        if kind == "linear":
+            return LinearLimits(
+                arms=len(groups), features=schema.width, ridge=ridge, label_coding=label_coding
+            )
+        if kind == "logistic":
+            _check_columns(schema.width, both)
+            return LogisticLimits(
+                arms=len(groups), features=schema.width, groups=groups, crosses=both
+            )
+        above = thresholds_of(schema)
+        if kind == "auto":
+            return AutoLimits(
+                arms=len(groups), features=schema.width, groups=groups, error=error, doubt=doubt,
+                seed=seed, known=known, thresholds=above,
+            )  # fmt: skip
+        _check_terms(kind, *how_many(schema.width, above), both, len(groups))
+        if kind == "rules":
+            return RuleLimits(
+                arms=len(groups), features=schema.width, groups=groups, pairs=both, error=error,
+                doubt=doubt, seed=seed, known=known, thresholds=above,
+            )  # fmt: skip
+        if error is None:
+            wanted = "a float with limits='found', which do not estimate it"
+            raise InvalidValue("teacher_error", OWNER, wanted, None)
+        sure = found.DEFAULT_DOUBT if doubt is None else doubt
+        return FoundLimits(
+            arms=len(groups), features=schema.width, error=error, doubt=sure, seed=seed,
+            thresholds=above,
+        )  # fmt: skip
+    except InvalidValue as bad:
+        if bad.owner == OWNER:
+            raise
+        name = NAMES.get(bad.name, bad.name)
+        raise InvalidValue(name, OWNER, bad.expected, bad.got, bad.remedy) from None
+
+
+def limits_from_state(kind: str, state: Mapping[str, npt.NDArray[Any]]) -> Beliefs:
+    """Give limits of a kind as they were at `to_state`.
+
+    >>> from bridle.features import Flag
+    >>> limits = make_limits("auto", schema=Schema([Flag("horror")]), groups=["a", None])
+    >>> limits_from_state("auto", limits.to_state()).units
+    2
+    """
+    return READERS[validate.one_of(kind, KINDS, "limits", OWNER)](state)
+
+
+def _check_columns(features: int, crosses: bool) -> None:
+    D = columns(features, crosses)
+    if D > MAX_COLUMNS:
+        wanted = f"another kind than 'logistic' for more than {MAX_COLUMNS:,} columns"
+        got = f"{features:,} features, {D:,} columns"
+        if crosses:
+            wanted = f"left out: logistic limits take at most {MAX_COLUMNS:,} columns"
+            raise InvalidValue("crosses", OWNER, wanted, got)
+        raise InvalidValue("limits", OWNER, wanted, got, "Take limits='auto' or fewer features.")
+
+
+def _check_terms(kind: str, singles: int, terms: int, pairs: bool, arms: int) -> None:
+    """Refuse rules that would have no term, or too many."""
+    if singles == 0:
+        wanted = f"another kind than {kind!r} where no feature is one that a rule can deny"
+        raise InvalidValue("limits", OWNER, wanted, kind, NO_TERM)
+    if kind == "rules":
+        if pairs and terms > MAX_TERMS:
+            wanted = f"left out: rules take at most {MAX_TERMS:,} terms"
+            raise InvalidValue("crosses", OWNER, wanted, f"{terms:,} terms")
+        return
+    if singles > found.MAX_TERMS:
+        wanted = f"another kind than 'found' where rules can deny more than {found.MAX_TERMS} words"
+        remedy = "Declare the arms' groups and take limits='rules' or limits='auto'."
+        raise InvalidValue("limits", OWNER, wanted, f"{singles} of them", remedy)
+    if arms << singles > found.MAX_CELLS:
+        most = found.MAX_CELLS >> singles
+        wanted = f"another kind than 'found' for more than {most:,} arms with {singles} features"
+        remedy = "Declare the arms' groups and take limits='rules' or limits='auto'."
+        raise InvalidValue("limits", OWNER, wanted, f"{arms:,} arms", remedy)

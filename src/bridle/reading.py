@@ -1,0 +1,230 @@
+"""What an agent knows of its limits, for people to read. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bridle.errors import NotPossible
+from bridle.features import Category, Context, Schema
+from bridle.kernels import doubt
+from bridle.kernels.types import Bools, Floats
+from bridle.knowledge import Example, Knowledge
+from bridle.limits import AutoLimits, FoundGroup, FoundLimits, RuleLimits, Surprise, Terms
+from bridle.policies import Weighted
+from bridle.rules import Rule
+from bridle.settings import Arm, ArmId, ItemId, Settings
+
+__all__ = ["Believed", "OpenQuestion", "Reader"]
+
+# In wider contexts pairs are too many to be rules.
+MAX_WIDTH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that waits for its answer."""
+
+    id: ItemId
+    context: tuple[float, ...]  # as the agent encodes it
+    arm: ArmId
+    decision: ItemId | None  # that it came up in; None if the agent asked to be taught
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Believed:
+    """What is believed of every arm in one context: arrays of K, in the order of `arms`.
+
+    Attributes
+    ----------
+    arms : tuple of arm ids
+    p : array of floats
+        Probability that the arm is allowed.
+    safe : array of bools
+        Surely allowed: a mask may play it. With what the teacher said of this very context, and
+        what declared rules say.
+    possible : array of bools
+        Not surely denied: worth a question.
+    """
+
+    arms: tuple[ArmId, ...]
+    p: Floats
+    safe: Bools
+    possible: Bools
+
+
+class Reader:
+    """What an agent knows, to be looked at."""
+
+    _knowledge: Knowledge
+
+    @property
+    def settings(self) -> Settings:
+        """What it was created with."""
+        return self._knowledge.settings
+
+    @property
+    def schema(self) -> Schema:
+        """What a context looks like."""
+        return self._knowledge.settings.features
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All arms, in the order of every array."""
+        return tuple(self._knowledge.arms)
+
+    @property
+    def policy(self) -> Weighted:
+        """How scores become a choice, now."""
+        return self._knowledge.policy
+
+    @property
+    def sigma(self) -> float | None:
+        """The dial, if the policy has one."""
+        return getattr(self._knowledge.policy, "sigma", None)
+
+    @property
+    def version(self) -> int:
+        """The number of events folded, `Created` included."""
+        return self._knowledge.version
+
+    @property
+    def pending(self) -> int:
+        """How many decisions wait for a reward."""
+        return len(self._knowledge.pending)
+
+    @property
+    def dropped(self) -> int:
+        """How many decisions were dropped unrewarded, as the oldest of too many."""
+        return self._knowledge.dropped
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The declared rules that stand."""
+        return tuple(self._knowledge.rules.values())
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The examples that stand, in the order they were taught."""
+        return tuple(self._knowledge.examples.values())
+
+    @property
+    def waiting(self) -> tuple[ItemId, ...]:
+        """The decisions that asked and are not made yet, oldest first."""
+        return tuple(self._knowledge.questions.waiting)
+
+    @property
+    def open_questions(self) -> tuple[OpenQuestion, ...]:
+        """The questions that wait for an answer, oldest first."""
+        know = self._knowledge
+        return tuple(
+            OpenQuestion(
+                id, tuple(np.frombuffer(one.context).tolist()), know.arm_ids[one.arm], one.decision
+            )
+            for id, one in know.questions.open.items()
+        )
+
+    @property
+    def budget_left(self) -> int:
+        """How many questions decisions may still ask."""
+        return self._knowledge.questions.left
+
+    @property
+    def surprises(self) -> tuple[Surprise, ...]:
+        """Answers that the limits were sure would not come; kept by ``limits="auto"`` alone.
+
+        If they go on coming, none of the kinds of limits fits, or the teacher errs.
+        """
+        limits = self._knowledge.believing.limits
+        return tuple(limits.surprises) if isinstance(limits, AutoLimits) else ()
+
+    def believed(self, context: Context) -> Believed:
+        """Say what is believed of every arm in a context. Changes nothing."""
+        return _believed(self._knowledge, self.schema.encode(context))
+
+    def describe(self) -> list[str]:
+        """Say the limits in sentences, one for each arm or group of arms.
+
+        Examples
+        --------
+        >>> from bridle import Agent, Flag
+        >>> agent = Agent(arms=2, features=[Flag("horror"), Flag("drama")], limits="rules")
+        >>> _ = agent.teach({"horror": True, "drama": False}, 1, False)
+        >>> _ = agent.teach({"horror": False, "drama": True}, 1, True)
+        >>> agent.describe()
+        ['0: unsure: horror, drama', '1: not horror']
+        """
+        return _sentences(self._knowledge)
+
+    def proposal(self, threshold: float = 0.5) -> list[FoundGroup]:
+        """Propose groups of arms that seem to share a rule, for a person to accept or correct.
+
+        They are found in the examples that stand, whatever the kind of limits. `regroup` takes
+        the list, as it is or corrected.
+        """
+        return _proposal(self._knowledge, threshold)
+
+
+def _believed(know: Knowledge, row: Floats) -> Believed:
+    """Say what is believed of every arm in an encoded context."""
+    seen = know.believing.seen(row.tobytes())
+    said = know.said(row, know.eligible(row, None))
+    certain, gone = said == doubt.SAID_YES, said == doubt.SAID_NO
+    return Believed(
+        know.arm_ids,
+        np.where(gone, 0.0, np.where(certain, 1.0, seen.p)),
+        ~gone & (certain | (seen.marks == doubt.SAFE)),
+        ~gone & (certain | (seen.marks != doubt.DENIED)),
+    )
+
+
+def _sentences(know: Knowledge) -> list[str]:
+    """Say the limits in sentences, one a unit."""
+    limits = know.believing.limits
+    if not isinstance(limits, RuleLimits | AutoLimits | FoundLimits):
+        raise NotPossible(
+            f"Limits of the kind {know.believing.kind!r} are no sentences. Ask what is believed of "
+            "a context, agent.believed(context), or make the agent with limits='rules' or 'auto'."
+        )
+    names, never = know.settings.features.columns, _never_together(know.settings.features)
+    out = []
+    for unit in range(limits.units):
+        first = int(np.flatnonzero(limits.unit_of == unit)[0])
+        arm = know.arms[first]
+        shared = know.settings.share == "group" and not isinstance(limits, FoundLimits)
+        name = arm.group if shared and arm.group is not None else arm.label
+        said = limits.describe(unit, names)
+        unsure = tuple(term for term in said.unsure if term not in never)
+        out.append(replace(said, unsure=unsure).sentence(str(name)))
+    return out
+
+
+def _never_together(schema: Schema) -> set[str]:
+    """Name the pairs that no context holds: of two values of one category."""
+    apart = [range(schema.place(f.name)[1], schema.place(f.name)[1] + len(f.values))
+             for f in schema.features if isinstance(f, Category)]  # fmt: skip
+    if not apart or schema.width > MAX_WIDTH:
+        return set()
+    terms = Terms(schema.width, pairs=True)
+    named = zip(terms.all(), terms.names(schema.columns), strict=True)
+    return {
+        name
+        for term, name in named
+        if isinstance(term, tuple) and any(term[0] in one and term[1] in one for one in apart)
+    }
+
+
+def _proposal(know: Knowledge, threshold: float) -> list[FoundGroup]:
+    """Propose groups of arms that seem to share a rule, by their numbers."""
+    found = know.believing.found(tuple(know.examples.values()))
+    taken = {arm.group for arm in know.arms}
+    out = []
+    for group in found.proposal(know.settings.features.columns, threshold):
+        name, n = group.name, 1
+        while name in taken:  # the name of a group that was accepted before
+            n += 1
+            name = f"{group.name} ({n})"
+        taken.add(name)
+        out.append(replace(group, name=name))
+    return out

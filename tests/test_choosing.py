@@ -1,0 +1,470 @@
+"""What an agent chooses: against the simulator in bits, and odds against frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridle import (
+    Abstention,
+    Agent,
+    Arm,
+    BehaviorConstrained,
+    Decision,
+    Flag,
+    Labels,
+    LearnedMask,
+    Question,
+    Rule,
+    Tables,
+    Thompson,
+    When,
+)
+from bridle.asking import Asking, online_asking
+from bridle.events import Event
+from bridle.limits import AutoLimits, Beliefs, FoundLimits, LinearLimits, LogisticLimits, RuleLimits
+from bridle.worlds import synthetic_movies
+from tests.conftest import check_counts, size
+from tests.histories import bits
+
+KINDS = ["auto", "rules", "logistic", "found", "linear"]
+MASKED = ["auto", "rules", "logistic", "found"]
+
+
+# -- against the simulator -------------------------------------------------------------------
+
+
+def world() -> tuple[Tables, list[Arm]]:
+    movies = synthetic_movies(seed=1, people=9, movies=40)
+    return movies.tables, list(movies.arms)
+
+
+def untaught(kind: str, tables: Tables, arms: list[Arm], error: float) -> Beliefs:
+    sizes: dict[str, Any] = {"arms": len(arms), "features": tables.features}
+    groups = [arm.group for arm in arms]
+    if kind == "rules":
+        return RuleLimits(groups=groups, error=error, seed=3, **sizes)
+    if kind == "auto":
+        return AutoLimits(groups=groups, error=error, seed=3, **sizes)
+    if kind == "logistic":
+        return LogisticLimits(groups=groups, **sizes)
+    if kind == "found":
+        return FoundLimits(error=error, seed=3, **sizes)
+    return LinearLimits(**sizes)
+
+
+def live(agent: Agent, tables: Tables, run: Asking) -> tuple[list[int], list[tuple[int, int]]]:
+    """Put an agent through the steps of a run, with the answers that were given there."""
+    number = {arm.id: k for k, arm in enumerate(agent.arms)}
+    said = iter(run.said.tolist())
+    played: list[int] = []
+    asked: list[tuple[int, int]] = []
+    for step, row in enumerate(run.rows.tolist()):
+        made = agent.decide(tables.contexts[row], propensity=step % 10 == 0)
+        while isinstance(made, Question):
+            asked.append((step, number[made.arm]))
+            then = agent.answer(made, next(said)).then
+            assert then is not None
+            made = then
+        played.append(-1)
+        if isinstance(made, Decision):
+            played[-1] = number[made.arm]
+            agent.reward(made.id, tables.rewards[row, number[made.arm]])
+    return played, asked
+
+
+def check_equal(kind: str, options: dict[str, Any], steps: int, forgiving: int = -1) -> Asking:
+    """An agent and a run of the simulator with equal settings are equal in bits."""
+    tables, arms = world()
+    if forgiving >= 0:  # an arm that always may be played
+        allowed = tables.allowed.copy()
+        allowed[:, forgiving] = True
+        tables = Tables(tables.contexts, tables.rewards, allowed)
+    error = options.get("teacher_error", 0.001)
+    policy = options.get("policy")
+    empty = options.get("on_empty", "abstain")
+    run = online_asking(
+        tables,
+        beliefs=untaught(kind, tables, arms, error),
+        policy=BehaviorConstrained(sigma=policy.sigma, v=policy.v) if policy else None,
+        budget=options.get("budget", 10**6),
+        most=options.get("ask_at_most", 3),
+        prior=options.get("prior", "centred"),
+        on_empty=empty,
+        safe_arm=forgiving if empty == "safe_arm" else None,
+        flips=0.1 if error == 0.1 else 0.0,
+        remember=error < 0.02,
+        steps=steps,
+        seed=3,
+    )
+    given = {"budget": 10**6, "seed": 3, "limits": kind, **options}
+    if kind == "linear" and policy is None:
+        given["policy"] = LearnedMask()
+    if empty == "safe_arm":
+        given["safe_arm"] = arms[forgiving].id
+    agent = Agent(arms=arms, features=tables.features, **given)
+    played, asked = live(agent, tables, run)
+    assert played == run.played.tolist()
+    assert asked == list(zip(run.asked_at.tolist(), run.asked_arms.tolist(), strict=True))
+    know = agent._knowledge
+    assert know.reward_arms.means.tobytes() == run.arms.means.tobytes()
+    assert know.reward_arms.covariances.tobytes() == run.arms.covariances.tobytes()
+    mine, theirs = know.believing.limits.to_state(), run.beliefs.to_state()
+    assert mine.keys() == theirs.keys()
+    for name, array in mine.items():
+        assert array.tobytes() == theirs[name].tobytes(), name
+    return run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_agent_is_the_simulator_bit_for_bit(kind):
+    run = check_equal(kind, {}, size(120, 12))
+    assert len(run.said) > 5  # it did ask
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_also_with_a_teacher_who_errs(kind):
+    check_equal(kind, {"teacher_error": 0.1}, size(80, 8))
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "small budget": {"budget": 7},
+    "one question a decision": {"ask_at_most": 1},
+    "least bad": {"on_empty": "least_bad", "budget": 5},
+    "least bad, asked out": {"on_empty": "least_bad", "ask_at_most": 1},
+    "paper": {"prior": "paper"},
+    "blend": {"policy": LearnedMask(sigma=0.5)},
+    "only limits": {"policy": LearnedMask(sigma=0.0, v=0.2), "budget": 20},
+}
+
+
+@pytest.mark.parametrize("kind", MASKED)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_also_with_other_settings(kind, options):
+    check_equal(kind, options, size(60, 6))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_also_with_an_arm_that_is_always_allowed(kind):
+    run = check_equal(kind, {"on_empty": "safe_arm", "budget": 4}, size(60, 6), forgiving=2)
+    assert run.abstentions[-1] == 0
+
+
+def test_the_paper_s_spread_goes_with_the_paper_s_prior():
+    agent = Agent(arms=2, features=2, prior="paper")
+    assert agent.policy == LearnedMask(v=0.25)
+    assert Thompson().v == 0.25 and Agent(arms=2, features=2).policy == LearnedMask(v=0.05)
+
+
+# -- odds ------------------------------------------------------------------------------------
+
+FEATURES = [Labels("genres", ["Action", "Crime", "Drama", "Horror"])]
+ARMS = [Arm("a", group="young"), Arm("b", group="young"), Arm("c", group="old"), Arm("d"), Arm("e")]
+DRAMA = {"genres": ["Drama"]}
+BOTH = {"genres": ["Drama", "Horror"]}
+
+
+def taught(**options: Any) -> Agent:
+    """An agent that knows a little: young may see drama, old too, of the rest it knows nothing."""
+    agent = Agent(**({"arms": ARMS, "features": FEATURES, "seed": 5} | options))
+    for arm in ("a", "c"):
+        for _ in range(2):
+            agent.teach(DRAMA, arm, True)
+    agent.teach({"genres": ["Horror"]}, "c", False)
+    history = [("a", 0.6), ("b", 0.5), ("c", 0.6), ("d", 0.65), ("d", 0.4), ("e", 0.5)]
+    contexts = [DRAMA, BOTH, {"genres": ["Action"]}]
+    for context in contexts:
+        agent.learn([context] * 6, [arm for arm, _ in history], [value for _, value in history])
+    return agent
+
+
+def outcome(made: Decision | Question | Abstention, arms: tuple[Any, ...]) -> int:
+    """The place of an outcome among: play each arm, ask about each, abstain."""
+    if isinstance(made, Abstention):
+        return 2 * len(arms)
+    return arms.index(made.arm) + len(arms) * isinstance(made, Question)
+
+
+def law(made: Any) -> Any:
+    odds = made.odds
+    assert odds is not None
+    flat = np.array([*odds.play, *odds.ask, odds.abstain])
+    assert (flat >= 0.0).all() and abs(flat.sum() - 1.0) < 1e-9
+    return flat
+
+
+def check_odds(agent: Agent, context: Any, n: int = size(4000, 200), **options: Any) -> Any:
+    """The odds are what happens over many ids, nothing folded: wrong once in a million."""
+    ids = tuple(arm.id for arm in agent.arms)
+    first = agent.make.decided(context, id="0", propensity=True, **options)
+    odds = law(first)
+    counts = np.zeros(len(odds))
+    for i in range(n):
+        made = agent.make.decided(context, id=str(i), **options)
+        counts[outcome(made, ids)] += 1
+    check_counts(counts, odds)
+    event = first.event
+    assert event.propensity == odds[outcome(first, ids)]
+    return odds
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "waits": {"budget": 9},
+    "waits, wide": {"budget": 9, "policy": LearnedMask(v=1.0)},
+    "waits, blend": {"budget": 9, "policy": LearnedMask(sigma=0.4, v=0.5)},
+    "plays safe": {"budget": 9, "on_doubt": "play_safe", "policy": LearnedMask(v=1.0)},
+    "no budget": {"policy": LearnedMask(v=1.0)},
+    "ties": {"budget": 9, "policy": LearnedMask(v=0.0, sigma=0.0)},
+    "paper": {"budget": 9, "prior": "paper"},
+    "errs": {"budget": 9, "teacher_error": 0.1, "policy": LearnedMask(v=1.0)},
+}
+
+
+@pytest.mark.parametrize("kind", MASKED)
+@pytest.mark.parametrize("options", MODES.values(), ids=MODES)
+def test_odds_are_exact(kind, options):
+    agent = taught(limits=kind, **options)
+    check_odds(agent, DRAMA)
+
+
+@pytest.mark.parametrize("mode", ["waits, wide", "plays safe"])
+@pytest.mark.parametrize("kind", MASKED)
+def test_odds_are_exact_among_some_arms(kind, mode):
+    agent = taught(limits=kind, **MODES[mode])
+    odds = check_odds(agent, DRAMA, among=["b", "c", "e"])
+    assert odds[[0, 3, 5, 8]].tolist() == [0.0] * 4
+    law(agent.make.decided(BOTH, among=["c", "d"], propensity=True))
+
+
+def test_odds_of_answers_to_the_letter():
+    """What was allowed here runs as safe, what was denied here is gone."""
+    agent = taught(limits="rules", **MODES["waits, wide"])
+    agent.teach(BOTH, "d", True)
+    agent.teach(BOTH, "e", False)
+    odds = check_odds(agent, BOTH)
+    play, ask = odds[:5], odds[5:10]
+    assert play[3] > 0.0 and play[4] == ask[4] == ask[3] == 0.0
+    assert ask[0] > 0.0 and ask[1] > 0.0  # of Horror nothing is known for the young
+    assert play[2] == ask[2] == 0.0  # old: not Horror
+
+
+@pytest.mark.parametrize("empty", ["abstain", "least_bad", "safe_arm"])
+@pytest.mark.parametrize("doubt", ["wait", "play_safe"])
+@pytest.mark.parametrize("ask", [True, False])
+def test_odds_where_nothing_is_safe(empty, doubt, ask):
+    safe_arm = "d" if empty == "safe_arm" else None
+    agent = taught(
+        limits="rules", budget=9, on_doubt=doubt, on_empty=empty, safe_arm=safe_arm,
+        policy=LearnedMask(v=1.0),
+    )  # fmt: skip
+    odds = check_odds(agent, {"genres": ["Horror"]}, n=size(2000, 200), ask=ask)
+    if doubt == "wait" and ask:
+        assert odds[5:10].sum() == pytest.approx(1.0) and odds[7] == 0.0
+    else:
+        assert odds[{"abstain": 10, "least_bad": 0, "safe_arm": 3}[empty]] == 1.0
+
+
+@pytest.mark.parametrize("options", [{}, {"sigma": 0.3}, {"sigma": 0.9, "prior": "paper"}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_odds_of_the_dial(kind, options):
+    given = options if options else {"policy": BehaviorConstrained(v=0.5)}
+    agent = taught(limits=kind, **given)
+    odds = check_odds(agent, DRAMA)
+    assert not odds[5:].any()
+
+
+def test_odds_where_all_is_denied():
+    agent = taught(limits="rules", budget=9, rules=[Rule("closed")])
+    made = agent.make.decided(DRAMA, propensity=True)
+    assert isinstance(made, Abstention) and law(made)[-1] == 1.0 and made.event.propensity == 1.0
+    none = taught(limits="linear").make.decided(DRAMA, among=[], propensity=True)
+    assert isinstance(none, Abstention) and law(none)[-1] == 1.0
+
+
+def asking_agent() -> Agent:
+    """Two safe arms that differ in spread, one that is not known and looks as good as they."""
+    agent = Agent(
+        arms=["steady", "wild", "new"], features=[Flag("x")], limits="rules", budget=10**6, seed=8,
+        policy=LearnedMask(v=1.0),
+    )  # fmt: skip
+    for arm in ("steady", "steady", "wild", "wild"):
+        agent.teach({"x": True}, arm, True)
+    agent.learn([{"x": True}] * 200, ["steady"] * 200, [0.5] * 200)
+    return agent
+
+
+def test_odds_after_a_denial_are_exact():
+    """The second look has draws of its own. An answer taken back leaves the same beliefs."""
+    agent = asking_agent()
+    ids = tuple(arm.id for arm in agent.arms)
+    counts, odds = np.zeros(7), None
+    for i in range(size(2000, 100)):
+        made = agent.decide({"x": True}, id=str(i), propensity=odds is None)
+        if not isinstance(made, Question):
+            continue
+        answer = agent.answer(made, False)
+        assert answer.then is not None and answer.example is not None
+        if odds is None:
+            odds = law(answer.then)
+        counts[outcome(answer.then, ids)] += 1
+        agent.retract(answer.example)
+    assert counts.sum() > size(500, 20)
+    check_counts(counts, odds)
+
+
+def test_odds_after_a_skip_are_exact():
+    """Given that it asked, the draws it asked with are not any draws: it has to draw anew."""
+    agent = asking_agent()
+    ids = tuple(arm.id for arm in agent.arms)
+    counts, odds = np.zeros(7), None
+    for i in range(size(3000, 300)):
+        made = agent.decide({"x": True}, id=str(i), propensity=odds is None)
+        if not isinstance(made, Question):
+            continue
+        then = agent.skip(made).then
+        assert then is not None
+        if odds is None:
+            odds = law(then)
+        counts[outcome(then, ids)] += 1
+    assert counts.sum() > size(500, 50)
+    check_counts(counts, odds)
+
+
+# -- playing safe ----------------------------------------------------------------------------
+
+
+HORROR = {"genres": ["Horror"]}
+
+
+def doubting(**options: Any) -> Agent:
+    given = {"arms": ARMS, "features": FEATURES, "limits": "rules", "budget": 100, "seed": 2}
+    return Agent(**(given | {"on_doubt": "play_safe"} | options))
+
+
+def decided(made: object) -> Decision:
+    assert isinstance(made, Decision)
+    return made
+
+
+def safe_agent(**options: Any) -> Agent:
+    """An agent to whom d looks best, and of whom c is known to be allowed."""
+    agent = doubting(**options)
+    for _ in range(2):
+        agent.teach(DRAMA, "c", True)
+    agent.learn([DRAMA] * 4, ["c"] * 2 + ["d"] * 2, [0.1, 0.1, 0.9, 0.9])
+    return agent
+
+
+def test_decision_and_question_are_one_commit():
+    commits: list[Sequence[Event]] = []
+    agent = safe_agent(sink=lambda events: commits.append(list(events)))
+    made = decided(agent.decide(DRAMA, among=["c", "d"], propensity=True))
+    assert made.arm == "c" and made.propensity == pytest.approx(1.0, abs=1e-9)
+    assert made.question is not None
+    filed = made.question
+    assert filed.arm == "d" and filed.decision == made.id and filed.version == made.version
+    assert filed.propensity is None and filed.context == made.context
+    assert commits[-1] == [made.event, filed.event] and agent.version == made.version + 2
+    assert agent.waiting == () and agent.pending == 1 and agent.budget_left == 99
+    answer = agent.answer(filed, True)
+    assert answer.then is None and agent.budget_left == 99
+    again = decided(agent.decide(DRAMA, among=["c", "d"]))
+    assert again.arm == "d" and again.question is None
+
+
+def test_a_sink_that_fails_leaves_all_as_it_was():
+    agent = safe_agent()
+
+    def failing(events: Sequence[Event]) -> None:
+        raise OSError("full")
+
+    before = bits(agent)
+    agent.sink = failing
+    for verb in (
+        lambda: agent.decide(DRAMA),
+        lambda: agent.ask(DRAMA),
+        lambda: agent.regroup({"a": "x"}),
+        lambda: agent.decide(HORROR),
+    ):
+        with pytest.raises(OSError, match="full"):
+            verb()
+    assert bits(agent) == before
+
+
+def test_an_open_question_is_not_asked_again():
+    agent = safe_agent(arms=[*ARMS[:4], Arm("e", group="young")])
+    made = decided(agent.decide(DRAMA, among=["c", "a"]))
+    if made.question is None:  # the draws fell otherwise: let reward settle it
+        agent.learn([DRAMA] * 9, ["a"] * 9, [1.0] * 9)
+        made = decided(agent.decide(DRAMA, among=["c", "a"]))
+    assert made.question is not None and made.question.arm == "a"
+    agent.learn([DRAMA] * 18, ["b"] * 9 + ["e"] * 9, [1.0] * 18)
+    # Another arm of the same unit in the same context is the same question.
+    for among in (["c", "a"], ["c", "b"], ["c", "e"]):
+        assert decided(agent.decide(DRAMA, among=among)).question is None
+    other = agent.decide(HORROR, among=["a"])
+    assert isinstance(other, Abstention) and other.question is not None  # another context is not
+    assert decided(agent.decide(DRAMA, among=["c", "d"])).question is not None  # nor another unit
+    agent.skip(made.question)
+    assert decided(agent.decide(DRAMA, among=["c", "b"])).question is not None
+
+
+def test_a_question_of_a_teaching_phase_does_not_stand_in_the_way():
+    agent = safe_agent(teaching="arm")
+    agent.ask(DRAMA)
+    assert decided(agent.decide(DRAMA, among=["c", "d"])).question is not None
+    assert agent.budget_left == 99
+
+
+def test_an_abstention_files_its_question():
+    log: list[Event] = []
+    agent = doubting(sink=log.extend)
+    made = agent.decide(HORROR, propensity=True)
+    assert isinstance(made, Abstention) and made.question is not None and made.odds is not None
+    assert made.odds.abstain == 1.0 and made.event.propensity == 1.0 and made.event.ask
+    assert log[1:] == [made.event, made.question.event] == made.events
+    assert agent.pending == 0 and agent.answer(made.question, True).then is None
+    assert decided(agent.decide(HORROR, among=[made.question.arm])).question is None
+
+
+def test_least_bad_is_played_while_it_asks():
+    agent = doubting(on_empty="least_bad")
+    made = decided(agent.decide(HORROR, propensity=True))
+    assert made.propensity == 1.0 and made.question is not None
+
+
+# -- batches ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("empty", ["abstain", "least_bad", "safe_arm"])
+def test_a_batch_chooses_as_one_by_one_and_never_asks(kind, empty):
+    agent = taught(
+        limits=kind, budget=9, on_empty=empty, safe_arm="d" if empty == "safe_arm" else None,
+        policy=LearnedMask(v=1.0), rules=[Rule("r", when=[When("genres", has="Crime")])],
+    )  # fmt: skip
+    agent.teach(BOTH, "e", False)
+    contexts = [DRAMA, BOTH, {"genres": []}, {"genres": ["Crime"]}, {"genres": ["Action"]}, DRAMA]
+    ids = [f"d{i}" for i in range(len(contexts))]
+    many = agent.make.decided_many(contexts, ids=ids, propensity=True)
+    quick = agent.make.decided_many(contexts, ids=ids, details=False)
+    assert many.chosen == quick.chosen and many.chosen[3] is None
+    for context, id, batch in zip(contexts, ids, many, strict=True):
+        one = agent.make.decided(context, id=id, propensity=True, ask=False)
+        assert one.question is None and not isinstance(one, Question)  # type: ignore[union-attr]
+        assert type(one) is type(batch)
+        assert law(one).tobytes() == law(batch).tobytes()
+        if isinstance(one, Decision) and isinstance(batch, Decision):
+            assert one.arm == batch.arm and one.parts.tobytes() == batch.parts.tobytes()
+            assert one.event.propensity == batch.event.propensity
+
+
+def test_named_and_numbered_decisions_draw_apart():
+    agent = taught(limits="rules", policy=LearnedMask(v=1.0))
+    named = agent.make.decided(DRAMA, id="1")
+    numbered = agent.make.decided(DRAMA)
+    assert isinstance(named, Decision) and isinstance(numbered, Decision)
+    assert numbered.id == 1 and named.draw.tobytes() != numbered.draw.tobytes()
