@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable
+from itertools import combinations
+from typing import cast
 
-from bridle import Agent, Decision, Labels, Schema
+from bridle import Agent, Labels, Schema
 
 GENRES = ["Comedy", "Drama", "Horror", "Romance"]
 AUDIENCES = ["children", "teens", "adults"]
@@ -27,27 +28,26 @@ def asked(audience: str, genres: tuple[str, ...]) -> bool:
     return reply.strip().lower().startswith("y")
 
 
-def main(teacher: Teacher = scripted, questions: int = 40) -> None:
-    agent = Agent(arms=AUDIENCES, features=Schema([Labels("genres", GENRES)]), sigma=0.0, seed=1)
-    rng = random.Random(1)
-    for number in range(questions):
-        genres = tuple(sorted(rng.sample(GENRES, rng.choice([1, 1, 2]))))
-        question = agent.ask({"genres": genres})
+def main(teacher: Teacher = scripted, questions: int = 12) -> None:
+    agent = Agent(arms=AUDIENCES, features=Schema([Labels("genres", GENRES)]), seed=1)
+    # It chooses what to ask about, out of all movies of one or two genres.
+    pool = [{"genres": genres} for n in (1, 2) for genres in combinations(GENRES, n)]
+    for _ in range(questions):
+        question = agent.ask(pool=pool)
         audience = str(question.arm)
+        genres = tuple(map(str, cast("list[str]", agent.schema.decode(question.context)["genres"])))
         answer = teacher(audience, genres)
         agent.answer(question, answer, by="teacher")
-        if number < 5:
-            print(f"{audience} x {' + '.join(genres)}: {'allowed' if answer else 'not allowed'}")
-    print(f"... {questions} answers in all\n\nwhat it believes (1 = allowed, 0 = denied):")
-    print(f"{'':10}" + "".join(f"{genre:>16}" for genre in GENRES))
+        print(f"{audience} x {' + '.join(genres)}: {'allowed' if answer else 'not allowed'}")
+    print("\nwhat it has learned:")
+    for sentence in agent.describe():
+        print(f"  {sentence}")
+    print("\nprobability of allowed:")
+    print(f"{'':10}" + "".join(f"{genre:>10}" for genre in GENRES))
     for k, audience in enumerate(AUDIENCES):
-        cells = []
-        for genre in GENRES:
-            made = agent.make.decided({"genres": [genre]})  # looks, and changes nothing
-            assert isinstance(made, Decision)
-            cells.append(f"{made.limit_mean[k]:.2f} ± {made.limit_sd[k]:.2f}")
-        print(f"{audience:10}" + "".join(f"{cell:>16}" for cell in cells))
+        chances = [agent.believed({"genres": [genre]}).p[k] for genre in GENRES]
+        print(f"{audience:10}" + "".join(f"{p:>10.2f}" for p in chances))
 
 
 if __name__ == "__main__":
-    main(asked if "--me" in sys.argv[1:] else scripted, 12 if "--me" in sys.argv[1:] else 40)
+    main(asked if "--me" in sys.argv[1:] else scripted)

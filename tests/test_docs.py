@@ -92,7 +92,7 @@ def test_every_event_and_its_fields_are_documented():
 
 
 def test_every_verb_and_setting_of_the_agent_is_documented():
-    verbs = {name for name in vars(bridle.Agent) if not name.startswith("_")}
+    verbs = {name for name in dir(bridle.Agent) if not name.startswith("_")}
     settings = set(inspect.signature(bridle.Agent).parameters)
     assert verbs | settings | {"make", "sink"} <= documented()
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridle import Agent, Arm, Decision, Labels, LearnedMask, Question, Rule, When
+from bridle import Abstention, Agent, Arm, Decision, Labels, LearnedMask, Question, Rule, When
 from bridle.errors import BridleError, InvalidValue, NotPossible, UnknownId
 from bridle.events import (
     Abstained,
@@ -321,6 +321,18 @@ def test_saved_in_the_middle_it_goes_on_with_the_same_bits(kind, doubt, tmp_path
         mine += tell(loaded, [step])
         agent = loaded
     assert seen(mine) == made and log == whole_log and bits(agent) == bits(whole)
+
+
+def test_a_question_given_up_and_saved_is_not_asked_again(tmp_path):
+    agent = agent_of(budget=9)
+    made = agent.decide(of("Horror"), propensity=True)
+    assert isinstance(made, Question)
+    agent.apply(agent.make.lapsed(made))
+    agent.save(tmp_path / "agent")
+    loaded = Agent.load(tmp_path / "agent")
+    assert bits(loaded) == bits(agent) and list(loaded.waiting) == [made.decision]
+    then = loaded.resume(1)
+    assert isinstance(then, Abstention) and then.event.propensity == 1.0
 
 
 @pytest.mark.parametrize("doubt", ["wait", "play_safe"])

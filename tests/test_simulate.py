@@ -123,7 +123,8 @@ def test_the_loop_is_the_agent_over_a_refresh(K, d, binary):
     )  # fmt: skip
     assert lesson.arms.tolist() == lived.asked and run.played.tolist() == lived.played
     know = lived.agent._knowledge
-    assert same_bits(lesson.limits[N], know.believing.limits) and same_bits(run.arms, know.reward_arms)
+    assert same_bits(lesson.limits[N], know.believing.limits)
+    assert same_bits(run.arms, know.reward_arms)
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, KnownMask(), KnownMask(reading="filter")], ids=repr)

@@ -102,8 +102,9 @@ class Agent(Pupil):
         Prior precision of the reward part and of linear limits.
     prior : {"centred", "paper"}
         What is expected of an arm before it is tried: the mean of all rewards so far, with an
-        intercept for each arm; or 0, as in the paper. With `paper` give the policy a larger v; the
-        default policies do: .25 in the place of .05.
+        intercept for each arm; or 0, as in the paper. The default policies have v = .05 with
+        `centred` and .25 with `paper`. Where rewards are mostly chance, such as single clicks, .05
+        explores too little: give ``policy=LearnedMask(v=0.25)``.
     max_pending : int, default 1,000,000
         Decisions that wait for a reward (and questions for an answer); the oldest are dropped.
     max_examples : int, default 1,000,000

@@ -18,7 +18,7 @@ from bridle.arms import LinearArms
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys, loop
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs, FoundLimits
+from bridle.limits import Beliefs
 from bridle.policies import BehaviorConstrained, Thompson
 from bridle.simulate import FIRST_GUESS, PRIORS, STEPS, Run, Tables, marks_at, shown_rows, with_one
 
@@ -199,7 +199,7 @@ def learned_mask(tables: Tables, beliefs: Beliefs) -> Bools:
     [[False, True], [False, False]]
     """
     kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
-    safe = np.array([beliefs.look(u, kinds).safe for u in range(beliefs.units)])
+    safe = beliefs.look_all(kinds).safe
     return np.ascontiguousarray(safe.T[kind.ravel()][:, beliefs.unit_of])
 
 
@@ -207,7 +207,7 @@ def _look(
     beliefs: Beliefs, units: Ints, kinds: Floats, marks: npt.NDArray[np.int8], p: Floats
 ) -> None:
     """Write down what is believed of these units in every distinct context."""
-    if isinstance(beliefs, FoundLimits):  # all at once is far cheaper there
+    if len(units) > 1:  # all at once is far cheaper
         seen = beliefs.look_all(kinds)
         p[:] = seen.p.T
         marks[:] = np.where(seen.safe, doubt.SAFE, np.where(seen.possible, doubt.UNSURE, 0)).T

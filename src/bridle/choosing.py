@@ -146,10 +146,12 @@ class Chooser:
         seen, said = know.believing.seen(raw), know.said(case.row, case.eligible)
         choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
         parts[2], parts[3] = seen.p, seen.sd
+        settled = waits.settled >= 0 and said[waits.settled] == doubt.SAID_YES
+        look = waits.looks - settled  # what was settled is shown as it was asked
         safe, wanted = doubt.look_at(
-            know.weights, parts, seen.marks, said, np.arange(len(said)), start, number, waits.looks
+            know.weights, parts, seen.marks, said, np.arange(len(said)), start, number, look
         )
-        if waits.settled >= 0 and said[waits.settled] != doubt.SAID_NO:
+        if settled:
             return self._made(case, waits.settled, parts, None, waits.propensity)
         k = safe if safe >= 0 else self._fall_back(seen.p, said)
         may_ask = (

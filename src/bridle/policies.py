@@ -275,7 +275,8 @@ class LearnedMask(Weighted):
         How arms inside the limits are compared: 1 by reward alone; below, the probability of
         "allowed" takes part with weight 1 − sigma. No sigma leads out of the limits.
     v : float, default 0.05
-        Spread of the draws, in posterior standard deviations.
+        Spread of the draws, in posterior standard deviations. Rewards that are mostly chance, such
+        as single clicks, want more: .25.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
 
     context: bytes
     among: tuple[ArmId, ...] | None
-    looks: int = 0  # answers that came so far
+    looks: int = 0  # answers that came so far, or did not
     question: ItemId | None = None  # that it waits for; None: it can go on
     settled: int = -1  # the arm that an answer has allowed
     asks: bool = True  # whether it may ask again
@@ -142,7 +142,10 @@ class Questions:
         self.lapsed += 1
         waits = None if question.decision is None else self.waiting.get(question.decision)
         if waits is not None and question.decision is not None:
-            self.waiting[question.decision] = waits._replace(question=None, asks=False)
+            # It draws anew: given that it asked, the draws that it asked with are not any draws.
+            self.waiting[question.decision] = waits._replace(
+                question=None, looks=waits.looks + 1, asks=False
+            )
 
     def drop(self, id: ItemId) -> None:
         """Close a question, and forget the decision that waits for it."""

@@ -139,6 +139,12 @@ class Reader:
         limits = self._knowledge.believing.limits
         return tuple(limits.surprises) if isinstance(limits, AutoLimits) else ()
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What ``limits="auto"`` could not take in at this size, in sentences."""
+        limits = self._knowledge.believing.limits
+        return limits.left_out if isinstance(limits, AutoLimits) else ()
+
     def believed(self, context: Context) -> Believed:
         """Say what is believed of every arm in a context. Changes nothing."""
         return _believed(self._knowledge, self.schema.encode(context))
