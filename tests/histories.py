@@ -306,7 +306,8 @@ class Life:
 
     def _regroup(self, n: int, x: float) -> None:
         named = {group for rule in self.agent.rules for group in rule.groups}
-        if not named:
+        shares = self.agent.settings.share == "group"
+        if not named and shares and self.agent._knowledge.believing.kind != "linear":
             groups = {self.arm(n): "ab"[n % 2], self.arm(n // 3): None}
             self.agent.regroup(groups, by="t", note="so")
 

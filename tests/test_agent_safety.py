@@ -215,7 +215,7 @@ def some_events() -> list[Event]:
     events += [agent.make.retracted("e"), agent.make.rewarded("d", 0.5)]
     events += [agent.make.learned([C], ["b"], [0.5]), agent.make.sigma_changed(0.1)]
     events += [agent.make.arms_added(["new"]), agent.make.rule_declared(Rule("s"))]
-    events += [agent.make.lapsed("q"), agent.make.regrouped({0: "h"})]
+    events += [agent.make.lapsed("q"), agent.make.regrouped({0: "h"}, "rules")]
     return [*events, agent.make.rule_withdrawn("r")]
 
 

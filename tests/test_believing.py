@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bridle import Agent, Arm, Flag, Labels, LearnedMask, Number, Rule, When
-from bridle.errors import BridleError, InvalidValue, UnknownId
+from bridle.errors import BridleError, InvalidValue, NotPossible, UnknownId
 from bridle.limits import AutoLimits, FoundGroup, Reading
 from tests.histories import bits
 
@@ -346,7 +346,7 @@ WIDE = [Labels("genres", [f"g{i}" for i in range(13)])]
         ({}, ({"a": ""},), "'groups' parameter of Agent.regroup"),
         ({}, (7,), "must be a list"),
         ({}, ("ab",), "must be a list"),
-        ({}, (["a"],), "FoundGroups"),
+        ({}, (["a"],), "list of FoundGroup"),
         ({}, ([found_group("x", (0, 9))],), r"in the range \[0, 3\]. Got 9"),
         ({}, ([found_group("x", (0, 1)), found_group("y", (1,))],), "without a common arm"),
         ({}, ({"a": "x"}, "guess"), "one of 'auto'"),
@@ -391,10 +391,17 @@ def test_what_was_seen_is_not_kept_too_long(kind):
         lambda: agent.declare(NO_HORROR),
         lambda: agent.add_arms([Arm("e", group="young")]),
         lambda: agent.withdraw("no horror"),
-        lambda: agent.regroup({"a": "old"}),
+        lambda: agent.regroup({"a": "old"}, "logistic" if kind == "linear" else None),
         lambda: agent.retract(1),
     ):
         seen()
         change()
         assert seen() == fresh()
     assert np.frombuffer(seen()).size == 5
+
+
+def test_groups_that_would_share_nothing_are_refused():
+    with pytest.raises(NotPossible, match="share='arm'"):
+        agent_of(share="arm").regroup({"a": "x"})
+    with pytest.raises(NotPossible, match="Arms share nothing with limits='linear'"):
+        agent_of(limits="linear").regroup({"a": "x"})

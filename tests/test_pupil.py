@@ -433,7 +433,7 @@ def test_a_damaged_file_is_refused(tmp_path):
         ({"budget": -1}, "'budget' parameter"),
         ({"budget": 1.5}, "'budget' parameter"),
         ({"budget": True}, "'budget' parameter"),
-        ({"budget": 3, "sigma": 0.5}, r"give policy=LearnedMask\(...\)"),
+        ({"budget": 3, "sigma": 0.5}, r"Give policy=LearnedMask\(...\)"),
         ({"on_doubt": "guess"}, "'on_doubt' parameter of Agent must be one of 'wait'"),
         ({"ask_at_most": 0}, "'ask_at_most' parameter"),
         ({"ask_at_most": 5000}, "'ask_at_most' parameter"),
@@ -471,3 +471,10 @@ def test_an_answer_names_its_example():
     assert isinstance(answer.then, Decision) and answer.example is not None
     agent.retract(answer.example)
     assert not agent.examples and agent.budget_left == 2  # it was asked and answered all the same
+
+
+def test_of_a_large_pool_some_are_looked_at(monkeypatch):
+    monkeypatch.setattr("bridle.making.MAX_POOL", 3)
+    agent = agent_of()
+    asked = [agent.ask(pool=EVERY, id=f"q{n}") for n in range(30)]
+    assert len({question.context for question in asked}) > 3

@@ -209,7 +209,7 @@ def test_where_no_groups_can_be_found_it_says_why():
     wide = agent_of(features=[Labels("genres", [f"g{i}" for i in range(13)])])
     with pytest.raises(InvalidValue, match="more than 12"):
         wide.proposal()
-    with pytest.raises(InvalidValue, match="teacher_error"):
+    with pytest.raises(NotPossible, match="teacher_error"):
         agent_of(teacher_error=None).proposal()
 
 

@@ -217,6 +217,11 @@ class Knowledge:
 
     def check_groups(self, event: Regrouped) -> list[Arm]:
         """Give all arms in their new groups, or refuse these."""
+        if self.settings.share == "arm":
+            raise NotPossible(
+                "This agent was made with share='arm': groups would share nothing. Make it with "
+                "share='group'."
+            )
         arms = list(self.arms)
         for arm, group in event.groups:
             k = self.arm_number(arm)

@@ -44,6 +44,8 @@ Contexts: TypeAlias = "Sequence[Context] | npt.NDArray[Any]"
 Truths: TypeAlias = "Sequence[bool] | npt.NDArray[Any]"
 TIME = validate.FloatRange()
 MAX_HISTORY = 10_000_000
+# So many distinct contexts of a pool are looked at for one question; which ones, its bits say.
+MAX_POOL = 2_000
 
 
 class Maker:
@@ -389,11 +391,22 @@ class Maker:
         if isinstance(groups, Mapping):
             given = list(groups.items())
         else:
-            names = groups_of(listed(groups, "groups", owner), len(know.arms))
+            found = listed(groups, "groups", owner)
+            if not all(isinstance(group, FoundGroup) for group in found):
+                wanted = (
+                    "a mapping from arms to groups, or a list of FoundGroup as proposal() gives"
+                )
+                raise InvalidValue("groups", owner, wanted, groups)
+            names = groups_of(found, len(know.arms))
             given = [(know.arm_ids[k], name) for k, name in enumerate(names) if name is not None]
         kind = know.believing.kind if limits is None else limits
         if limits is None and kind == "found":
             kind = "auto"  # groups are declared now: nothing is left to find
+        if limits is None and kind == "linear":
+            raise NotPossible(
+                "Arms share nothing with limits='linear'. Give regroup(..., limits=) a kind that "
+                "shares: 'auto', 'rules' or 'logistic'."
+            )
         validate.one_of(kind, KINDS, "limits", owner)
         pairs = tuple(
             (
@@ -440,6 +453,9 @@ class Maker:
                 raise InvalidValue("pool", "Agent.ask", "at least one context", pool)
         if know.settings.teaching == "pool":
             raw = list(dict.fromkeys(raw))  # of equal contexts one is enough to look at
+            if len(raw) > MAX_POOL:
+                first = self.chooser.place(question, len(raw))
+                raw = (raw[first:] + raw[:first])[:MAX_POOL]
             best = [float(self.chooser.information(np.frombuffer(one)).max()) for one in raw]
             at = self.chooser.most(question, np.array(best))
         else:

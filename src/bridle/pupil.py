@@ -43,7 +43,7 @@ class Pupil(Reader):
 
         Without a context it takes one out of `pool` or, without that, one that the agent met: of a
         decision that waits for its reward. With ``teaching="pool"`` it takes the one where an
-        answer teaches most, else any with equal probability.
+        answer teaches most (of at most 2,000 distinct ones), else any with equal probability.
         """
         question = self.make.asked(context, pool=pool, id=id, at=at)
         self._commit(question.event)

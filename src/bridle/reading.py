@@ -223,6 +223,11 @@ def _never_together(schema: Schema) -> set[str]:
 
 def _proposal(know: Knowledge, threshold: float) -> list[FoundGroup]:
     """Propose groups of arms that seem to share a rule, by their numbers."""
+    if know.settings.teacher_error is None and know.believing.kind != "found":
+        raise NotPossible(
+            "Groups are found for a declared rate of error: make the agent with teacher_error=0.1, "
+            "say, to have a proposal."
+        )
     found = know.believing.found(tuple(know.examples.values()))
     taken = {arm.group for arm in know.arms}
     out = []

@@ -185,8 +185,11 @@ class Settings:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
+        if self.crosses and self.limits not in ("rules", "logistic"):
+            wanted = f"left out with limits={self.limits!r}"
+            raise InvalidValue("crosses", owner, wanted, self.crosses)
         if self.budget and not self.policy.needs_limits:
-            remedy = "Leave sigma and policy out, or give policy=LearnedMask(...)."
+            remedy = "Give policy=LearnedMask(...), and no sigma."
             wanted = f"0 with {type(self.policy).__name__}, which never asks"
             raise InvalidValue("budget", owner, wanted, self.budget, remedy)
 

@@ -372,3 +372,14 @@ def test_a_damaged_state_is_refused(name) -> None:
 def test_what_is_no_state_is_refused(state) -> None:
     with pytest.raises(CorruptState):
         AutoLimits.from_state(state)
+
+
+def test_a_declared_rate_of_error_holds_for_all_members():
+    # Else logistic limits, which know of no errors, would outweigh rules that do while none comes.
+    limits = AutoLimits(arms=1, features=2, error=0.1)
+    before = limits.weights()["logistic"]
+    for n in range(120):
+        limits.learn([1.0, 0.0], 0, True, key=n)
+    assert limits.weights()["logistic"] < before
+    assert limits.look(0, [[1.0, 0.0]]).safe[0]
+    assert limits.predict(0, [[1.0, 0.0]])[0] <= 0.9 + 1e-12

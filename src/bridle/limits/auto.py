@@ -20,6 +20,7 @@ from bridle.limits.members import (
     PRIOR,
     Reader,
     checked,
+    floor_of,
     foresee,
     hear,
     make_members,
@@ -41,7 +42,7 @@ WEIGHT = validate.FloatRange(0.0, 1e6, open_low=True)
 class Surprise:
     """An answer that the mixture was sure would not come."""
 
-    answer: int  # its number, counted from 1
+    answer: int  # how many answers were folded with it; a relearned one counts again
     unit: int
     allowed: bool
     probability: float  # that was given to it
@@ -113,6 +114,7 @@ class AutoLimits:
         raw = [WEIGHT.check(given[name], "prior", owner) for name in self.members]
         self.prior: Floats = np.array(raw) / math.fsum(raw)
         self._first: Beliefs = next(iter(self.members.values()))
+        self._floor = floor_of(self.members.values())
         # Of members that do not count it themselves.
         self._evidence: Floats = np.zeros((len(self.members), self.units))
         self.answers = 0
@@ -201,20 +203,20 @@ class AutoLimits:
         # A kind of no weight left has no say, and need not be asked.
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         looks = [member.look(u, C) for member, _ in heard]
-        Q = [said(m, u, C, x) for (m, _), x in zip(heard, looks, strict=True)]
+        Q = [said(m, u, C, self._floor, x) for (m, _), x in zip(heard, looks, strict=True)]
         return self._mixed(looks, Q, [w for _, w in heard])
 
     def look_all(self, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
         C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.look_all")
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
-        each = [foresee(member, C) for member, _ in heard]
+        each = [foresee(member, C, self._floor) for member, _ in heard]
         return self._mixed([look for look, _ in each], [q for _, q in each], [w for _, w in heard])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
         C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
-        each = np.array([said(m, unit, C) for m in self.members.values()])
+        each = np.array([said(m, unit, C, self._floor) for m in self.members.values()])
         return np.array([math.fsum(self._weights * column) for column in each.T])
 
     def describe(self, unit: int, names: Sequence[str]) -> Reading:
@@ -354,7 +356,8 @@ class AutoLimits:
 
     def _fold(self, row: Floats, arm: int, allowed: bool, key: int) -> None:
         u = int(self.unit_of[arm])
-        yes = [hear(m, row, arm, u, allowed, key) for m in self.members.values()]
+        each = self.members.values()
+        yes = [hear(m, row, arm, u, allowed, key, self._floor) for m in each]
         chance = yes if allowed else [1.0 - q for q in yes]
         total = math.fsum(w * q for w, q in zip(self._weights.tolist(), chance, strict=True))
         self.answers += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "PRIOR",
     "Reader",
     "checked",
+    "floor_of",
     "foresee",
     "hear",
     "make_members",
@@ -34,7 +35,8 @@ __all__ = [
 # Prior weights of the kinds, before they are scaled to add up to 1. If they were even, rules of
 # single features would soon have .85, and a pair that is 7 % likely to be denied pass for safe.
 PRIOR = {"singles": 0.2, "pairs": 0.8, "logistic": 0.02}
-# A member that knows nothing of errors never gives an answer less than this.
+# A member that knows nothing of errors never gives an answer less than this; or less than the
+# declared rate of error, else it would outweigh rules that know of it, as long as none comes.
 FLOOR = 0.001
 
 Reader = Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs]
@@ -90,31 +92,41 @@ def singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:
     }
 
 
-def said(member: Beliefs, unit: int, contexts: Floats, look: Look | None = None) -> Floats:
+def floor_of(members: Iterable[Beliefs]) -> float:
+    """Give the least probability that a member without errors gives an answer."""
+    rates = [m.errors for m in members if isinstance(m, RuleLimits) and len(m.errors) == 1]
+    return max(FLOOR, *(float(rate[0]) for rate in rates), FLOOR)
+
+
+def said(
+    member: Beliefs, unit: int, contexts: Floats, floor: float, look: Look | None = None
+) -> Floats:
     """P(the teacher says allowed) by one member; what it believes itself, if it has no errors."""
     if hasattr(member, "predict"):
         out: Floats = member.predict(unit, contexts)
         return out
     p = member.look(unit, contexts).p if look is None else look.p
-    return np.clip(p, FLOOR, 1.0 - FLOOR)
+    return np.clip(p, floor, 1.0 - floor)
 
 
-def foresee(member: Beliefs, contexts: Floats) -> tuple[Look, Floats]:
+def foresee(member: Beliefs, contexts: Floats, floor: float) -> tuple[Look, Floats]:
     """What a member believes of all units, and what `said` gives for each: (U, n)."""
     if isinstance(member, RuleLimits):
         return member.foresee(contexts)
     look = member.look_all(contexts)
     if hasattr(member, "predict"):
         return look, np.array([member.predict(u, contexts) for u in range(member.units)])
-    return look, np.clip(look.p, FLOOR, 1.0 - FLOOR)
+    return look, np.clip(look.p, floor, 1.0 - floor)
 
 
-def hear(member: Beliefs, context: Floats, arm: int, unit: int, allowed: bool, key: int) -> float:
+def hear(
+    member: Beliefs, context: Floats, arm: int, unit: int, allowed: bool, key: int, floor: float
+) -> float:
     """Teach a member one answer; give what `said` was until then."""
     if isinstance(member, RuleLimits | LogisticLimits):
         q = member.hear(context, unit, allowed, key)
-        return q if isinstance(member, RuleLimits) else min(max(q, FLOOR), 1.0 - FLOOR)
-    q = float(said(member, unit, context[None])[0])
+        return q if isinstance(member, RuleLimits) else min(max(q, floor), 1.0 - floor)
+    q = float(said(member, unit, context[None], floor)[0])
     member.learn(context, arm, allowed, key)
     return q
 

@@ -134,10 +134,11 @@ def noisy_random(fold: Fold, scope: Scope) -> Iterator[Point]:
 def active_pool(fold: Fold, scope: Scope) -> Iterator[Point]:
     """Masks of logistic limits whose questions were chosen out of a pool to teach most.
 
-    The pool is the fold's own contexts, as for all that is taught, and the mask what is safe; or it
-    is all contexts (a genre that the fold has none of can be asked about), and the mask p ≥ .5.
+    The pool is all contexts (nobody has said anything of them), and the mask what is likely
+    allowed, p ≥ .5; or it is the fold's own contexts, as for all else that is taught, and the mask
+    what is safe, as a genre that the fold has none of cannot be asked about.
     """
-    for method, pool in (("active-pool", np.unique(fold.teach_rows)), ("active-pool-all", None)):
+    for method, pool in (("active-pool", None), ("active-pool-own", np.unique(fold.teach_rows))):
         taught = teach_beliefs(
             fold.world.tables, beliefs=make_limits("logistic", fold.world), examples=scope.pool,
             pool=pool, seed=fold.seed,
@@ -239,7 +240,7 @@ GIVES: dict[str, tuple[str, ...]] = {
     "truths": ("best-allowed", "best-linear", "mask", "mask+prior", "mask-filter"),
     "blends": tuple(map(agent_name, (0.25, *SIGMAS, 1.0))),
     "random-masks": ("logistic-mask", "groups"),
-    "active-pool": ("active-pool", "active-pool-all"),
+    "active-pool": ("active-pool", "active-pool-own"),
     "sweep": ("best-allowed", "mask", "sigma=0.25", "sigma=1", "doubt+rules+groups"),
 }
 # Seconds of a job on one core, movies at full length, roughly.

@@ -52,8 +52,8 @@ WORDS = {
     "σ": "The paper’s agent: it blends reward and what it was taught at random. σ = 1 looks at "
     "reward alone.",
     "logistic-mask, groups, active-pool": "Masks learned beforehand: from random questions, an arm "
-    "or an age band; or from questions chosen to teach most, out of the fold’s own contexts "
-    "(“-all”: out of all, and the mask is what is likely allowed).",
+    "or an age band; or from questions chosen to teach most, out of all contexts, where the mask "
+    "is what is likely allowed (“-own”: out of the fold’s own, and it is what is safe).",
     "doubt": "Nothing is taught beforehand. The agent asks where the best arm that may be allowed "
     "is not surely allowed. “+prior”: with a better reward side, as all that follow; “+groups”: "
     "arms of one band share their limits; “+rules”: limits are short rules; “+found”: groups are "

@@ -42,7 +42,7 @@ NOISY_RANDOM = "noisy-random"
 METHODS = (
     "best-allowed", "best-linear", "mask", "mask+prior", "mask-filter",
     *map(agent_name, (0.0, 0.25, 0.5, 0.75, 1.0)), "logistic-mask", "groups", "active-pool",
-    "active-pool-all", *(method for method in DOUBTS if not DOUBTS[method].noisy), NOISY_RANDOM,
+    "active-pool-own", *(method for method in DOUBTS if not DOUBTS[method].noisy), NOISY_RANDOM,
     *(method for method in DOUBTS if DOUBTS[method].noisy),
 )  # fmt: skip
 # What the headline shows: ours, the paper's, and what can be had by those who are given the limits.
