@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bridle import Agent, Arm, Flag, Labels, LearnedMask, Number, Rule, When
-from bridle.errors import BridleError, InvalidValue, NotPossible, UnknownId
+from bridle.errors import BridleError, InvalidValue, LimitReached, NotPossible, UnknownId
 from bridle.limits import AutoLimits, FoundGroup, Reading
 from tests.histories import bits
 
@@ -328,7 +328,7 @@ def test_answers_to_the_letter_outlive_new_groups():
     assert agent.believed(of("Horror")).p[[1, 3]].tolist() == [0.0, 1.0]
 
 
-def found_group(name: str, arms: tuple[int, ...]) -> FoundGroup:
+def found_group(name: str, arms: tuple[str, ...]) -> FoundGroup:
     return FoundGroup(name, arms, 1.0, Reading((), (), ()))
 
 
@@ -347,8 +347,8 @@ WIDE = [Labels("genres", [f"g{i}" for i in range(13)])]
         ({}, (7,), "must be a list"),
         ({}, ("ab",), "must be a list"),
         ({}, (["a"],), "list of FoundGroup"),
-        ({}, ([found_group("x", (0, 9))],), r"in the range \[0, 3\]. Got 9"),
-        ({}, ([found_group("x", (0, 1)), found_group("y", (1,))],), "without a common arm"),
+        ({}, ([found_group("x", ("a", "z"))],), "No arm 'z'"),
+        ({}, ([found_group("x", ("a", "b")), found_group("y", ("b",))],), "distinct. Got 'b'"),
         ({}, ({"a": "x"}, "guess"), "one of 'auto'"),
         ({"rules": [NO_HORROR]}, ({"a": "x", "b": "x"},), "'young', which rule 'no horror' names"),
         ({"features": WIDE}, ({"a": "x"}, "found"), "more than 12"),
@@ -405,3 +405,38 @@ def test_groups_that_would_share_nothing_are_refused():
         agent_of(share="arm").regroup({"a": "x"})
     with pytest.raises(NotPossible, match="Arms share nothing with limits='linear'"):
         agent_of(limits="linear").regroup({"a": "x"})
+
+
+@pytest.mark.parametrize("kind", ["auto", "rules", "found"])
+def test_what_no_rule_can_deny_must_have_been_allowed_once(kind):
+    agent = Agent(arms=2, features=[Flag("smoker"), Number("age", low=0, high=100)], limits=kind)
+    nobody = {"smoker": False, "age": 30}
+    assert not agent.believed(nobody).safe.any() and agent.believed(nobody).possible.all()
+    agent.teach({"smoker": True, "age": 30}, 0, False)
+    assert not agent.believed(nobody).safe.any()
+    if kind != "auto":  # where numbers matter, too
+        agent.teach({"smoker": False, "age": 31}, 0, True)
+        assert agent.believed(nobody).safe.tolist() == [True, False]
+
+
+def test_found_limits_refuse_arms_that_they_have_no_room_for(monkeypatch):
+    monkeypatch.setattr("bridle.limits.found.MAX_CELLS", 16)
+    log: list[Any] = []
+    agent = Agent(arms=4, features=[Flag("a"), Flag("b")], limits="found", sink=log.extend)
+    before = bits(agent), len(log)
+    with pytest.raises(LimitReached, match="limit of 4 arms of found limits"):
+        agent.add_arms(1)
+    assert (bits(agent), len(log)) == before
+
+
+@pytest.mark.parametrize("kind", ["auto", "logistic"])
+def test_contexts_that_there_is_no_room_for_are_refused_before_they_are_told(kind, monkeypatch):
+    monkeypatch.setattr("bridle.limits.logistic.MAX_ENTRIES", 12)  # 4 contexts of 3 columns
+    log: list[Any] = []
+    agent = Agent(arms=2, features=2, limits=kind, sink=log.extend)
+    rows = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    agent.teach_many(rows, [0] * 4, [True] * 4)
+    before = bits(agent), len(log)
+    with pytest.raises(LimitReached, match="4 distinct contexts"):
+        agent.teach_many([[0.5, 0.5], [0.25, 0.5]], [1, 0], [True, True])
+    assert (bits(agent), len(log)) == before

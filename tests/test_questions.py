@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridle import Abstention, Agent, Arm, Decision, Labels, LearnedMask, Question, Rule
+from bridle import Abstention, Agent, Arm, Decision, Flag, Labels, LearnedMask, Question, Rule
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
 from bridle.events import Abstained, Asked, Decided, Event, Lapsed, Taught
 from tests.histories import bits
@@ -319,15 +319,6 @@ def test_many_answers_are_folded_before_anything_goes_on():
     assert agent.answer_many([], []) == []
 
 
-def test_two_decisions_may_wait_for_the_same():
-    agent = agent_of()
-    one = asked(agent, HORROR, among=["a"])
-    two = asked(agent, HORROR, among=["a"])
-    assert one.arm == two.arm == "a" and one.id != two.id
-    told = agent.answer_many([one, two], [True, False])  # a denial outweighs
-    assert all(isinstance(answer.then, Abstention) for answer in told)
-
-
 def test_decisions_are_numbered_when_they_first_ask():
     agent = agent_of()
     first = asked(agent, DRAMA)
@@ -476,3 +467,26 @@ def test_a_teacher_who_hardly_errs_is_taken_at_their_word(error):
     assert decided(agent.answer(asked(agent, among=["a"]), True).then).arm == "a"
     quiet = agent_of(teacher_error=error, exact_denials=False)
     assert not quiet.settings.remembers
+
+
+def test_nothing_is_asked_twice_at_a_time():
+    agent = Agent(arms=1, features=[Flag("x")], limits="rules", budget=5)
+    first = agent.decide({"x": True})
+    assert isinstance(first, Question)
+    second = agent.decide({"x": True}, propensity=True)
+    assert isinstance(second, Abstention) and second.odds is not None and second.odds.abstain == 1.0
+    assert isinstance(agent.answer(first, True).then, Decision)
+    assert isinstance(agent.decide({"x": True}), Decision) and agent.budget_left == 4
+
+
+def test_what_was_put_off_is_asked_where_nothing_else_is_left():
+    agent = Agent(
+        arms=1, features=[Flag("a"), Flag("b")], limits="found", teacher_error=0.05, budget=1000
+    )
+    context = {"a": True, "b": False}
+    made: Any = agent.decide(context)
+    for _ in range(20):
+        if not isinstance(made, Question):
+            break
+        made = agent.answer(made, True).then
+    assert isinstance(made, Decision)

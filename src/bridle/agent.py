@@ -66,19 +66,21 @@ class Agent(Pupil):
     crosses : bool, default False
         With `rules` and `logistic`: two features together may be denied, too.
     teacher_error : float or None, default 0.001
-        How often an answer is wrong. Above .02, or if None (the rate is then found out), no single
-        answer is taken for certain.
+        How often an answer is wrong. Above .02, or if None (the rate is then found out, by `rules`
+        and `auto`), no single answer is taken for certain. Logistic and linear limits have no rate
+        in their formulas.
     doubt : float, optional
         With `rules`, `auto` and `found`: how improbable "denied" must be before an arm is played;
-        .01 by default, less if the teacher errs.
+        .01 by default (`found`: .005), .001 if the teacher errs.
     on_empty : {"abstain", "safe_arm", "least_bad"}
         What a mask does where no arm is surely allowed: nothing; play `safe_arm`, of which you say
         that it always may be played; or the arm that is most likely allowed.
     safe_arm : arm id, optional
         For ``on_empty="safe_arm"``.
     budget : int, default 0
-        How many questions `decide` may ask when it is in doubt: when an arm that may be allowed
-        looks better than those that surely are.
+        How many answers `decide` may ask for when it is in doubt: when an arm that may be allowed
+        looks better than those that surely are. A question that is skipped or lapses gives its
+        place back.
     on_doubt : {"wait", "play_safe"}
         `wait`: `decide` returns the `Question`, and `answer` goes on with the decision.
         `play_safe`: it plays the best arm that is surely allowed and files the question with it.

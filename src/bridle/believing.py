@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from bridle.errors import LimitReached
 from bridle.features import Number
 from bridle.kernels import doubt, keys
 from bridle.kernels.types import Bools, Floats, Ints
@@ -21,9 +23,11 @@ from bridle.limits import (
     AutoLimits,
     Beliefs,
     FoundLimits,
+    LogisticLimits,
     Relearns,
     RuleLimits,
     Term,
+    Terms,
     make_limits,
 )
 from bridle.rules import CompiledRule
@@ -144,6 +148,21 @@ class Believing:
         self._of += [{} for _ in range(self.limits.units - len(self._of))]
         self._seen.clear()
 
+    def check(self, units: Iterable[int]) -> None:
+        """Refuse answers about these units, one for each, that limits have no room for."""
+        limits = self.limits
+        members = limits.members.values() if isinstance(limits, AutoLimits) else (limits,)
+        for member in members:
+            if isinstance(member, LogisticLimits):
+                for unit, more in Counter(units).items():
+                    member.check_room(unit, more)
+
+    def check_grow(self, arms: int) -> None:
+        """Refuse more arms than limits can take."""
+        if isinstance(self.limits, FoundLimits) and arms > self.limits.room:
+            remedy = "Declare groups, and make the agent with limits='rules' or 'auto'."
+            raise LimitReached("arms of found limits", self.limits.arms + self.limits.room, remedy)
+
     def seen(self, context: bytes) -> Seen:
         """Say what is believed of every arm in an encoded context. Not a copy."""
         found = self._seen.get(context)
@@ -153,6 +172,10 @@ class Believing:
                 self._seen.clear()
             self._seen[context] = found
         return found
+
+    def taught(self, unit: int) -> bool:
+        """Whether any answer, or rule, says something of this very unit."""
+        return bool(self._of[unit]) or unit in self._known
 
     def found(self, examples: Sequence[Example]) -> FoundLimits:
         """Give limits that found groups among all arms, from these answers."""
@@ -172,8 +195,21 @@ class Believing:
     def _look(self, rows: Floats) -> Seen:
         look = self.limits.look_all(rows)
         marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
+        terms = self._rule_terms()
+        if terms is not None and not terms.held(rows).any():
+            # No rule can deny what holds nothing. That an arm is ever allowed must have been said.
+            marks[(marks[:, 0] == doubt.SAFE) & ~self._ever_allowed()] = doubt.UNSURE
         each = (look.p, look.sd, marks.astype(np.int8), look.information)
         return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
+
+    def _rule_terms(self) -> Terms | None:
+        limits = self.limits
+        members = limits.members.values() if isinstance(limits, AutoLimits) else (limits,)
+        return next((m.terms for m in members if isinstance(m, RuleLimits | FoundLimits)), None)
+
+    def _ever_allowed(self) -> Bools:
+        """Say of each unit whether an answer "allowed" stands."""
+        return np.array([any(e.allowed for e in of.values()) for of in self._of], np.bool_)
 
     def _relearn(self, units: Iterable[int], standing: Iterable[Example]) -> None:
         if isinstance(self.limits, FoundLimits):  # any answer moves all that is believed

@@ -148,9 +148,19 @@ class Chooser:
         parts[2], parts[3] = seen.p, seen.sd
         settled = waits.settled >= 0 and said[waits.settled] == doubt.SAID_YES
         look = waits.looks - settled  # what was settled is shown as it was asked
-        safe, wanted = doubt.look_at(
-            know.weights, parts, seen.marks, said, np.arange(len(said)), start, number, look
-        )
+        every, marks = np.arange(len(said)), seen.marks
+        taken = self._asked_about(raw) if case.ask and settings.on_doubt == "wait" else None
+        for lift in (False, True):
+            if lift:
+                marks = doubt.lifted(seen.marks, seen.p)
+            if taken is not None:
+                marks = np.where(taken & (marks == doubt.UNSURE), doubt.DENIED, marks)
+                marks = marks.astype(np.int8)
+            safe, wanted = doubt.look_at(
+                know.weights, parts, marks, said, every, start, number, look
+            )
+            if wanted >= 0:
+                break
         if settled:
             return self._made(case, waits.settled, parts, None, waits.propensity)
         k = safe if safe >= 0 else self._fall_back(seen.p, said)
@@ -162,7 +172,7 @@ class Chooser:
             and waits.looks < settings.ask_at_most
         )
         waiting = may_ask and settings.on_doubt == "wait"
-        odds = self._odds(parts, seen.marks, said, k, waiting) if case.propensity else None
+        odds = self._odds(parts, marks, said, k, waiting) if case.propensity else None
         made = self._made(case, k, parts, odds)
         if question is None or not may_ask or wanted == safe:
             return made
@@ -171,10 +181,17 @@ class Chooser:
         asked = Asked(question, context, arm, case.version, case.at, case.id, case.among, chance)
         if waiting:
             return Question(asked, odds)
-        unit_of = know.believing.unit_of
-        if know.questions.is_open(raw, lambda k: bool(unit_of[k] == unit_of[wanted])):
+        taken = self._asked_about(raw)
+        if taken is not None and taken[wanted]:
             return made
         return replace(made, question=Question(asked))
+
+    def _asked_about(self, context: bytes) -> Bools | None:
+        """Say of which arms another decision waits to hear, here; None if of none."""
+        know = self._knowledge
+        unit_of = know.believing.unit_of
+        units = [unit_of[k] for k in know.questions.asked_about(context)]
+        return np.isin(unit_of, units) if units else None
 
     def _odds(self, parts: Floats, marks: Any, said: Any, k: int, waiting: bool) -> Odds:
         """Give the exact probability of each outcome of a look."""

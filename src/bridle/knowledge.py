@@ -195,7 +195,7 @@ class Knowledge:
                 "standing example", example, "It was never taught, or is retracted already."
             ) from None
 
-    def check_examples(self, ids: Sequence[ItemId]) -> None:
+    def check_examples(self, ids: Sequence[ItemId], arms: Iterable[int]) -> None:
         """Refuse examples whose ids stand already, or that are too many."""
         for id in ids:
             if id in self.examples:
@@ -203,12 +203,15 @@ class Knowledge:
         if len(self.examples) + len(ids) > self.settings.max_examples:
             remedy = "Create the agent with a higher max_examples."
             raise LimitReached("examples", self.settings.max_examples, remedy)
+        self.believing.check(int(self.believing.unit_of[k]) for k in arms)
 
     def check_arms(self, arms: Sequence[Arm]) -> None:
         """Refuse arms whose ids are taken, or that are too many."""
         more = len(arms) if self.number_of else 0
         width = self.settings.features.width + (self.settings.prior == "centred")
         check_size(len(self.arms) + more, width)
+        if self.number_of:
+            self.believing.check_grow(len(arms))
         seen = set(self.number_of)
         for arm in arms:
             if arm.id in seen:
@@ -232,7 +235,8 @@ class Knowledge:
                 if group not in names:
                     wanted = f"such that {group!r}, which rule {rule.id!r} names, keeps an arm"
                     raise InvalidValue("groups", "Agent.regroup", wanted, dict(event.groups))
-        Believing(self.settings, event.limits, arms)  # refuses a kind that does not fit
+        believing = Believing(self.settings, event.limits, arms)  # refuses a kind that does not fit
+        believing.check(int(believing.unit_of[e.arm]) for e in self.examples.values())
         return arms
 
     def compile(self, rule: Rule) -> CompiledRule:
@@ -300,7 +304,7 @@ class Knowledge:
 
     def _taught(self, event: Taught) -> None:
         k = self.arm_number(event.arm)
-        self.check_examples([event.id])
+        self.check_examples([event.id], [k])
         self._check_id(event.id, self.taught)
         raw = self.raw(event.context)
         example = Example(event.id, raw, k, event.allowed, event.by, event.note)

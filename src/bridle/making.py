@@ -33,7 +33,7 @@ from bridle.events import (
 from bridle.features import Context
 from bridle.kernels.types import Floats
 from bridle.knowledge import Knowledge
-from bridle.limits import KINDS, FoundGroup, groups_of
+from bridle.limits import KINDS, FoundGroup
 from bridle.policies import with_sigma
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, item_id, listed, plain_id, the_arms, words
@@ -136,8 +136,9 @@ class Maker:
         know = self._knowledge
         by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
         names = self._names(ids, len(rows), know.taught, "Agent.teach")
-        know.check_examples(names)
-        said = [know.arm_ids[know.arm_number(arm)] for arm in arms]
+        numbers = [know.arm_number(arm) for arm in arms]
+        know.check_examples(names, numbers)
+        said = [know.arm_ids[k] for k in numbers]
         return [
             Taught(name, tuple(row), arm, answer, None, by, note, time)
             for name, row, arm, answer in zip(names, rows.tolist(), said, answers, strict=True)
@@ -174,7 +175,7 @@ class Maker:
         answers = _truths(allowed, len(ids), owner)
         by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
         names = self._names(None, len(ids), know.taught, owner)
-        know.check_examples(names)
+        know.check_examples(names, [one.arm for one in found])
         contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
         return [
             Taught(name, context, know.arm_ids[one.arm], answer, id, by, note, time)
@@ -397,8 +398,8 @@ class Maker:
                     "a mapping from arms to groups, or a list of FoundGroup as proposal() gives"
                 )
                 raise InvalidValue("groups", owner, wanted, groups)
-            names = groups_of(found, len(know.arms))
-            given = [(know.arm_ids[k], name) for k, name in enumerate(names) if name is not None]
+            given = [(arm, group.name) for group in found for arm in group.arms]
+            _distinct([know.arm_ids[know.arm_number(arm)] for arm, _ in given], "groups", owner)
         kind = know.believing.kind if limits is None else limits
         if limits is None and kind == "found":
             kind = "auto"  # groups are declared now: nothing is left to find

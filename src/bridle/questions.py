@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from bridle.errors import InvalidValue, NotPossible, UnknownId
@@ -86,9 +85,9 @@ class Questions:
             )
         return waits
 
-    def is_open(self, context: bytes, same: Callable[[int], bool]) -> bool:
-        """Whether a decision has asked about such an arm in this context, and it is open."""
-        return any(same(self.open[id].arm) for id in self._here.get(context, ()))
+    def asked_about(self, context: bytes) -> list[int]:
+        """Give the arms that decisions have asked about in this context, and wait to hear of."""
+        return [self.open[id].arm for id in self._here.get(context, ())]
 
     # -- the fold ----------------------------------------------------------------------------
 

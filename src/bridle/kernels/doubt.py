@@ -79,6 +79,20 @@ def best_two(
 
 
 @njit(cache=True)
+def lifted(marks: Marks, p: Floats) -> Marks:
+    """Give marks by which what is rather allowed than not is at least in doubt.
+
+    Limits may put off a question that would teach little. Where nothing else is left to play or to
+    ask about, it is asked.
+    """
+    out = marks.copy()
+    for u in range(marks.shape[0]):
+        if marks[u] == DENIED and p[u] > 0.5:
+            out[u] = UNSURE
+    return out
+
+
+@njit(cache=True)
 def fall_back(on_empty: int, p: Floats, said: Marks, unit: Ints) -> int:
     """Give the arm to play where none is safe, or -1."""
     if on_empty >= 0:
@@ -178,6 +192,9 @@ def run(
                 scale[k] = spread(w, sd[k], 0.0)
             key = look_key(key_of(start, numbers[t]), look)
             arm, wanted = best_two(loc, scale, marks[here], said[here], unit, key)
+            if wanted < 0:
+                now = lifted(marks[here], p[here])
+                arm, wanted = best_two(loc, scale, now, said[here], unit, key)
             if wanted != arm and budget > 0 and look < most:
                 return t, wanted
             if arm < 0:

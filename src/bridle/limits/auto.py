@@ -35,6 +35,8 @@ from bridle.limits.terms import Reading, Term
 __all__ = ["AutoLimits", "Surprise"]
 
 MAX_SURPRISES = 1_000
+# A kind of more weight than this has won.
+WON = 0.9
 WEIGHT = validate.FloatRange(0.0, 1e6, open_low=True)
 
 
@@ -102,13 +104,14 @@ class AutoLimits:
         owner = "AutoLimits"
         self.doubt = doubt_of(doubt, error, owner)
         self._left_out: tuple[str, ...] = ()
+        usual = PRIOR
         if members is None:
-            members, self._left_out = make_members(
+            members, usual, self._left_out = make_members(
                 arms=arms, features=features, groups=groups, known=known, thresholds=thresholds,
                 error=error, doubt=doubt, chains=chains, sweeps=sweeps, seed=seed,
             )  # fmt: skip
         self.members: dict[str, Beliefs] = checked(members, arms, features)
-        given = {**dict.fromkeys(self.members, 0.5), **PRIOR} if prior is None else dict(prior)
+        given = {**dict.fromkeys(self.members, 0.5), **usual} if prior is None else dict(prior)
         if not set(self.members) <= set(given):
             raise InvalidValue("prior", owner, f"a weight for each of {list(self.members)}", prior)
         raw = [WEIGHT.check(given[name], "prior", owner) for name in self.members]
@@ -204,14 +207,14 @@ class AutoLimits:
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         looks = [member.look(u, C) for member, _ in heard]
         Q = [said(m, u, C, self._floor, x) for (m, _), x in zip(heard, looks, strict=True)]
-        return self._mixed(looks, Q, [w for _, w in heard])
+        return self._mixed(looks, Q, heard)
 
     def look_all(self, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
         C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.look_all")
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         each = [foresee(member, C, self._floor) for member, _ in heard]
-        return self._mixed([look for look, _ in each], [q for _, q in each], [w for _, w in heard])
+        return self._mixed([look for look, _ in each], [q for _, q in each], heard)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
@@ -383,8 +386,14 @@ class AutoLimits:
         self.surprises = kept
         self._weigh()
 
-    def _mixed(self, looks: list[Look], Q: list[Floats], weights: list[float]) -> Look:
-        """Mix what members believe in the same contexts, of one unit or of all."""
+    def _mixed(
+        self, looks: list[Look], Q: list[Floats], heard: Sequence[tuple[Beliefs, float]]
+    ) -> Look:
+        """Mix what members believe in the same contexts, of one unit or of all.
+
+        Limits by degrees hardly ever give an arm .99. Where they have won, what is safe, or not
+        possible, is for them to judge in their own way.
+        """
         shape, M = looks[0].p.shape, len(looks)
         P, info, sds = (
             np.array([getattr(look, name) for look in looks]).reshape(M, -1)
@@ -392,9 +401,14 @@ class AutoLimits:
         )
         p, information, sd = np.empty((3, P.shape[1]))
         said_so = np.array(Q).reshape(M, -1)
-        mix_members(P, said_so, info, sds, np.array(weights), p, information, sd)
+        mix_members(P, said_so, info, sds, np.array([w for _, w in heard]), p, information, sd)
         p, information, sd = (array.reshape(shape) for array in (p, information, sd))
-        return Look(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
+        sure, maybe = p.copy(), p.copy()
+        for look, (member, w) in zip(looks, heard, strict=True):
+            if w > WON and not hasattr(member, "predict"):
+                sure[look.safe] += w * (1.0 - look.p[look.safe])
+                maybe[~look.possible] -= w * look.p[~look.possible]
+        return Look(p, sure >= 1.0 - self.doubt, maybe >= self.doubt, information, sd)
 
     def _totals(self) -> Floats:
         each = zip(self.members.values(), self._evidence, strict=True)

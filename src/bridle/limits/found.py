@@ -257,13 +257,17 @@ class FoundLimits:
             out.append(FoundGroup(f"found {len(out) + 1}", arms, sure, rule))
         return out
 
+    @property
+    def room(self) -> int:
+        """How many arms more it can take."""
+        return (MAX_CELLS >> len(self.terms)) - self.arms
+
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
         """Add arms that no answer was about: any class may be theirs, by its size, or a new one.
 
         `groups` are not used: here they are found.
         """
-        most = (MAX_CELLS >> len(self.terms)) - self.arms
-        n = validate.IntRange(0, most).check(arms, "arms", "FoundLimits.grow")
+        n = validate.IntRange(0, self.room).check(arms, "arms", "FoundLimits.grow")
         N = len(self._prior)
         self._wrong = np.concatenate([self._wrong, np.zeros((n, N), np.int32)])
         self._like = np.concatenate([self._like, np.ones((n, N))])

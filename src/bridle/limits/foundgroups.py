@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -24,8 +25,8 @@ class FoundGroup:
     ----------
     name : str
         What the group will be called; `dataclasses.replace` it as you like.
-    arms : tuple of int
-        Its members.
+    arms : tuple
+        Its members: numbers, or ids where an agent proposes.
     sure : float
         Probability that two of its members have the same rule, on average.
     rule : Reading
@@ -38,7 +39,7 @@ class FoundGroup:
     """
 
     name: str
-    arms: tuple[int, ...]
+    arms: tuple[int | str, ...]
     sure: float
     rule: Reading
 
@@ -63,7 +64,7 @@ def groups_of(proposal: Iterable[FoundGroup], arms: int) -> list[str | None]:
             raise InvalidValue("proposal", owner, "FoundGroups", group)
         name = validate.text(group.name, "proposal", owner)
         for arm in group.arms:
-            k = validate.IntRange(0, len(out) - 1).check(arm, "proposal", owner)
+            k = validate.IntRange(0, len(out) - 1).check(cast("int", arm), "proposal", owner)
             if out[k] is not None:
                 remedy = "Take it out of one of them."
                 raise InvalidValue("proposal", owner, "groups without a common arm", k, remedy)

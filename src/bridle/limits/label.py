@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
+from typing import NoReturn
 
 import numpy as np
 
@@ -145,13 +146,22 @@ class Tally:
         self._counts = np.array([denied, allowed], np.float64)
         return self
 
+    @property
+    def most(self) -> int:
+        """How many distinct contexts it takes."""
+        return self._most
+
+    def refuse(self) -> NoReturn:
+        """Say that there are too many distinct contexts."""
+        raise LimitReached(
+            "distinct contexts of one unit",
+            self._most,
+            "Round or bin the features, or leave the crosses out.",
+        )
+
     def _check(self, n: int) -> None:
         if n > self._most:
-            raise LimitReached(
-                "distinct contexts of one unit",
-                self._most,
-                "Round or bin the features, or leave the crosses out.",
-            )
+            self.refuse()
 
     def _room(self, rows: int) -> None:
         n, d = self._contexts.shape

@@ -171,6 +171,12 @@ class LogisticLimits:
             self._fits[u] = None
         return units
 
+    def check_room(self, unit: int, more: int) -> None:
+        """Refuse so many answers more, if their contexts could be more than a unit can hold."""
+        tally = self._tallies[self._unit(unit, "check_room")]
+        if len(tally) + more > tally.most:
+            tally.refuse()
+
     def forget(self, context: npt.ArrayLike, arm: int, allowed: bool) -> Ints:
         """Take back one answer, exactly; give the unit whose belief changed."""
         owner = "LogisticLimits.forget"

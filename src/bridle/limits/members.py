@@ -21,6 +21,7 @@ from bridle.limits.terms import MAX_TERMS, Term, how_many
 __all__ = [
     "FLOOR",
     "PRIOR",
+    "PRIOR_NUMBERS",
     "Reader",
     "checked",
     "floor_of",
@@ -35,6 +36,11 @@ __all__ = [
 # Prior weights of the kinds, before they are scaled to add up to 1. If they were even, rules of
 # single features would soon have .85, and a pair that is 7 % likely to be denied pass for safe.
 PRIOR = {"singles": 0.2, "pairs": 0.8, "logistic": 0.02}
+# The same where some features are numbers. Rules cannot see those: had they most of the weight, the
+# mixture would soon be sure of what it has not looked at, and not ask again.
+PRIOR_NUMBERS = {**PRIOR, "logistic": 5.0}
+# Up to so many features logistic limits then have crosses, for "not both" of a word and a number.
+CROSSES_UP_TO = 24
 # A member that knows nothing of errors never gives an answer less than this; or less than the
 # declared rate of error, else it would outweigh rules that know of it, as long as none comes.
 FLOOR = 0.001
@@ -51,8 +57,8 @@ def make_members(
     known: Known | None,
     thresholds: npt.ArrayLike | None,
     **sampling: Any,
-) -> tuple[dict[str, Beliefs], tuple[str, ...]]:
-    """Give the kinds that can serve here, and sentences that say what was left out and why."""
+) -> tuple[dict[str, Beliefs], dict[str, float], tuple[str, ...]]:
+    """Give the kinds that can serve here, their prior, and sentences: what was left out and why."""
     members: dict[str, Beliefs] = {}
     left_out: list[str] = []
     m, T = how_many(features, thresholds)
@@ -75,13 +81,16 @@ def make_members(
             "is the most. So a limit such as 'not both' is not learned as a rule."
         )
     if columns(features, crosses=False) <= MAX_COLUMNS or not members:
-        members["logistic"] = LogisticLimits(arms=arms, features=features, groups=groups)
+        members["logistic"] = LogisticLimits(
+            arms=arms, features=features, groups=groups,
+            crosses=m < features <= CROSSES_UP_TO,
+        )  # fmt: skip
     else:
         left_out.append(
             f"Logistic limits are left out: {features:,} features are more than the "
             f"{MAX_COLUMNS - 1:,} that they take."
         )
-    return members, tuple(left_out)
+    return members, PRIOR_NUMBERS if m < features else PRIOR, tuple(left_out)
 
 
 def singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:

@@ -149,7 +149,7 @@ def _best_possible(first: Sequence[Cell]) -> str:
         return text
     gap = (near.mean["R"] or 0.0) - linear
     return (
-        f"{text} {near.method}, which is given nothing and asks, has {near.mean['R']:.3f}: "
+        f"{text} {near.method}, which is told no limits and asks, has {near.mean['R']:.3f}: "
         f"{abs(gap):.3f} {'above' if gap > 0 else 'below'} the best linear policy, its "
         "abstentions counted."
     )
