@@ -74,7 +74,7 @@ def test_the_headline_is_the_cheapest_clean_method_of_ours():
     assert "instead of the paper’s 50,000" in first
     assert "E 0 and R 0.124" in first and "E 2.5, R 0.220" in first
     assert "0.170 as the paper’s mask, 0.120" in best and "0.010" in best
-    assert "doubt+rules, which is given nothing and asks, has 0.121: 0.001 above" in best
+    assert "doubt+rules, which is told no limits and asks, has 0.121: 0.001 above" in best
     assert "90 answers, E 0 in “single”; 260 answers, E 1 in “pairs”" in auto
 
 
