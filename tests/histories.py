@@ -31,6 +31,7 @@ from bridle import (
     Uniform,
     When,
 )
+from bridle.certifying import Calibration, certify
 from bridle.events import Event
 
 # The paper's agent: tests of it say so.
@@ -78,6 +79,7 @@ OPS = (
     "ask_many", "answer", "answer_many", "decide", "decide_named", "decide_among", "abstain",
     "decide_many", "decide_many_named", "reward", "reward_many", "learn", "sigma", "add_arms",
     "declare", "withdraw", "make", "apply", "skip", "regroup", "ask_pool", "decide_quietly",
+    "adopt", "drop_certificate",
 )  # fmt: skip
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -142,6 +144,9 @@ def bits(agent: Agent) -> bytes:
     here = questions.pop("_here")  # the order in which they came means nothing
     questions["_here"] = sorted((c, sorted(map(repr, ids))) for c, ids in here.items())
     found["questions"] = sorted(questions.items())
+    del found["_certified"]
+    certificate = found.pop("certificate")
+    found["certificate"] = None if certificate is None else certificate.to_json()
     for name in ("denials", "allowances"):
         certain = found.pop(name)
         found[name] = sorted((c, sorted(counts.items())) for c, counts in certain.items())
@@ -310,6 +315,19 @@ class Life:
         if not named and shares and self.agent._knowledge.believing.kind != "linear":
             groups = {self.arm(n): "ab"[n % 2], self.arm(n // 3): None}
             self.agent.regroup(groups, by="t", note="so")
+
+    def _adopt(self, n: int, x: float) -> None:
+        if self.agent.settings.on_empty != "least_bad":
+            rows = self.agent.schema.encode_many([self.context(n + i) for i in range(4)])
+            calibration = Calibration(
+                contexts=rows, allowed=np.ones((4, len(self.agent.arms)), np.bool_)
+            )
+            limits = self.agent._knowledge.believing.limits
+            self.agent.adopt(certify(limits, calibration, alpha=0.5, delta=0.5), by="officer")
+
+    def _drop_certificate(self, n: int, x: float) -> None:
+        if self.agent.certificate is not None:
+            self.agent.drop_certificate(note="over")
 
     def _ask_pool(self, n: int, x: float) -> None:
         pool = self.contexts(n | 1)

@@ -422,7 +422,7 @@ def test_rules_deny_and_can_be_declared_and_withdrawn():
 
 
 def test_rules_have_a_limit(monkeypatch):
-    monkeypatch.setattr("bridle.knowledge.MAX_RULES", 2)
+    monkeypatch.setattr("bridle.known.MAX_RULES", 2)
     agent = new(rules=[Rule("one")])
     agent.declare(Rule("two"))
     before = bits(agent)

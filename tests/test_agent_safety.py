@@ -18,8 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import Agent, Arm, BehaviorConstrained, KnownMask, Question, Rule, Thompson, When
+from bridle.certificates import Certificate
+from bridle.certifying import Calibration, certify
 from bridle.errors import BridleError, InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.events import Event, check_event, event_from_json, event_to_json
+from bridle.events import Event, Uncertified, check_event, event_from_json, event_to_json
+from bridle.limits import LogisticLimits
 from bridle.making import Maker
 from tests.histories import PAPER, bits
 
@@ -57,6 +60,13 @@ def an_agent(masked: bool = False) -> tuple[Agent, list[Event]]:
     return agent, log
 
 
+def a_certificate() -> Certificate:
+    """One for 4 arms and 3 features, of limits that know nothing."""
+    limits = LogisticLimits(arms=4, features=3)
+    calibration = Calibration(contexts=np.ones((100, 3)), allowed=np.ones((100, 4), bool))
+    return certify(limits, calibration, alpha=0.1, delta=0.1)
+
+
 SCALARS: list[Any] = [
     None, True, False, 0, 1, 2, 3, -1, 0.0, -0.0, 0.5, 1.0, 1.5, NAN, INF, -INF, HUGE, -HUGE,
     2**63, 2**64, 1e300, 1j, Decimal("0.5"), Fraction(1, 2), Fraction(HUGE), "", "b", "d", "q",
@@ -86,7 +96,7 @@ GOOD: dict[str, Any] = {
     0], "decision": "d", "decisions": ["d", 2], "value": 0.5, "values": [0.5, 1.0], "rewards":
     [0.5, 1.0], "sigma": 0.7, "rule": "r", "id": "new", "ids": ["new", "newer"], "by": "me",
     "note": "why", "at": 5.0, "propensity": True, "details": False, "pool": None, "ask": True,
-    "groups": {0: "g", "b": "h"}, "limits": "logistic",
+    "groups": {0: "g", "b": "h"}, "limits": "logistic", "learned_since": True,
 }  # fmt: skip
 # Where a name means something else: by method, or by method and name.
 GOOD_OF: dict[tuple[str, str], Any] = {
@@ -99,15 +109,17 @@ GOOD_OF: dict[tuple[str, str], Any] = {
 VERBS = (
     "ask", "ask_many", "teach", "teach_many", "answer", "answer_many", "retract", "retract_many",
     "decide", "decide_many", "reward", "reward_many", "learn", "set_sigma", "add_arms", "declare",
-    "withdraw", "skip", "regroup",
+    "withdraw", "skip", "regroup", "adopt",
 )  # fmt: skip
 MAKES = (
     "asked", "asked_many", "taught", "taught_many", "answered", "answered_many", "retracted",
     "retracted_many", "decided", "decided_many", "rewarded", "rewarded_many", "learned",
     "sigma_changed", "arms_added", "rule_declared", "rule_withdrawn", "lapsed", "regrouped",
+    "certified",
 )  # fmt: skip
 
 
+GOOD["certificate"] = a_certificate()
 CALLS = [(False, verb) for verb in VERBS] + [
     (True, verb) for verb in ("answer", "ask", "decide", "decide_many", "resume", "skip")
 ]
@@ -123,12 +135,12 @@ def arguments_of(owner: type, method: str) -> dict[str, Any]:
 def test_every_verb_is_in_this_file():
     public = {name for name in dir(Agent) if not name.startswith("_")}
     values = {name for name in public if isinstance(getattr(Agent, name), property)}
-    looks = {"believed", "describe", "proposal"}
-    rest = {"apply", "replay", "save", "load", "of", "resume"}
+    looks = {"believed", "describe", "proposal", "novelty_rate", "certification"}
+    rest = {"apply", "replay", "save", "load", "of", "resume", "drop_certificate"}
     assert public - values == {*VERBS, *looks, *rest}
-    made = {name for name in vars(Maker) if not name.startswith("_")}
+    made = {name for name in dir(Maker) if not name.startswith("_")}
     # The last takes what was checked before.
-    assert made == {*MAKES, "resumed", "rewards"}
+    assert made == {*MAKES, "resumed", "uncertified", "rewards"}
 
 
 @pytest.mark.parametrize(("masked", "verb"), CALLS)
@@ -216,6 +228,7 @@ def some_events() -> list[Event]:
     events += [agent.make.learned([C], ["b"], [0.5]), agent.make.sigma_changed(0.1)]
     events += [agent.make.arms_added(["new"]), agent.make.rule_declared(Rule("s"))]
     events += [agent.make.lapsed("q"), agent.make.regrouped({0: "h"}, "rules")]
+    events += [agent.make.certified(a_certificate(), learned_since=True), Uncertified()]
     return [*events, agent.make.rule_withdrawn("r")]
 
 
@@ -224,7 +237,7 @@ def test_there_is_an_event_of_every_kind():
     assert kinds | {"Created"} == {kind.__name__ for kind in get_args(Event)}
 
 
-@pytest.mark.parametrize("which", range(14))
+@pytest.mark.parametrize("which", range(16))
 def test_an_event_with_one_bad_field(which):
     agent, _ = an_agent()
     before, good = bits(agent), some_events()[which]

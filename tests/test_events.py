@@ -28,6 +28,7 @@ from bridle.events import (
     Abstained,
     ArmsAdded,
     Asked,
+    Certified,
     Created,
     Decided,
     Event,
@@ -40,6 +41,7 @@ from bridle.events import (
     RuleWithdrawn,
     SigmaChanged,
     Taught,
+    Uncertified,
     check_event,
     event_from_json,
     event_to_json,
@@ -133,6 +135,10 @@ GOLDEN: list[tuple[Event, str]] = [
         '"Ann", "note": null, "at": 2.5}',
     ),
     (
+        Uncertified("Ann", "over", 3.0),
+        '{"event": "Uncertified", "by": "Ann", "note": "over", "at": 3.0}',
+    ),
+    (
         RuleDeclared(RULE, 1.0),
         '{"event": "RuleDeclared", "rule": {"id": "minors", "when": [{"feature": "age", "at_most": '
         '17.0}], "arms": [1], "groups": ["bar"], "note": "the law"}, "at": 1.0}',
@@ -199,7 +205,8 @@ def test_logs_of_the_first_form_are_read():
 
 
 def test_every_kind_has_its_form_here():
-    assert {type(event) for event, _ in GOLDEN} == set(get_args(Event))
+    # A certificate has a form of its own: tests/test_certificates.py, test_certified_agents.py.
+    assert {type(event) for event, _ in GOLDEN} | {Certified} == set(get_args(Event))
 
 
 def test_created_holds_every_setting_in_full():

@@ -256,3 +256,27 @@ def test_what_it_was_created_with_stays_what_it_is_now_moves():
     assert agent.policy == LearnedMask(sigma=0.5) and agent.settings.policy == LearnedMask()
     assert agent.schema is agent.settings.features and agent.version == 4
     assert np.shape(agent.believed(of()).p) == (4,)
+
+
+def test_what_was_never_taught_is_new():
+    features = [Flag("fever"), Flag("pregnant"), Number("age", low=0, high=100)]
+    agent = Agent(arms=2, features=features)
+    young = {"fever": True, "pregnant": False, "age": 10}
+    assert agent.believed(young).novelty.tolist() == [1.0, 1.0] and agent.novelty_rate() is None
+    for _ in range(20):
+        agent.teach(young, 0, True)
+    known, other = (
+        agent.believed(young).novelty,
+        agent.believed({**young, "pregnant": True}).novelty,
+    )
+    assert known[0] < 0.05 and known[1] == 1.0
+    assert 0.3 < other[0] < 0.5  # one word of it is new
+    X = np.array([[1.0, 0.0, 0.1, 1.0]] * 20)
+    x = np.array([1.0, 1.0, 0.1, 1.0])
+    expected = x @ np.linalg.inv(np.eye(4) + X.T @ X) @ x / (x @ x)
+    assert other[0] == pytest.approx(expected, rel=1e-9)
+    agent.decide(young)
+    agent.teach({**young, "fever": False}, 0, True)
+    assert agent.novelty_rate() == 0.0 and agent.novelty_rate(above=0.0) == 1.0
+    with pytest.raises(InvalidValue, match="'above' parameter"):
+        agent.novelty_rate(above=2.0)

@@ -14,10 +14,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bridle.advising import recommend
     from bridle.agent import Agent
     from bridle.arms import LinearArms
+    from bridle.audits import AuditMeter
+    from bridle.certificates import Certificate
+    from bridle.certifying import Calibration, Certification, certify
     from bridle.decisions import Abstention, Answer, Decision, Decisions, Question
     from bridle.errors import BridleError
+    from bridle.evaluating import evaluate
     from bridle.features import Category, Flag, Labels, Number, Schema
     from bridle.limits import Limits, LinearLimits
     from bridle.policies import (
@@ -37,10 +42,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "advising": ("recommend",),
     "agent": ("Agent",),
     "arms": ("LinearArms",),
+    "audits": ("AuditMeter",),
+    "certificates": ("Certificate",),
+    "certifying": ("Calibration", "Certification", "certify"),
     "decisions": ("Abstention", "Answer", "Decision", "Decisions", "Question"),
     "errors": ("BridleError",),
+    "evaluating": ("evaluate",),
     "features": ("Category", "Flag", "Labels", "Number", "Schema"),
     "limits": ("Limits", "LinearLimits"),
     "policies": (
@@ -61,13 +71,17 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used by their names: bridle.simulate.online(...).
 _MODULES = (
     "asking",
+    "audits",
     "bounds",
+    "certifying",
     "checks",
     "errors",
+    "evaluating",
     "events",
     "features",
     "lessons",
     "limits",
+    "notices",
     "policies",
     "rules",
     "simulate",
@@ -79,9 +93,13 @@ __all__ = [
     "Agent",
     "Answer",
     "Arm",
+    "AuditMeter",
     "BehaviorConstrained",
     "BridleError",
+    "Calibration",
     "Category",
+    "Certificate",
+    "Certification",
     "Decision",
     "Decisions",
     "EpsilonGreedy",
@@ -102,6 +120,9 @@ __all__ = [
     "Thompson",
     "Uniform",
     "When",
+    "certify",
+    "evaluate",
+    "recommend",
 ]
 
 

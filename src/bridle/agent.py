@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
+from bridle.certificates import Certificate
 from bridle.decisions import Abstention, Decision, Decisions, Question
 from bridle.errors import CorruptState
 from bridle.events import Created, Event, Rewarded, check_event
@@ -327,6 +328,30 @@ class Agent(Pupil):
             The kind of limits from now on; as it was by default, `auto` in the place of `found`.
         """
         self._commit(self.make.regrouped(groups, limits, by=by, note=note, at=at))
+
+    def adopt(
+        self,
+        certificate: Certificate,
+        *,
+        learned_since: bool = False,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Keep to the certified set of a certificate, whatever the policy, beside the live limits.
+
+        What the teacher has allowed to the letter may be played, too. A certificate of limits that
+        have learned since needs ``learned_since=True``: it binds with its own frozen copy.
+        """
+        self._commit(
+            self.make.certified(certificate, learned_since=learned_since, by=by, note=note, at=at)
+        )
+
+    def drop_certificate(
+        self, *, by: str | None = None, note: str | None = None, at: float | None = None
+    ) -> None:
+        """Keep to no certificate any more."""
+        self._commit(self.make.uncertified(by=by, note=note, at=at))
 
     def declare(self, rule: Rule, *, at: float | None = None) -> None:
         """Declare a rule that is known for certain, beside what is learned."""

@@ -173,6 +173,22 @@ class Believing:
             self._seen[context] = found
         return found
 
+    def novelty(self, row: Floats) -> Floats:
+        """Say how much of a context was never taught of each arm: (K,), 1: all, near 0: nothing.
+
+        It is the leverage xᵀ(I + Σxxᵀ)⁻¹x over the unit's examples, with x = [context, 1], as a
+        share of xᵀx: what it would be with no example. A word that was never seen adds all of its
+        weight, a number far outside of what was taught most of it.
+        """
+        x = np.append(row, 1.0)
+        out: Floats = np.ones(len(self._of))
+        for unit, mine in enumerate(self._of):
+            if mine:
+                C = np.frombuffer(b"".join(e.context for e in mine.values())).reshape(len(mine), -1)
+                X = np.hstack([C, np.ones((len(mine), 1))])
+                out[unit] = x @ np.linalg.solve(np.eye(len(x)) + X.T @ X, x) / (x @ x)
+        return out[self.unit_of]
+
     def taught(self, unit: int) -> bool:
         """Whether any answer, or rule, says something of this very unit."""
         return bool(self._of[unit]) or unit in self._known

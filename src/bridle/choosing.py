@@ -163,7 +163,7 @@ class Chooser:
                 break
         if settled:
             return self._made(case, waits.settled, parts, None, waits.propensity)
-        k = safe if safe >= 0 else self._fall_back(seen.p, said)
+        k = safe if safe >= 0 else self._fall_back(case.row, case.among, seen.p, said)
         may_ask = (
             question is not None
             and case.ask
@@ -208,11 +208,13 @@ class Chooser:
             play[k] = 1.0
         return Odds(play, ask, float(not running.any() and k < 0))
 
-    def _fall_back(self, p: Floats, said: Any) -> int:
+    def _fall_back(self, row: Floats, among: tuple[ArmId, ...] | None, p: Floats, said: Any) -> int:
+        """Give the arm to play where none is safe, or -1. A safe arm needs no certificate."""
         know = self._knowledge
         if know.settings.on_empty == "safe_arm":
             k = know.number_of[know.settings.safe_arm]  # type: ignore[index]
-            return k if said[k] != doubt.SAID_NO else -1
+            numbers = None if among is None else [know.arm_number(arm) for arm in among]
+            return k if know.offered(row, numbers)[k] else -1
         empty = FALL_BACK[know.settings.on_empty]
         return int(doubt.fall_back(empty, p, said, np.arange(len(said))))
 
@@ -280,7 +282,7 @@ class Chooser:
                 )  # fmt: skip
         if masked:
             for i in np.flatnonzero(arms < 0):
-                arms[i] = self._fall_back(belief[i], certain[i])
+                arms[i] = self._fall_back(rows[i], among, belief[i], certain[i])
         if parts is not None and propensity:
             odds = np.empty((n, K))
             wins.propensities_many(know.weights, parts, running, odds)
@@ -317,7 +319,8 @@ class Chooser:
     def _eligible_many(self, rows: Floats, among: tuple[ArmId, ...] | None) -> Bools:
         know = self._knowledge
         numbers = None if among is None else [know.arm_number(arm) for arm in among]
-        if numbers is None and not know.rules and not (know.denials and know.remembers):
+        plain = numbers is None and not know.rules and know.certificate is None
+        if plain and not (know.denials and know.remembers):
             return know.every[None]  # one row that serves all
         eligible = [know.eligible(row, numbers) for row in rows]
         return np.array(eligible, np.bool_).reshape(len(rows), len(know.arms))

@@ -12,7 +12,8 @@ from typing import overload
 import numpy as np
 
 from bridle.errors import NotPossible
-from bridle.events import Abstained, Asked, Context, Decided, Event
+from bridle.events import Abstained, Asked, Decided, Event
+from bridle.fieldforms import Context
 from bridle.kernels.types import Bools, Floats
 from bridle.settings import ArmId, ItemId
 

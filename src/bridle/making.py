@@ -6,53 +6,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import validate
+from bridle.changing import Changer, distinct, some_words, time_of
 from bridle.choosing import Chooser
 from bridle.decisions import Abstention, Decision, Decisions, Question
 from bridle.errors import InvalidValue, LimitReached, NotPossible
 from bridle.events import (
-    MAX_NOTE,
-    ArmsAdded,
     Lapsed,
     Learned,
-    Regrouped,
     Retracted,
     Rewarded,
-    RuleDeclared,
-    RuleWithdrawn,
-    SigmaChanged,
     Taught,
 )
 from bridle.features import Context
 from bridle.kernels.types import Floats
 from bridle.knowledge import Knowledge
-from bridle.limits import KINDS, FoundGroup
-from bridle.policies import with_sigma
-from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, item_id, listed, plain_id, the_arms, words
+from bridle.settings import ArmId, ItemId, item_id, listed, plain_id
 
 __all__ = ["Contexts", "Maker", "Truths", "time_of"]
 
 Contexts: TypeAlias = "Sequence[Context] | npt.NDArray[Any]"
 Truths: TypeAlias = "Sequence[bool] | npt.NDArray[Any]"
-TIME = validate.FloatRange()
 MAX_HISTORY = 10_000_000
 # So many distinct contexts of a pool are looked at for one question; which ones, its bits say.
 MAX_POOL = 2_000
 
 
-class Maker:
+class Maker(Changer):
     """Makes the events of one agent from what it knows now."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
+        super().__init__(knowledge)
         self._schema = knowledge.settings.features
         self.chooser = Chooser(knowledge)
 
@@ -134,7 +124,7 @@ class Maker:
         at: float | None,
     ) -> list[Taught]:
         know = self._knowledge
-        by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
+        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         names = self._names(ids, len(rows), know.taught, "Agent.teach")
         numbers = [know.arm_number(arm) for arm in arms]
         know.check_examples(names, numbers)
@@ -171,9 +161,9 @@ class Maker:
         asked = listed(questions, "questions", owner)
         asked = [q.id if isinstance(q, Question) else q for q in asked]
         found = [know.questions.get(id) for id in asked]
-        ids = _distinct([plain_id(id) for id in asked], "questions", owner)
+        ids = distinct([plain_id(id) for id in asked], "questions", owner)
         answers = _truths(allowed, len(ids), owner)
-        by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
+        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         names = self._names(None, len(ids), know.taught, owner)
         know.check_examples(names, [one.arm for one in found])
         contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
@@ -212,8 +202,8 @@ class Maker:
         """Write down that many examples are taken back."""
         owner = "Agent.retract"
         ids = [self._knowledge.standing(id).id for id in listed(examples, "examples", owner)]
-        by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
-        return [Retracted(id, by, note, time) for id in _distinct(ids, "examples", owner)]
+        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
+        return [Retracted(id, by, note, time) for id in distinct(ids, "examples", owner)]
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -341,7 +331,7 @@ class Maker:
             for id in ids:
                 know.pending_context(id)
             ids = [plain_id(id) for id in ids]
-        _distinct(ids, "decisions", owner)
+        distinct(ids, "decisions", owner)
         return ids, know.check_rewards(values, len(ids), owner), time_of(at)
 
     def learned(
@@ -363,77 +353,6 @@ class Maker:
         for array in (rows, numbers, values):
             array.flags.writeable = False
         return Learned(rows, numbers, values, time_of(at))
-
-    # -- settings that change ----------------------------------------------------------------
-
-    def sigma_changed(self, sigma: float, *, at: float | None = None) -> SigmaChanged:
-        """Write down another sigma."""
-        return SigmaChanged(with_sigma(self._knowledge.policy, sigma).sigma, time_of(at))
-
-    def arms_added(
-        self, arms: int | Iterable[Arm | ArmId], *, at: float | None = None
-    ) -> ArmsAdded:
-        """Write down new arms."""
-        made = the_arms(arms, first=len(self._knowledge.arms))
-        self._knowledge.check_arms(made)
-        return ArmsAdded(made, time_of(at))
-
-    def regrouped(
-        self,
-        groups: Mapping[ArmId, str | None] | Iterable[FoundGroup],
-        limits: str | None = None,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> Regrouped:
-        """Write down that arms belong to these groups, for limits of this kind from now on."""
-        know, owner = self._knowledge, "Agent.regroup"
-        if isinstance(groups, Mapping):
-            given = list(groups.items())
-        else:
-            found = listed(groups, "groups", owner)
-            if not all(isinstance(group, FoundGroup) for group in found):
-                wanted = (
-                    "a mapping from arms to groups, or a list of FoundGroup as proposal() gives"
-                )
-                raise InvalidValue("groups", owner, wanted, groups)
-            given = [(arm, group.name) for group in found for arm in group.arms]
-            _distinct([know.arm_ids[know.arm_number(arm)] for arm, _ in given], "groups", owner)
-        kind = know.believing.kind if limits is None else limits
-        if limits is None and kind == "found":
-            kind = "auto"  # groups are declared now: nothing is left to find
-        if limits is None and kind == "linear":
-            raise NotPossible(
-                "Arms share nothing with limits='linear'. Give regroup(..., limits=) a kind that "
-                "shares: 'auto', 'rules' or 'logistic'."
-            )
-        validate.one_of(kind, KINDS, "limits", owner)
-        pairs = tuple(
-            (
-                know.arm_ids[know.arm_number(arm)],
-                None if group is None else words(group, "groups", owner),
-            )
-            for arm, group in given
-        )
-        if not pairs:
-            raise InvalidValue("groups", owner, "at least one arm and its group", groups)
-        by, note, time = _words(by, "by"), _words(note, "note"), time_of(at)
-        event = Regrouped(pairs, kind, by, note, time)
-        know.check_groups(event)
-        return event
-
-    def rule_declared(self, rule: Rule, *, at: float | None = None) -> RuleDeclared:
-        """Write down a known rule."""
-        if not isinstance(rule, Rule):
-            raise InvalidValue("rule", "Agent.declare", "a Rule", rule)
-        self._knowledge.compile(rule)
-        return RuleDeclared(rule, time_of(at))
-
-    def rule_withdrawn(self, rule: str, *, at: float | None = None) -> RuleWithdrawn:
-        """Write down that a known rule no longer holds."""
-        self._knowledge.check_rule(rule)
-        return RuleWithdrawn(str(rule), time_of(at))
 
     # -- small parts -------------------------------------------------------------------------
 
@@ -468,7 +387,7 @@ class Maker:
         if ids is None:
             return list(range(so_far + 1, so_far + n + 1))
         names: list[ItemId] = [item_id(id, owner) for id in listed(ids, "ids", owner, n)]
-        return _distinct(names, "ids", owner)
+        return distinct(names, "ids", owner)
 
 
 def _truths(values: object, length: int, owner: str) -> list[bool]:
@@ -476,19 +395,3 @@ def _truths(values: object, length: int, owner: str) -> list[bool]:
         validate.truth(value, "allowed", owner)
         for value in listed(values, "allowed", owner, length)
     ]
-
-
-def _distinct(values: list[ItemId], name: str, owner: str) -> list[ItemId]:
-    if len(set(values)) != len(values):
-        twice, _ = Counter(values).most_common(1)[0]
-        raise InvalidValue(name, owner, "distinct", twice)
-    return values
-
-
-def _words(value: str | None, name: str) -> str | None:
-    return None if value is None else words(value, name, "Agent", MAX_NOTE)
-
-
-def time_of(at: float | None) -> float | None:
-    """Give the caller's time as a float."""
-    return None if at is None else TIME.check(at, "at", "Agent")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from bridle import validate
+from bridle.certificates import Certificate
+from bridle.certifying import Certification
 from bridle.errors import NotPossible
 from bridle.features import Category, Context, Schema
 from bridle.kernels import doubt
@@ -47,12 +53,19 @@ class Believed:
         what declared rules say.
     possible : array of bools
         Not surely denied: worth a question.
+    certified : array of bools, or None
+        What the agent's certificate lets through; None if it has none.
+    novelty : array of floats
+        How much of the context was never taught of the arm, or its group: 1 for all of it. Above
+        .5 what is believed is mostly a guess of how examples carry over.
     """
 
     arms: tuple[ArmId, ...]
     p: Floats
     safe: Bools
     possible: Bools
+    certified: Bools | None
+    novelty: Floats
 
 
 class Reader:
@@ -141,6 +154,26 @@ class Reader:
         return tuple(limits.surprises) if isinstance(limits, AutoLimits) else ()
 
     @property
+    def certificate(self) -> Certificate | None:
+        """What the agent keeps to, if it was certified."""
+        return self._knowledge.certificate
+
+    def certification(
+        self,
+        contexts: Sequence[Context] | npt.NDArray[Any],
+        alpha: float,
+        delta: float,
+        **more: Any,
+    ) -> Certification:
+        """Begin to certify the limits as they are now: it asks its questions one by one.
+
+        The contexts must be drawn as the future ones are, and not be those of examples. `more` is
+        what `bridle.certifying.Certification` takes.
+        """
+        rows = self.schema.encode_many(contexts)
+        return Certification(self._knowledge.believing.limits.copy(), rows, alpha, delta, **more)
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """What ``limits="auto"`` could not take in at this size, in sentences."""
         limits = self._knowledge.believing.limits
@@ -149,6 +182,21 @@ class Reader:
     def believed(self, context: Context) -> Believed:
         """Say what is believed of every arm in a context. Changes nothing."""
         return _believed(self._knowledge, self.schema.encode(context))
+
+    def novelty_rate(self, above: float = 0.5) -> float | None:
+        """Say in what share of the plays that wait for their reward the context was new to the arm.
+
+        None if none waits. If it rises, contexts are leaving what was taught.
+        """
+        least = validate.FRACTION.check(above, "above", "Agent.novelty_rate")
+        know = self._knowledge
+        seen: dict[bytes, Floats] = {}
+        new = 0
+        for raw, k in know.pending.values():
+            if raw not in seen:
+                seen[raw] = know.believing.novelty(np.frombuffer(raw))
+            new += bool(seen[raw][k] > least)
+        return new / len(know.pending) if know.pending else None
 
     def describe(self) -> list[str]:
         """Say the limits in sentences, one for each arm or group of arms.
@@ -177,13 +225,16 @@ class Reader:
 def _believed(know: Knowledge, row: Floats) -> Believed:
     """Say what is believed of every arm in an encoded context."""
     seen = know.believing.seen(row.tobytes())
-    said = know.said(row, know.eligible(row, None))
+    said = know.said(row, know.offered(row, None))
+    letters = know.certified(row)
     certain, gone = said == doubt.SAID_YES, said == doubt.SAID_NO
     return Believed(
         know.arm_ids,
         np.where(gone, 0.0, np.where(certain, 1.0, seen.p)),
         ~gone & (certain | (seen.marks == doubt.SAFE)),
         ~gone & (certain | (seen.marks != doubt.DENIED)),
+        None if letters is None else letters.copy(),
+        know.believing.novelty(row),
     )
 
 

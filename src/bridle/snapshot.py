@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.arms import LinearArms
+from bridle.certificates import Certificate
 from bridle.errors import BridleError, CorruptState
 from bridle.events import Decided, Lapsed, Retracted, SigmaChanged, check_event
 from bridle.knowledge import Example, Knowledge
@@ -48,7 +49,7 @@ _COUNTS = ("version", "decisions", "taught", "dropped")
 _QUESTION_COUNTS = ("asked", "answered", "lapsed")
 _META = {
     "settings", "arms", "limits", "sigma", "rules", "counts", "question_counts", "pending",
-    "questions", "waiting", "examples",
+    "questions", "waiting", "examples", "certificate",
 }  # fmt: skip
 _ARRAYS = {
     f"{name}.{part}"
@@ -89,6 +90,7 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
             for id, w in waiting.items()
         ],
         "examples": [[e.id, e.by, e.note] for e in know.examples.values()],
+        "certificate": None if know.certificate is None else know.certificate.to_json(),
     }  # fmt: skip
     width = know.settings.features.width
     examples = know.examples.values()
@@ -163,6 +165,8 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     if not np.array_equal(limits.unit_of, know.believing.unit_of) or limits.features != d:
         raise CorruptState("The limits do not fit the arms and features.")
     know.believing.take(limits, know.examples.values())
+    if meta["certificate"] is not None:
+        know.certificate = Certificate.from_json(meta["certificate"])
     return know
 
 

@@ -14,6 +14,7 @@ import typer
 
 import bridle
 from bridle.cli.data import data
+from bridle.cli.evaluate import evaluate
 from bridle.cli.study import study
 
 __all__ = ["app", "main"]
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.add_typer(study)
 app.add_typer(data, name="data")
+app.command()(evaluate)
 
 
 def _version(asked: bool) -> None:

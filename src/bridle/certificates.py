@@ -1,0 +1,347 @@
+"""What a certificate of limits promises, as data: numbers, assumptions, a frozen copy of the score.
+
+A certificate is about the *certified set*: the arms whose score is above its threshold. It
+promises that in at most a share alpha of all contexts that set holds a denied arm, so that any
+policy that stays inside, however it adapts, breaks the limits with probability at most alpha a
+step. `bridle.certifying` makes certificates; this file says what they mean and keeps them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import validate
+from bridle.binomial import binomial_quantile, most_broken, upper_bound
+from bridle.errors import BridleError, CorruptState, InvalidValue
+from bridle.kernels.types import Bools, Floats
+from bridle.limits import (
+    KINDS,
+    AutoLimits,
+    Beliefs,
+    FoundLimits,
+    LinearLimits,
+    LogisticLimits,
+    RuleLimits,
+    limits_from_state,
+)
+from bridle.thresholds import LAMBDA_MIN
+
+__all__ = [
+    "Certificate",
+    "fingerprint",
+    "kind_of",
+    "scores_of",
+]
+
+MAX_CONTEXTS = 1_000_000
+MAX_TEXT = 1_000
+MAX_ASSUMPTIONS = 100
+FORM = "bridle certificate 1"
+NAMED: dict[type, str] = {
+    AutoLimits: "auto",
+    RuleLimits: "rules",
+    LogisticLimits: "logistic",
+    FoundLimits: "found",
+    LinearLimits: "linear",
+}
+# The types that the arrays of limits have, as numpy writes them.
+_DTYPE = re.compile(r"<[fiu]8|<i4|\|[biu]1|<U[1-9][0-9]{0,3}")
+# What the pieces raise when they are fed with something else.
+_DAMAGE = (
+    BridleError, AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError,
+    RecursionError, MemoryError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Certificate:
+    """A promise about limits, with all that it rests on. Made by `bridle.certifying`.
+
+    Attributes
+    ----------
+    alpha, delta : float
+        With probability 1 − delta at most a share alpha of all contexts has a denied arm in its
+        certified set.
+    n : int
+        Calibration contexts.
+    lambda_min : float
+        Fixed before any answer: no arm with this score or less is certified.
+    threshold : float
+        λ̂: certified are the arms with a higher score.
+    broken : int
+        Calibration contexts whose certified set held a denied arm.
+    answers : int
+        Answers of the teacher that it rests on.
+    keeps : float
+        Share of the calibration contexts that keep an arm. In the others a policy has none to play.
+    at : float or None
+        When: the caller's time in seconds since 1970, kept and never read.
+    on : str
+        On what: the caller's words for where the calibration contexts came from.
+    assumptions : tuple of str
+        What must be true for the promise to hold, in plain sentences.
+    kind : str
+        The kind of the limits whose P(allowed) is the score.
+    state : mapping of named arrays
+        Those limits as they were, frozen. What an agent learns later does not move them.
+
+    Examples
+    --------
+    >>> from bridle.certifying import Calibration, certify
+    >>> limits = LogisticLimits(arms=2, features=1)
+    >>> for _ in range(20):
+    ...     units = limits.learn([1.0], 0, True), limits.learn([1.0], 1, False)
+    >>> calibration = Calibration(contexts=[[1.0]] * 60, allowed=[[True, False]] * 60)
+    >>> certificate = certify(limits, calibration, alpha=0.05, delta=0.1, on="a doctest")
+    >>> certificate.allowed([[1.0]]).tolist(), certificate.keeps, certificate.answers
+    ([[True, False]], 1.0, 60)
+    >>> certificate.violations_bound(steps=1_000, delta2=0.05)
+    62
+    >>> Certificate.from_json(certificate.to_json()) == certificate
+    True
+    """
+
+    alpha: float
+    delta: float
+    n: int
+    lambda_min: float
+    threshold: float
+    broken: int
+    answers: int
+    keeps: float
+    at: float | None
+    on: str
+    assumptions: tuple[str, ...]
+    kind: str
+    state: Mapping[str, npt.NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        frozen = {name: _frozen(array) for name, array in self.state.items()}
+        object.__setattr__(self, "state", MappingProxyType(frozen))
+
+    @property
+    def arms(self) -> int:
+        """Number of arms, K."""
+        return self._limits.arms
+
+    @property
+    def features(self) -> int:
+        """Length of a context, d."""
+        return self._limits.features
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The sha256 of the frozen limits: see `fingerprint`."""
+        return _digest(self.kind, self.state)
+
+    @property
+    def bound(self) -> float:
+        """What calibration showed of the share of broken contexts: at most this; alpha or less."""
+        return upper_bound(self.broken, self.n, self.delta)
+
+    def scores(self, contexts: npt.ArrayLike) -> Floats:
+        """Give the frozen score of every arm in each context: (n, K)."""
+        return scores_of(self._limits, contexts, "Certificate.scores")
+
+    def allowed(self, contexts: npt.ArrayLike) -> Bools:
+        """Say which arms are in the certified set of each context: (n, K)."""
+        # Strictly above: with ≥ all contexts that tie with a denied arm would come in uncounted.
+        certified: Bools = scores_of(self._limits, contexts, "Certificate.allowed") > self.threshold
+        return certified
+
+    def check(self, limits: Beliefs) -> None:
+        """Refuse limits of another size: for them this certificate says nothing.
+
+        Limits of the same size may have learned since, or be another agent's: whether they are
+        the very ones that were certified is `certificate.fingerprint == fingerprint(limits)`.
+        """
+        if (limits.arms, limits.features) != (self.arms, self.features):
+            wanted = f"made for {limits.arms} arms and {limits.features} features, as the limits"
+            got = f"one for {self.arms} arms and {self.features} features"
+            remedy = "It is a certificate from other limits. Certify these, on fresh contexts."
+            raise InvalidValue("certificate", "Certificate.check", wanted, got, remedy)
+
+    def violations_bound(self, steps: int, delta2: float) -> int:
+        """Bound the violations of so many steps: a (1 − delta2) quantile of Binomial(steps, alpha).
+
+        Any policy that stays in the certified sets keeps to it with probability at least
+        1 − delta − delta2, under the same assumptions.
+        """
+        return binomial_quantile(steps, self.alpha, delta2)
+
+    def sentence(self) -> str:
+        """Say what is promised, on what it rests and what it assumes, in plain words."""
+        kept = math.floor(1e4 * self.keeps) / 100.0  # never 100 where some keep none
+        where = f" (certified on: {self.on})" if self.on else ""
+        return (
+            f"With {_percent(1.0 - self.delta)} confidence, at most {_percent(self.alpha)} of "
+            f"future contexts have a denied arm among those that this certificate lets "
+            f"through{where}. So whatever plays only what it lets through, however it learns, "
+            f"breaks the limits with a probability of at most {_percent(self.alpha)} a step. "
+            f"It rests on {self.n:,} calibration contexts and {self.answers:,} answers; "
+            f"{self.broken:,} of those contexts had a denied arm among those let through, and "
+            f"{kept:g} % keep at least one arm. "
+            f"It holds only if all of this is true: {' '.join(self.assumptions)}"
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Certificate) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash((self.fingerprint, self.threshold, self.n, self.at))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the certificate as plain JSON values, the form it has on disk."""
+        data: dict[str, Any] = {"form": FORM}
+        for field in fields(self):
+            data[field.name] = getattr(self, field.name)
+        data["assumptions"] = list(self.assumptions)
+        data["state"] = {name: _written(array) for name, array in sorted(self.state.items())}
+        data["fingerprint"] = self.fingerprint
+        data["sha256"] = _seal(data)
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Give back the certificate that `to_json` wrote, or raise `CorruptState`."""
+        names = {"form", "fingerprint", "sha256", *(field.name for field in fields(cls))}
+        if not isinstance(data, Mapping) or set(data) != names or data["form"] != FORM:
+            got = sorted(map(str, data)) if isinstance(data, Mapping) else data
+            raise CorruptState(f"A certificate has the fields {sorted(names)}, not {got!r:.300}.")
+        try:
+            if data["sha256"] != _seal({name: data[name] for name in names - {"sha256"}}):
+                raise CorruptState("its sha256 does not fit what it holds")
+            made = cls(**_read(data))
+            _check_numbers(made)
+            if data["fingerprint"] != made.fingerprint:
+                raise CorruptState("the fingerprint is not that of its limits")
+        except _DAMAGE as error:
+            raise CorruptState(f"A damaged certificate: {error}") from None
+        return made
+
+    @cached_property
+    def _limits(self) -> Beliefs:
+        return limits_from_state(self.kind, self.state)
+
+
+def kind_of(limits: Beliefs, owner: str = "certify") -> str:
+    """Give the name of the limits' kind; limits that bridle could not read back are refused."""
+    kind = NAMED.get(type(limits))
+    if kind is None:
+        wanted = f"limits of bridle ({', '.join(cls.__name__ for cls in NAMED)})"
+        raise InvalidValue("limits", owner, wanted, limits)
+    return kind
+
+
+def scores_of(limits: Beliefs, contexts: npt.ArrayLike, owner: str = "scores_of") -> Floats:
+    """Give the score of every arm in each context, its probability of "allowed": (n, K)."""
+    C = validate.matrix(contexts, limits.features, "contexts", owner)
+    return np.ascontiguousarray(limits.look_all(C).p[limits.unit_of].T)
+
+
+def fingerprint(limits: Beliefs) -> str:
+    """Give the sha256 of all that limits know. Equal knowledge has equal fingerprints.
+
+    Examples
+    --------
+    >>> limits = LinearLimits(arms=2, features=1)
+    >>> before = fingerprint(limits)
+    >>> before == fingerprint(limits.copy()), limits.learn([1.0], 0, True).tolist()
+    (True, [0])
+    >>> before == fingerprint(limits)
+    False
+    """
+    return _digest(kind_of(limits, "fingerprint"), limits.to_state())
+
+
+# -- on disk ---------------------------------------------------------------------------------
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    mine = np.array(array)
+    mine.flags.writeable = False
+    return mine
+
+
+def _written(array: npt.NDArray[Any]) -> dict[str, Any]:
+    # Little-endian, whatever machine wrote it.
+    little = array.astype(array.dtype.newbyteorder("<"))
+    text = base64.b64encode(little.tobytes()).decode()
+    return {"dtype": little.dtype.str, "shape": list(array.shape), "base64": text}
+
+
+def _array(value: Any) -> npt.NDArray[Any]:
+    if not isinstance(value, dict) or set(value) != {"dtype", "shape", "base64"}:
+        raise TypeError("an array is written as dtype, shape and base64")
+    shape = value["shape"]
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise TypeError(f"the shape of an array is whole numbers, not {shape!r:.100}")
+    if not isinstance(value["dtype"], str) or not _DTYPE.fullmatch(value["dtype"]):
+        raise TypeError(f"no array of limits is of {value['dtype']!r:.100}")
+    dtype, raw = np.dtype(value["dtype"]), base64.b64decode(value["base64"], validate=True)
+    if math.prod(shape) * dtype.itemsize != len(raw):
+        raise ValueError(f"{len(raw)} bytes are no array of shape {shape!r:.100}")
+    return np.frombuffer(raw, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def _read(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the fields of a certificate, of the right types; their ranges are checked after."""
+    parts = {field.name: data[field.name] for field in fields(Certificate)}
+    for name in ("alpha", "delta", "lambda_min", "threshold", "keeps", "at"):
+        if type(parts[name]) is not float and not (name == "at" and parts[name] is None):
+            raise TypeError(f"'{name}' is a float, not {parts[name]!r:.100}")
+    for name in ("n", "broken", "answers"):
+        if type(parts[name]) is not int:
+            raise TypeError(f"'{name}' is a whole number, not {parts[name]!r:.100}")
+    if not isinstance(parts["assumptions"], list) or not isinstance(parts["state"], dict):
+        raise TypeError("'assumptions' is a list and 'state' an object")
+    parts["assumptions"] = tuple(parts["assumptions"])
+    parts["state"] = {name: _array(array) for name, array in parts["state"].items()}
+    return parts
+
+
+def _check_numbers(made: Certificate) -> None:
+    """Refuse a certificate that could not have been given."""
+    owner = "Certificate"
+    validate.one_of(made.kind, KINDS, "kind", owner)
+    LAMBDA_MIN.check(made.lambda_min, "lambda_min", owner)
+    validate.FloatRange(made.lambda_min, 1.0).check(made.threshold, "threshold", owner)
+    validate.FRACTION.check(made.keeps, "keeps", owner)
+    validate.IntRange(1, MAX_CONTEXTS).check(made.n, "n", owner)
+    most = most_broken(made.n, made.alpha, made.delta)
+    validate.IntRange(0, most).check(made.broken, "broken", owner)
+    validate.IntRange(0, made.n * made.arms).check(made.answers, "answers", owner)
+    if made.at is not None:
+        validate.FloatRange().check(made.at, "at", owner)
+    if len(made.assumptions) > MAX_ASSUMPTIONS:
+        raise InvalidValue("assumptions", owner, f"at most {MAX_ASSUMPTIONS}", "more")
+    for words in (*made.assumptions, made.on or "-"):
+        validate.text(words, "on or assumptions", owner, MAX_TEXT)
+
+
+def _digest(kind: str, state: Mapping[str, npt.NDArray[Any]]) -> str:
+    written = {name: _written(array) for name, array in state.items()}
+    return _seal({"kind": kind, "state": written})
+
+
+def _seal(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.10g} %"

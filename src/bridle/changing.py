@@ -1,0 +1,160 @@
+"""The first half of the verbs that change what an agent is: its dial, arms, groups, rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from bridle import validate
+from bridle.certificates import Certificate, fingerprint
+from bridle.errors import InvalidValue, NotPossible
+from bridle.events import (
+    ArmsAdded,
+    Certified,
+    Regrouped,
+    RuleDeclared,
+    RuleWithdrawn,
+    SigmaChanged,
+    Uncertified,
+)
+from bridle.fieldforms import MAX_NOTE
+from bridle.knowledge import Knowledge
+from bridle.limits import KINDS, FoundGroup
+from bridle.policies import with_sigma
+from bridle.rules import Rule
+from bridle.settings import Arm, ArmId, ItemId, listed, the_arms, words
+
+__all__ = ["Changer", "distinct", "some_words", "time_of"]
+
+TIME = validate.FloatRange()
+
+
+class Changer:
+    """Makes the events of one agent that change what it is; `Maker` makes the others, too."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+
+    def sigma_changed(self, sigma: float, *, at: float | None = None) -> SigmaChanged:
+        """Write down another sigma."""
+        return SigmaChanged(with_sigma(self._knowledge.policy, sigma).sigma, time_of(at))
+
+    def arms_added(
+        self, arms: int | Iterable[Arm | ArmId], *, at: float | None = None
+    ) -> ArmsAdded:
+        """Write down new arms."""
+        made = the_arms(arms, first=len(self._knowledge.arms))
+        self._knowledge.check_arms(made)
+        return ArmsAdded(made, time_of(at))
+
+    def regrouped(
+        self,
+        groups: Mapping[ArmId, str | None] | Iterable[FoundGroup],
+        limits: str | None = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> Regrouped:
+        """Write down that arms belong to these groups, for limits of this kind from now on."""
+        know, owner = self._knowledge, "Agent.regroup"
+        if isinstance(groups, Mapping):
+            given = list(groups.items())
+        else:
+            found = listed(groups, "groups", owner)
+            if not all(isinstance(group, FoundGroup) for group in found):
+                wanted = (
+                    "a mapping from arms to groups, or a list of FoundGroup as proposal() gives"
+                )
+                raise InvalidValue("groups", owner, wanted, groups)
+            given = [(arm, group.name) for group in found for arm in group.arms]
+            distinct([know.arm_ids[know.arm_number(arm)] for arm, _ in given], "groups", owner)
+        kind = know.believing.kind if limits is None else limits
+        if limits is None and kind == "found":
+            kind = "auto"  # groups are declared now: nothing is left to find
+        if limits is None and kind == "linear":
+            raise NotPossible(
+                "Arms share nothing with limits='linear'. Give regroup(..., limits=) a kind that "
+                "shares: 'auto', 'rules' or 'logistic'."
+            )
+        validate.one_of(kind, KINDS, "limits", owner)
+        pairs = tuple(
+            (
+                know.arm_ids[know.arm_number(arm)],
+                None if group is None else words(group, "groups", owner),
+            )
+            for arm, group in given
+        )
+        if not pairs:
+            raise InvalidValue("groups", owner, "at least one arm and its group", groups)
+        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
+        event = Regrouped(pairs, kind, by, note, time)
+        know.check_groups(event)
+        return event
+
+    def certified(
+        self,
+        certificate: Certificate,
+        *,
+        learned_since: bool = False,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> Certified:
+        """Write down that the agent keeps to a certificate."""
+        know, owner = self._knowledge, "Agent.adopt"
+        if not isinstance(certificate, Certificate):
+            raise InvalidValue("certificate", owner, "a Certificate", certificate)
+        know.check_certificate(certificate)
+        since = validate.truth(learned_since, "learned_since", owner)
+        if not since and certificate.fingerprint != fingerprint(know.believing.limits):
+            raise InvalidValue(
+                "certificate", owner, "one of the limits that the agent has now",
+                f"one of limits with the fingerprint {certificate.fingerprint[:12]}",
+                "If they are this agent's own, and it has learned since, say learned_since=True.",
+            )  # fmt: skip
+        if know.settings.safe_arm is not None:
+            said = f"The safe arm {know.settings.safe_arm!r} is allowed in every context."
+            if said not in certificate.assumptions:
+                certificate = replace(certificate, assumptions=(*certificate.assumptions, said))
+        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
+        return Certified(certificate, by, note, time)
+
+    def uncertified(
+        self, *, by: str | None = None, note: str | None = None, at: float | None = None
+    ) -> Uncertified:
+        """Write down that no certificate binds any more."""
+        if self._knowledge.certificate is None:
+            raise NotPossible("The agent keeps to no certificate.")
+        return Uncertified(some_words(by, "by"), some_words(note, "note"), time_of(at))
+
+    def rule_declared(self, rule: Rule, *, at: float | None = None) -> RuleDeclared:
+        """Write down a known rule."""
+        if not isinstance(rule, Rule):
+            raise InvalidValue("rule", "Agent.declare", "a Rule", rule)
+        self._knowledge.compile(rule)
+        return RuleDeclared(rule, time_of(at))
+
+    def rule_withdrawn(self, rule: str, *, at: float | None = None) -> RuleWithdrawn:
+        """Write down that a known rule no longer holds."""
+        self._knowledge.check_rule(rule)
+        return RuleWithdrawn(str(rule), time_of(at))
+
+
+def distinct(values: list[ItemId], name: str, owner: str) -> list[ItemId]:
+    """Give ids that are all different, or refuse them."""
+    if len(set(values)) != len(values):
+        twice, _ = Counter(values).most_common(1)[0]
+        raise InvalidValue(name, owner, "distinct", twice)
+    return values
+
+
+def some_words(value: str | None, name: str) -> str | None:
+    """Give what a person said along with a change, if anything."""
+    return None if value is None else words(value, name, "Agent", MAX_NOTE)
+
+
+def time_of(at: float | None) -> float | None:
+    """Give the caller's time as a float."""
+    return None if at is None else TIME.check(at, "at", "Agent")

@@ -1,0 +1,426 @@
+"""The audit meter: its coin, its books, its bounds, its windows and its state on disk."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridle import audits
+from bridle.audits import AuditMeter
+from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible, UnknownId
+from bridle.standings import Bounds, Window
+from tests.conftest import check_counts
+
+LAMBDAS: list[float] = [0.02 * 200.0 ** (j / 14) for j in range(15)] + [30.0]
+WINDOWS = (Window(10, 0.1), Window(25, 0.05))
+# What an agent may do: observe or abstain, under a number or a name, and answer at any time.
+STORIES = st.lists(
+    st.tuples(st.sampled_from(["observe", "name", "abstain", "answer"]), st.integers(0, 99)),
+    max_size=120,
+)
+
+
+def formulas(found: int, pending: int, q: float, delta: float) -> Bounds:
+    price = math.log(16 / delta)
+    s = found + pending
+    upper = min((x * s + price) / -math.log(1 - q * (1 - math.exp(-x))) for x in LAMBDAS)
+    lower = max((x * found - price) / math.log(1 + q * (math.exp(x) - 1)) for x in LAMBDAS)
+    return Bounds(lower, upper)
+
+
+def told(story: list[tuple[str, int]], meter: AuditMeter, first: int = 1) -> list[tuple[str, Any]]:
+    """Live a story; give what happened: ("drawn", id), ("passed", id), ("abstained", id), ..."""
+    happened: list[tuple[str, Any]] = []
+    for i, (verb, n) in enumerate(story, start=first):
+        if verb == "answer":
+            if meter.pending:
+                id = meter.pending[n % len(meter.pending)]
+                meter.answer(id, n % 3 > 0)
+                happened.append(("clean" if n % 3 > 0 else "found", id))
+        elif verb == "abstain":
+            meter.abstained(i)
+            happened.append(("abstained", i))
+        else:
+            id = i if verb == "observe" else f"n{i}"
+            happened.append(("drawn" if meter.observe(id) else "passed", id))
+    return happened
+
+
+def drawn_ids(meter: AuditMeter, n: int) -> list[int]:
+    return [id for id in range(1, 10_000) if meter.draws(id)][:n]
+
+
+def same(one: AuditMeter, other: AuditMeter) -> bool:
+    a, b = one.to_state(), other.to_state()
+    return a.keys() == b.keys() and all(
+        a[k].dtype == b[k].dtype and a[k].tobytes() == b[k].tobytes() for k in a
+    )
+
+
+# The coin
+
+
+def test_the_coin_is_a_function_of_seed_and_id() -> None:
+    one, other = AuditMeter(0.3, 0.1, seed=5), AuditMeter(0.3, 0.5, seed=5, windows=WINDOWS)
+    ids = [*range(300), *(f"d{i}" for i in range(300))]
+    fell = [one.draws(id) for id in ids]
+    assert fell == [other.observe(id) for id in reversed(ids)][::-1]
+    assert fell == [one.draws(np.int64(id) if isinstance(id, int) else id) for id in ids]
+    assert fell != [AuditMeter(0.3, 0.1, seed=6).draws(id) for id in ids]
+    assert one.steps == 0
+
+
+def test_the_coin_of_names_falls_as_often_too() -> None:
+    meter = AuditMeter(0.2, 0.1)
+    pairs = np.zeros(4)
+    for i in range(20_000):
+        pairs[2 * meter.draws(str(i)) + meter.draws(i)] += 1
+    check_counts(pairs, [0.64, 0.16, 0.16, 0.04])  # fails wrongly once in a million
+
+
+# The books
+
+
+def test_observing_says_what_the_teacher_must_judge() -> None:
+    meter = AuditMeter(0.3, 0.1)
+    fell = [meter.observe(id) for id in range(1, 101)]
+    assert fell == [meter.draws(id) for id in range(1, 101)]
+    assert meter.pending == [id for id in range(1, 101) if meter.draws(id)]
+    assert meter.steps == 100
+
+
+def test_abstentions_are_steps_and_no_violations() -> None:
+    meter = AuditMeter(0.3, 0.1)
+    for id in drawn_ids(meter, 20):
+        meter.abstained(id)
+    assert (meter.steps, meter.pending, meter.bounds()) == (20, [], Bounds(0.0, 0.0))
+    assert meter.standing(0.0).state == "shown good"
+    assert meter.standing(0.0).actions == 0
+
+
+def test_answers_may_come_in_any_order() -> None:
+    one, other = AuditMeter(0.4, 0.1, windows=WINDOWS), AuditMeter(0.4, 0.1, windows=WINDOWS)
+    for id in range(200):
+        if one.observe(id):
+            one.answer(id, id % 7 > 0)
+        other.observe(id)
+    for late in reversed(other.pending):
+        other.answer(late, int(late) % 7 > 0)
+    assert same(one, other)
+
+
+def test_only_what_waits_can_be_answered() -> None:
+    meter = AuditMeter(0.5, 0.1)
+    first, second = drawn_ids(meter, 2)
+    passed = next(id for id in range(1, 99) if not meter.draws(id))
+    with pytest.raises(UnknownId, match="No observed decision"):
+        meter.answer(first, True)
+    meter.observe(first)
+    meter.observe(passed)
+    meter.abstained(second)
+    before = meter.to_state()
+    with pytest.raises(NotPossible, match=f"coin did not choose decision {passed}"):
+        meter.answer(passed, True)
+    with pytest.raises(NotPossible, match="abstention"):
+        meter.answer(second, True)
+    with pytest.raises(InvalidValue, match="'allowed'"):
+        meter.answer(first, "yes")
+    assert all(
+        array.tobytes() == before[name].tobytes() for name, array in meter.to_state().items()
+    )
+    meter.answer(first, True)
+    with pytest.raises(NotPossible, match="judged already"):
+        meter.answer(first, False)
+
+
+def test_an_id_comes_once() -> None:
+    meter = AuditMeter(0.5, 0.1)
+    for id in (1, "1", 2, 9, 0):
+        meter.observe(id)
+    for id in (1, "1", 2, 9, 0):
+        for again in (meter.observe, meter.abstained):
+            with pytest.raises(NotPossible, match="observed before"):
+                again(id)
+    assert meter.steps == 5
+
+
+@given(st.lists(st.integers(0, 40), unique=True))
+def test_numbers_may_come_in_any_order(ids: list[int]) -> None:
+    meter = AuditMeter(0.5, 0.1)
+    met = meter._met
+    for n, id in enumerate(ids):
+        assert len(met) == n
+        meter.observe(id)
+        assert {i for i in range(42) if i in met} == set(ids[: n + 1])
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(met.ranges()))
+
+
+@pytest.mark.parametrize("id", [-1, 2**63, True, 1.0, None, "", "x" * 201, "\ud800"])
+def test_bad_ids_are_refused(id: Any) -> None:
+    meter = AuditMeter(0.5, 0.1)
+    for call in (meter.draws, meter.observe, meter.abstained, lambda i: meter.answer(i, True)):
+        with pytest.raises(InvalidValue, match="decision_id"):
+            call(id)
+    assert meter.steps == 0
+
+
+def test_there_is_a_limit_to_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audits, "MAX_PENDING", 2)
+    monkeypatch.setattr(audits, "MAX_NAMES", 2)
+    meter = AuditMeter(1.0, 0.1)
+    meter.observe("a")
+    meter.observe("b")
+    with pytest.raises(LimitReached, match="2 audits not answered"):
+        meter.observe(1)
+    with pytest.raises(LimitReached, match="2 named decisions"):
+        meter.abstained("c")
+    assert meter.steps == 2
+    meter.answer("a", True)
+    meter.observe(1)
+
+
+# The bounds
+
+
+@pytest.mark.parametrize("q", [0.01, 0.2, 0.5])
+def test_bounds_are_the_formulas(q: float) -> None:
+    meter = AuditMeter(q, 0.05)
+    for id in range(20_000):
+        meter.observe(id)
+    pending = meter.pending
+    for n, late in enumerate(pending[:60], start=1):
+        meter.answer(late, allowed=False)
+        expected = formulas(n, len(pending) - n, q, 0.05)
+        lower, upper = meter.bounds()
+        assert lower == pytest.approx(max(expected.lower, n), rel=1e-9)
+        assert upper == pytest.approx(min(expected.upper, 20_000), rel=1e-9)
+    for late in pending[60:]:
+        meter.answer(late, allowed=True)
+    assert meter.bounds().upper == pytest.approx(formulas(60, 0, q, 0.05).upper, rel=1e-9)
+
+
+def test_a_first_audit_that_waits_counts_both_ways() -> None:
+    meter = AuditMeter(0.2, 0.1)
+    for id in range(1000):
+        drawn = meter.observe(id)
+        for other in meter.pending[:-1] if drawn else []:
+            meter.answer(other, allowed=True)
+    assert meter.bounds().lower == 0.0
+    assert meter.bounds().upper == pytest.approx(formulas(0, 1, 0.2, 0.1).upper)
+
+
+@given(STORIES, st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([0.01, 0.9]))
+def test_bounds_agree_with_the_books(story: list[tuple[str, int]], q: float, delta: float) -> None:
+    meter = AuditMeter(q, delta, seed=1, windows=WINDOWS)
+    happened: list[tuple[str, Any]] = []
+    before = Bounds(0.0, 0.0)
+    for i, part in enumerate(story, start=1):
+        news = told([part], meter, first=i)
+        happened += news
+        kinds = [kind for kind, _ in happened]
+        count = {kind: kinds.count(kind) for kind in ("drawn", "passed", "found", "clean")}
+        most = count["drawn"] + count["passed"] - count["clean"]
+        pending = count["drawn"] - count["found"] - count["clean"]
+        expected = formulas(count["found"], pending, min(q, 1 - 1e-9), delta)
+        lower, upper = bounds = meter.bounds()
+        assert count["found"] <= lower <= upper <= most
+        assert upper == pytest.approx(min(expected.upper, most), rel=1e-4)
+        assert lower == pytest.approx(min(max(expected.lower, count["found"]), most), rel=1e-4)
+        if news and news[0][0] != "clean":  # nothing but a clean answer makes a bound fall
+            assert bounds.lower >= before.lower and bounds.upper >= before.upper
+        before = bounds
+
+
+@given(STORIES)
+def test_with_every_action_judged_the_bounds_are_the_truth(story: list[tuple[str, int]]) -> None:
+    meter = AuditMeter(1.0, 0.1)
+    happened = told(story, meter)
+    for id in meter.pending:
+        meter.answer(id, allowed=True)
+    found = sum(kind == "found" for kind, _ in happened)
+    assert meter.bounds() == Bounds(found, found)
+
+
+def test_the_three_states() -> None:
+    meter = AuditMeter(1.0, 0.1)
+    assert meter.state(0.5) == "not shown"
+    for id in range(10):
+        meter.observe(id)
+        meter.answer(id, allowed=id > 1)
+    assert [meter.state(level) for level in (0.1, 0.2, 0.3)] == [
+        "alarm",
+        "shown good",
+        "shown good",
+    ]
+    meter.observe(10)
+    assert meter.state(0.2) == "not shown"
+    assert str(meter.standing(0.1)).startswith("alarm: at least 2.0 violations in steps 1 to 11,")
+    with pytest.raises(InvalidValue, match="level"):
+        meter.state(1.5)
+
+
+# Windows
+
+
+def test_each_block_has_a_meter_of_its_own() -> None:
+    meter = AuditMeter(0.5, 0.1, windows=(Window(50, 0.2), Window(40, 0.1)))
+    blocks: dict[tuple[int, int], AuditMeter] = {}
+    for w, window in enumerate(meter.windows):
+        for b in range(-(-130 // window.length)):
+            blocks[w, b + 1] = AuditMeter(0.5, window.delta * 6 / (math.pi * (b + 1)) ** 2)
+    for step in range(130):
+        meter.observe(step)
+        blocks[0, step // 50 + 1].observe(step)
+        blocks[1, step // 40 + 1].observe(step)
+    for id in map(int, meter.pending[::-2]):
+        meter.answer(id, id % 3 > 0)
+        blocks[0, id // 50 + 1].answer(id, id % 3 > 0)
+        blocks[1, id // 40 + 1].answer(id, id % 3 > 0)
+    for (w, b), block in blocks.items():
+        assert meter.bounds(w, b) == block.bounds()
+        assert meter.standing(0.2, w, b).steps == block.steps
+    assert meter.bounds(0) == meter.bounds(0, 3)
+    last = meter.standing(0.2, window=1)
+    assert (last.first, last.steps, last.granted) == (121, 10, 8.0)
+
+
+def test_an_alarm_of_a_block_is_late_enough_and_stays() -> None:
+    meter = AuditMeter(1.0, 0.1, windows=(Window(10, 0.1),))
+    for id in range(30):
+        meter.observe(id)
+        meter.answer(id, allowed=id not in (10, 11, 12))
+        alarms = meter.alarms(0.2)
+        assert len(alarms) == (id >= 12)
+    assert (alarms[0].first, alarms[0].found) == (11, 3)
+    assert [meter.standing(0.2, 0, b).state for b in (1, 2, 3)] == [
+        "shown good", "alarm", "shown good",
+    ]  # fmt: skip
+
+
+def test_blocks_that_are_not_there() -> None:
+    meter = AuditMeter(0.5, 0.1, windows=WINDOWS)
+    with pytest.raises(NotPossible, match="no block yet"):
+        meter.bounds(0)
+    assert meter.alarms(0.1) == []
+    meter.abstained(1)
+    for window, block in ((2, 1), (-1, 1), (None, 1), (0, 0), (0, 2)):
+        with pytest.raises(InvalidValue):
+            meter.standing(0.1, window, block)
+    plain = AuditMeter(0.5, 0.1)
+    plain.observe(1)
+    with pytest.raises(NotPossible, match="0 windows"):
+        plain.bounds(0)
+
+
+# For life, and on disk
+
+
+def test_q_and_delta_are_for_life() -> None:
+    meter = AuditMeter(0.2, 0.1, seed=3)
+    for change in ({"q": 0.3}, {"delta": 0.2}):
+        name, value = next(iter(change.items()))
+        with pytest.raises(NotPossible, match=f"The {name} of this meter is"):
+            setattr(meter, name, value)
+        with pytest.raises(NotPossible, match=f"The {name} of this meter is"):
+            AuditMeter.from_state(meter.to_state(), **change)
+    assert AuditMeter.from_state(meter.to_state(), q=0.2, delta=0.1).q == 0.2
+    assert (meter.q, meter.delta, meter.seed, meter.windows) == (0.2, 0.1, 3, ())
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"q": 0.0}, "q"),
+        ({"q": 1.1}, "q"),
+        ({"q": math.nan}, "q"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"seed": -1}, "seed"),
+        ({"windows": 5}, "windows"),
+        ({"windows": [(10, 0.1)]}, "windows"),
+        ({"windows": [Window(10, 0.1)] * 17}, "windows"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidValue, match=f"'{named}' parameter of AuditMeter"):
+        AuditMeter(**{"q": 0.5, "delta": 0.1, **settings})
+
+
+@given(STORIES, STORIES)
+def test_a_saved_meter_goes_on_with_the_same_bits(
+    story: list[tuple[str, int]], rest: list[tuple[str, int]]
+) -> None:
+    meter = AuditMeter(0.4, 0.1, seed=9, windows=WINDOWS)
+    told(story, meter)
+    back, twin = AuditMeter.from_state(meter.to_state()), meter.copy()
+    assert same(meter, back)
+    assert told(rest, meter, 500) == told(rest, back, 500)
+    assert same(meter, back) and meter.bounds() == back.bounds()
+    assert twin.steps == sum(verb != "answer" for verb, _ in story)
+
+
+def _living() -> AuditMeter:
+    meter = AuditMeter(0.5, 0.1, windows=(Window(10, 0.1),))
+    for id in range(25):
+        if meter.observe(id) and id % 2:
+            meter.answer(id, id % 3 > 0)
+    meter.observe("a\0")
+    meter.abstained("b")
+    return meter
+
+
+def test_names_survive_as_they_are() -> None:
+    meter = AuditMeter(1.0, 0.1)
+    meter.observe("a\0")
+    assert meter.copy().pending == ["a\0"]
+
+
+DAMAGE: dict[str, Any] = {
+    "another q": ("coin", lambda a: np.array([0.01, 0.1])),
+    "no q": ("coin", lambda a: a[:1]),
+    "a wild q": ("coin", lambda a: a * 9),
+    "fewer steps": ("steps", lambda a: a - 1),
+    "fractions of steps": ("steps", lambda a: a + 0.5),
+    "more actions": ("total", lambda a: a + np.array([5, 0, 0, 0])),
+    "more found": ("total", lambda a: a + np.array([0, 1, 0, 0])),
+    "less than nothing": ("total", lambda a: a - [0, 99, 0, 0]),
+    "a tally too short": ("total", lambda a: a[:3] - a[:3]),
+    "none pending": ("pending", lambda a: np.frombuffer(b"[]", np.uint8)),
+    "no JSON": ("pending", lambda a: np.frombuffer(b"[1", np.uint8)),
+    "pending of no step": ("pending_steps", lambda a: a + 99),
+    "two of one step": ("pending_steps", lambda a: a * 0),
+    "ranges that overlap": ("numbers", lambda a: np.array([[0, 4], [5, 24]])),
+    "fractions of numbers": ("numbers", lambda a: a.astype(float)),
+    "other numbers met": ("numbers", lambda a: a + 1_000_000),
+    "other names met": ("names", lambda a: a[:1]),
+    "another block": ("blocks0", lambda a: a[::-1].copy()),
+    "a block less": ("blocks0", lambda a: a[:-1]),
+    "other lengths": ("lengths", lambda a: a + 1),
+    "no lengths": ("lengths", lambda a: a[:0]),
+    "an array more": ("more", lambda a: np.zeros(1, np.int64)),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_state_is_refused(what: str) -> None:
+    name, change = DAMAGE[what]
+    state = _living().to_state()
+    state[name] = change(state.get(name))
+    with pytest.raises(CorruptState, match="AuditMeter"):
+        AuditMeter.from_state(state)
+
+
+def test_what_is_no_state_is_refused() -> None:
+    with pytest.raises(CorruptState, match="named arrays"):
+        AuditMeter.from_state([1])
+    for name in _living().to_state():
+        state = _living().to_state()
+        del state[name]
+        with pytest.raises(CorruptState, match=name):
+            AuditMeter.from_state(state)

@@ -1,0 +1,136 @@
+"""Agents that keep to a certificate."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridle import Abstention, Agent, BehaviorConstrained, Decision, Flag, LearnedMask, Thompson
+from bridle.certificates import Certificate
+from bridle.certifying import Calibration, certify
+from bridle.errors import InvalidValue, NotPossible
+from bridle.events import Certified, Uncertified, event_from_json, event_to_json
+from tests.histories import bits
+
+FEATURES = [Flag("horror"), Flag("late")]
+ROWS = [[h, late] for h in (0.0, 1.0) for late in (0.0, 1.0)]
+
+
+def allowed(row: list[float], arm: int) -> bool:
+    return arm == 0 or not row[0]
+
+
+def taught(**options: Any) -> Agent:
+    given = {"arms": 2, "features": FEATURES, "limits": "logistic", "seed": 3}
+    agent = Agent(**(given | options))
+    for row in ROWS * 3:
+        for arm in (0, 1):
+            context = {"horror": bool(row[0]), "late": bool(row[1])}
+            agent.teach(context, arm, allowed(row, arm))
+    return agent
+
+
+def certificate_of(agent: Agent, n: int = 100) -> Certificate:
+    contexts = np.array(ROWS * n)
+    truth = np.array([[allowed(row, k) for k in (0, 1)] for row in ROWS * n])
+    calibration = Calibration(contexts=contexts, allowed=truth)
+    return certify(agent._knowledge.believing.limits, calibration, alpha=0.05, delta=0.1)
+
+
+LATE = {"horror": True, "late": True}
+POLICIES = [LearnedMask(), Thompson(), BehaviorConstrained(sigma=1.0)]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_every_policy_keeps_to_the_certified_set(policy, tmp_path):
+    log: list[Any] = []
+    agent = taught(policy=policy, exact_denials=False, sink=log.extend)
+    agent.learn([LATE] * 50, [1] * 50, [1.0] * 50)  # violating pays
+    agent.learn([LATE] * 50, [0] * 50, [0.0] * 50)
+    free = agent.decide_many([LATE] * 50).chosen
+    agent.adopt(certificate_of(agent), by="officer")
+    assert agent.certificate is not None
+    assert agent.believed(LATE).certified.tolist() == [True, False]
+    assert set(agent.decide_many([LATE] * 50).chosen) == {0}
+    made = agent.decide(LATE, propensity=True)
+    assert isinstance(made, Decision) and made.propensities.tolist() == pytest.approx([1.0, 0.0])
+    if policy != LearnedMask():
+        assert 1 in free
+    # It is an event like all others.
+    disk = [event_from_json(json.loads(json.dumps(event_to_json(event)))) for event in log]
+    replay = Agent.replay(disk)
+    assert replay.agrees and bits(replay.agent) == bits(agent)
+    agent.save(tmp_path / "agent")
+    assert bits(Agent.load(tmp_path / "agent")) == bits(agent)
+    agent.drop_certificate(note="over")
+    assert agent.certificate is None and isinstance(log[-1], Uncertified)
+    with pytest.raises(NotPossible, match="keeps to no certificate"):
+        agent.drop_certificate()
+
+
+def test_what_was_allowed_to_the_letter_may_be_played():
+    agent = taught()
+    certificate = certificate_of(agent)
+    agent.adopt(certificate)
+    agent.retract_many([e.id for e in agent.examples if e.arm == 1 and not e.allowed])
+    agent.teach(LATE, 1, True)  # the teacher has another view now
+    assert not agent.believed(LATE).certified[1]
+    assert isinstance(agent.decide(LATE, among=[1]), Decision)
+    other = {"horror": True, "late": False}
+    assert isinstance(agent.decide(other, among=[1]), Abstention)
+
+
+def test_the_live_limits_go_on_learning_and_count_too():
+    agent = taught(exact_denials=False)
+    certificate = certificate_of(agent)
+    context = {"horror": False, "late": True}
+    for _ in range(30):
+        agent.teach(context, 1, False)
+    with pytest.raises(InvalidValue, match="learned_since=True"):
+        agent.adopt(certificate)
+    agent.adopt(certificate, learned_since=True)
+    assert agent.believed(context).certified.all() and not agent.believed(context).safe[1]
+    assert isinstance(agent.decide(context, among=[1]), Abstention)
+    agent.add_arms(["new"])  # not certified, whatever it is
+    assert agent.believed(context).certified.tolist() == [True, True, False]
+
+
+def test_a_safe_arm_is_among_the_assumptions_and_needs_no_certificate():
+    log: list[Any] = []
+    agent = taught(on_empty="safe_arm", safe_arm=1, sink=log.extend)
+    agent.adopt(certificate_of(agent))
+    assert "The safe arm 1 is allowed in every context." in log[-1].certificate.assumptions
+    agent.drop_certificate()
+    agent.adopt(log[-2].certificate)
+    assert sum("safe arm" in said for said in agent.certificate.assumptions) == 1
+
+
+def test_what_cannot_bind_is_refused():
+    agent = taught()
+    certificate = certificate_of(agent)
+    before = bits(agent)
+    with pytest.raises(InvalidValue, match="a Certificate"):
+        agent.adopt("trust me")  # type: ignore[arg-type]
+    other = Agent(arms=3, features=FEATURES)
+    with pytest.raises(InvalidValue, match="certificate from other limits"):
+        other.adopt(certificate)
+    reckless = taught(on_empty="least_bad")
+    with pytest.raises(NotPossible, match="least_bad"):
+        reckless.adopt(certificate_of(reckless))
+    with pytest.raises(NotPossible, match="least_bad"):
+        reckless.apply(Certified(certificate))
+    assert bits(agent) == before
+
+
+def test_a_certification_asks_for_what_it_needs():
+    agent = taught()
+    contexts = [{"horror": bool(h), "late": bool(late)} for h, late in ROWS] * 60
+    certification = agent.certification(contexts, alpha=0.05, delta=0.1)
+    while (question := certification.question()) is not None:
+        index, arm = question
+        certification.answer(allowed(ROWS[index % 4], arm))
+    agent.adopt(certification.certificate())
+    assert agent.certificate is not None and agent.certificate.answers > 0
