@@ -23,7 +23,7 @@ def allowed(row: list[float], arm: int) -> bool:
     return arm == 0 or not row[0]
 
 
-def taught(**options: Any) -> Agent:
+def taught(**options: Any) -> Any:
     given = {"arms": 2, "features": FEATURES, "limits": "logistic", "seed": 3}
     agent = Agent(**(given | options))
     for row in ROWS * 3:
@@ -56,7 +56,8 @@ def test_every_policy_keeps_to_the_certified_set(policy, tmp_path):
     assert agent.believed(LATE).certified.tolist() == [True, False]
     assert set(agent.decide_many([LATE] * 50).chosen) == {0}
     made = agent.decide(LATE, propensity=True)
-    assert isinstance(made, Decision) and made.propensities.tolist() == pytest.approx([1.0, 0.0])
+    assert isinstance(made, Decision) and made.odds is not None
+    assert made.odds.play.tolist() == pytest.approx([1.0, 0.0])
     if policy != LearnedMask():
         assert 1 in free
     # It is an event like all others.
@@ -113,7 +114,7 @@ def test_what_cannot_bind_is_refused():
     certificate = certificate_of(agent)
     before = bits(agent)
     with pytest.raises(InvalidValue, match="a Certificate"):
-        agent.adopt("trust me")  # type: ignore[arg-type]
+        agent.adopt("trust me")
     other = Agent(arms=3, features=FEATURES)
     with pytest.raises(InvalidValue, match="certificate from other limits"):
         other.adopt(certificate)
