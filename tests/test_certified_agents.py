@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,3 +136,18 @@ def test_a_certification_asks_for_what_it_needs():
         certification.answer(allowed(ROWS[index % 4], arm))
     agent.adopt(certification.certificate())
     assert agent.certificate is not None and agent.certificate.answers > 0
+
+
+def test_contexts_that_were_taught_are_refused():
+    agent = Agent(arms=2, features=6, limits="logistic")
+    rows = np.random.default_rng(1).random((60, 6))
+    agent.teach_many(rows, [0] * 60, [True] * 60)
+    with pytest.raises(InvalidValue, match="fresh"):
+        agent.certification(rows, alpha=0.05, delta=0.1)
+
+
+def test_a_certificate_that_was_made_by_hand_is_refused():
+    agent = taught()
+    forged = replace(certificate_of(agent), alpha=1e-6)
+    with pytest.raises(InvalidValue, match="certify"):
+        agent.adopt(forged)

@@ -424,6 +424,8 @@ def _fresh(C: Floats, ids: object, teaching: object, owner: str) -> str:
         mine = _named(ids, "ids", owner)
         if len(mine) != len(C):
             raise InvalidValue("ids", owner, f"{len(C)} ints or strings", f"{len(mine)} of them")
+        if len(set(mine)) != len(mine):
+            raise InvalidValue("ids", owner, "distinct: a context counts once", ids)
         if teaching is None:
             return f"{FRESH} (not checked: what was taught was not given)."
         both = sorted(map(repr, set(mine) & set(_named(teaching, "teaching", owner))))
@@ -437,9 +439,9 @@ def _fresh(C: Floats, ids: object, teaching: object, owner: str) -> str:
     rows = [row.tobytes() for row in C]
     equal = sum(row in taught for row in rows)
     # Where contexts hardly ever repeat, this is no chance.
-    if equal == len(rows) == len(set(rows)):
+    if 2 * equal > len(rows) == len(set(rows)):
         more = "If they are fresh draws that happen to be equal, say so by ids."
-        got = f"{equal} that all equal a taught one"
+        got = f"{equal} of {len(rows)} that equal a taught one"
         raise InvalidValue("contexts", owner, wanted, got, f"{remedy} {more}")
     return (
         f"{FRESH}: {equal:,} of {len(rows):,} equal a taught one, and must be fresh draws all the "

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bridle import validate
 from bridle.certificates import Certificate, fingerprint
-from bridle.errors import InvalidValue, NotPossible
+from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.events import (
     ArmsAdded,
     Certified,
@@ -114,10 +114,21 @@ class Changer:
                 f"one of limits with the fingerprint {certificate.fingerprint[:12]}",
                 "If they are this agent's own, and it has learned since, say learned_since=True.",
             )  # fmt: skip
+        try:
+            Certificate.from_json(certificate.to_json())
+        except CorruptState as error:
+            wanted = "one that certify() or a Certification made"
+            raise InvalidValue(
+                "certificate", owner, wanted, certificate.threshold, f"{error}"
+            ) from None
+        assumed = list(certificate.assumptions)
         if know.settings.safe_arm is not None:
-            said = f"The safe arm {know.settings.safe_arm!r} is allowed in every context."
-            if said not in certificate.assumptions:
-                certificate = replace(certificate, assumptions=(*certificate.assumptions, said))
+            assumed.append(f"The safe arm {know.settings.safe_arm!r} is allowed in every context.")
+        if know.remembers:
+            assumed.append(
+                "Every standing answer 'allowed' is right: it may be played to the letter."
+            )
+        certificate = replace(certificate, assumptions=tuple(dict.fromkeys(assumed)))
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         return Certified(certificate, by, note, time)
 

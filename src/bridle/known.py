@@ -87,13 +87,18 @@ class Known:
             raise UnknownId("arm", arm, f"The agent has {len(self.arms)}: {known}{more}.") from None
 
     def eligible(self, context: Floats, among: Sequence[int] | None) -> Bools:
-        """Say which arms may be played: `offered`, and certified or allowed to the letter."""
+        """Say which arms may be played: `offered`, and certified or allowed to the letter.
+
+        With a certificate the live limits bind every policy, too; a mask sees to that itself.
+        """
         offered = self.offered(context, among)
         certified = self.certified(context)
         if certified is None:
             return offered
+        certified = certified.copy()
+        if not self.policy.needs_limits:
+            certified &= self.believing.seen(context.tobytes()).marks == doubt.SAFE
         if self.remembers:
-            certified = certified.copy()
             certified[list(self.allowances.get(context.tobytes(), ()))] = True
         return offered & certified
 

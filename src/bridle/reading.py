@@ -171,7 +171,11 @@ class Reader:
         what `bridle.certifying.Certification` takes.
         """
         rows = self.schema.encode_many(contexts)
-        return Certification(self._knowledge.believing.limits.copy(), rows, alpha, delta, **more)
+        know = self._knowledge
+        if know.examples and "ids" not in more:
+            taught = np.frombuffer(b"".join(e.context for e in know.examples.values()))
+            more.setdefault("teaching", taught.reshape(len(know.examples), -1))
+        return Certification(know.believing.limits.copy(), rows, alpha, delta, **more)
 
     @property
     def left_out(self) -> tuple[str, ...]:

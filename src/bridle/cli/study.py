@@ -12,6 +12,7 @@ import typer
 
 from bridle.cli.frontier import frontier
 from bridle.cli.options import Grid, Where, numbers, with_options, words
+from bridle.cli.promises import promises
 from bridle.cli.telling import told
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def own(
 
 
 study.command()(frontier)
+study.command()(promises)
 
 
 @study.command()
