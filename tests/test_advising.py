@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bridle import Agent
-from bridle.advising import recommend
+from bridle.advising import _largest, recommend
+from bridle.certifying import Calibration, certify
 from bridle.errors import InvalidValue, NotPossible
 from tests.histories import PAPER
 
@@ -58,13 +60,39 @@ def test_by_audits(log):
     assert "belief alone: no sigma" in str(recommend(log, 0.0, [1.0], audits=audits(0.0, 6.0)))
 
 
-def test_by_certificate(log):
-    certificate: Any = SimpleNamespace(alpha=0.01, delta=0.1)
-    found = recommend(log, 0.01, SIGMAS, audits(0.0, 60.0), certificate)
+def certified(alpha: float, **options: Any) -> tuple[Any, list[Any]]:
+    """An agent that keeps to a certificate from its first decision on, and its log."""
+    log: list[Any] = []
+    agent: Any = Agent(arms=2, features=1, limits="rules", sigma=0.5, sink=log.extend, **options)
+    calibration = Calibration(contexts=np.ones((500, 1)), allowed=np.ones((500, 2), bool))
+    limits = agent._knowledge.believing.limits
+    agent.adopt(certify(limits, calibration, alpha=alpha, delta=0.1))
+    agent.decide([1.0])
+    return agent, log
+
+
+def test_by_certificate():
+    agent, log = certified(0.01)
+    found = recommend(log, 0.01, SIGMAS, None)
     assert found.basis == "certificate" and found.sigma == 1.0
     assert set(dict(found.rates).values()) == {0.01} and "δ = 0.1" in str(found)
-    # One that promises less than the budget asks for is no help.
-    assert recommend(log, 0.005, SIGMAS, None, certificate).basis == "belief"
+    # One that promises less than the budget asks for is no help, nor one that was dropped.
+    assert recommend(log, 0.005, SIGMAS).basis == "belief"
+    agent.drop_certificate()
+    agent.decide([1.0])
+    assert recommend(log, 0.01, SIGMAS).basis == "belief"
+
+
+def test_a_sigma_beyond_one_that_fails_is_not_recommended():
+    assert _largest({0.0: 0.0, 0.5: 0.3, 1.0: 0.0}, 0.1) == 0.0
+
+
+def test_an_agent_that_asks_is_refused():
+    log: list[Any] = []
+    agent: Any = Agent(arms=2, features=1, limits="rules", budget=5, sink=log.extend)
+    agent.decide([1.0])
+    with pytest.raises(NotPossible, match="asks when in doubt"):
+        recommend(log, 0.1, SIGMAS)
 
 
 def test_bad_arguments_are_named(log):

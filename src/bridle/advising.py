@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import takewhile
 
 from bridle import validate
+from bridle.certificates import Certificate
 from bridle.errors import InvalidValue, NotPossible
 from bridle.evaluating import Audited, audited_rates, targets_of
-from bridle.events import Event
+from bridle.events import Abstained, Certified, Created, Decided, Event, Uncertified
 from bridle.surveying import mean_of, survey
 
 __all__ = ["Recommendation", "recommend"]
-
-
-class Certified(Protocol):
-    """What a `Certificate` says."""
-
-    @property
-    def alpha(self) -> float: ...
-
-    @property
-    def delta(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +49,17 @@ def recommend(
     budget: float,
     sigmas: Sequence[float],
     audits: Audited | None = None,
-    certificate: Certified | None = None,
 ) -> Recommendation:
     """Give the largest sigma whose violations, a decision, stay within a budget.
 
-    With a certificate whose α is within the budget, any sigma does: no policy that stays inside it
-    violates more often. Else with audits: at most what they bound for the log's own plays, and one
-    for each decision in which the sigma would have played otherwise, on average. With neither, by
-    the model's belief, which nobody has checked.
+    If the agent kept to a certificate in every decision, and its α is within the budget, any sigma
+    does: no policy that stays inside it violates more often. Else with audits: at most what they
+    bound for the log's own plays, and one for each decision in which the sigma would have played
+    otherwise, on average. With neither, by the model's belief, which nobody has checked. A sigma
+    counts only if all smaller ones given are within the budget, too.
+
+    An agent with a budget for questions is refused: what another sigma would have asked, been told
+    and then played is not in its log.
 
     Parameters
     ----------
@@ -77,8 +71,6 @@ def recommend(
         Those to choose from.
     audits : AuditMeter, optional
         Audits of the same log.
-    certificate : Certificate, optional
-        One that the agent keeps to.
 
     Examples
     --------
@@ -94,7 +86,9 @@ def recommend(
     if not isinstance(sigmas, Sequence) or isinstance(sigmas, str) or not len(sigmas):
         raise InvalidValue("sigmas", "recommend", "a list of at least one float", sigmas)
     targets, _ = targets_of(sigmas, None, "recommend")
-    found = survey(events, targets, "recommend")
+    log = list(events) if isinstance(events, Iterable) else events
+    certificate = _in_force(log)
+    found = survey(log, targets, "recommend")
     if not len(found):
         raise NotPossible("There is no decision in this log to judge by.")
     asked = [float(sigma) for sigma in sigmas]
@@ -114,7 +108,29 @@ def recommend(
 
 
 def _largest(rates: dict[float, float], budget: float) -> float | None:
-    return max((sigma for sigma, rate in rates.items() if rate <= budget), default=None)
+    within = takewhile(lambda pair: pair[1] <= budget, sorted(rates.items()))
+    return max((sigma for sigma, _ in within), default=None)
+
+
+def _in_force(events: Iterable[Event]) -> Certificate | None:
+    """Give the certificate that bound every decision, of several the one that promises least."""
+    now: Certificate | None = None
+    least: Certificate | None = None
+    for event in events:
+        if isinstance(event, Created) and event.settings.budget > 0:
+            raise NotPossible(
+                "This agent asks when in doubt. What another sigma would have asked, been told and "
+                "then played is not in its log: try it in a simulation, and audit it."
+            )
+        if isinstance(event, Certified):
+            now = event.certificate
+        elif isinstance(event, Uncertified):
+            now = None
+        elif isinstance(event, Decided | Abstained):
+            if now is None:
+                return None
+            least = now if least is None or now.alpha > least.alpha else least
+    return least
 
 
 def _advice(
@@ -124,7 +140,7 @@ def _advice(
     rates: dict[float, float],
     believed: dict[float, float],
     audited: tuple[float, float] | None,
-    certificate: Certified | None,
+    certificate: Certificate | None,
     decisions: int,
 ) -> str:
     if basis == "certificate" and certificate is not None:
