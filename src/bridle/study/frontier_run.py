@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,17 +12,8 @@ from typing import Any, cast
 
 import polars as pl
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 import bridle
-from bridle.errors import NotPossible
 from bridle.settings import Json
 from bridle.study.engines import Engine, make_engine
 from bridle.study.frontier import Frontier, Job, cost, jobs, scenes, sweep
@@ -31,8 +21,8 @@ from bridle.study.frontier_headline import draw_headline, print_headline
 from bridle.study.frontier_report import draw_frontier, lead, print_table, write_frontier_report
 from bridle.study.frontier_scope import METHODS, Point, Scope
 from bridle.study.journal import MANIFEST, Journal
+from bridle.study.once import do_jobs, made_by, refuse_foreign
 from bridle.study.plan import fingerprint
-from bridle.study.run import versions
 from bridle.study.work import table_bytes
 from bridle.waiting import patience
 from bridle.worlds.blocks import Block
@@ -125,7 +115,7 @@ def frontier(
     )  # fmt: skip
     made = make_engine(engine, cast(Any, work), workers=workers, address=address)
     if not fresh:
-        _refuse_foreign(out)
+        refuse_foreign(out, (CSV, PARQUET), "the frontier")
     how: dict[str, Json] = {
         "engine": engine, "command": command, "quick": quick, "headline": headline,
     }  # fmt: skip
@@ -182,7 +172,9 @@ def _run(
     with patience(console):
         _warm_up(work)
     todo = jobs(work.recipes, scope)
-    results = _do(engine, todo, console)
+    worlds = len({job.world for job in todo})
+    text = f"{len(todo)} jobs in {worlds} world{'s' if worlds > 1 else ''}"
+    results = do_jobs(engine, todo, cost, text, console)
     steps = {
         name: scope.plan(sweep=name not in scenes(recipe)).steps for name in work.recipes
     }  # fmt: skip
@@ -191,11 +183,7 @@ def _run(
         "study": "frontier",
         "world": recipe.name,
         "worlds": [name for name in scenes(recipe) if name in work.recipes],
-        "fingerprint": mark,
-        "bridle": bridle.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": versions(),
+        **made_by(mark),
         "settings": {"scope": scope.to_json(), "worlds": _settings(work.recipes)},
         "origin": recipe.origin.to_json(),
         "seed": scope.seed,
@@ -206,26 +194,6 @@ def _run(
         "started": started.isoformat(timespec="seconds"),
         **how,
     }
-
-
-def _do(engine: Engine, todo: Sequence[Job], console: Console) -> list[list[Point]]:
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    results: list[list[Point]] = [[] for _ in todo]
-    total, done = sum(map(cost, todo)), 0.0
-    worlds = len({job.world for job in todo})
-    text = f"{len(todo)} jobs in {worlds} world{'s' if worlds > 1 else ''}"
-    with Progress(*columns, console=console) as progress, engine:
-        bar = progress.add_task(text, total=total)
-        for number, result in engine.run(cast(Any, todo)):
-            results[number] = cast("list[Point]", result)
-            before, done = done, done + cost(todo[number])
-            progress.update(bar, completed=done)
-            if not console.is_terminal and int(5 * done / total) > int(5 * before / total):
-                console.print(f"{text}: {100 * done / total:.0f} %")  # a log has no bar
-    return results
 
 
 def _warm_up(work: Frontier) -> None:
@@ -244,16 +212,6 @@ def _warm_up(work: Frontier) -> None:
 
 def _settings(recipes: Mapping[str, Recipe]) -> dict[str, Json]:
     return {name: recipe.settings() for name, recipe in recipes.items()}
-
-
-def _refuse_foreign(out: Path) -> None:
-    """Refuse a folder with files that we would overwrite and that are of no study."""
-    files = [name for name in (CSV, PARQUET) if (out / name).exists()]
-    if files and not (out / MANIFEST).exists():
-        raise NotPossible(
-            f"{out} has files that the frontier would overwrite, {files[0]!r} among them. Give "
-            "another --out, or --fresh to replace them."
-        )
 
 
 def _finished(out: Path, mark: str) -> tuple[pl.DataFrame, dict[str, Json]] | None:

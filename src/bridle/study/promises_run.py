@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 import bridle
-from bridle.errors import NotPossible
 from bridle.settings import Json
 from bridle.study.engines import Engine, make_engine
 from bridle.study.journal import MANIFEST, Journal
+from bridle.study.once import do_jobs, made_by, refuse_foreign
 from bridle.study.plan import fingerprint
 from bridle.study.promises import Promises
 from bridle.study.promises_figures import draw_promises
 from bridle.study.promises_report import lead, print_promises, write_promises_report
-from bridle.study.promises_scope import Found, Job, Scope, cost, jobs
+from bridle.study.promises_scope import Found, Scope, cost, jobs
 from bridle.study.promises_summary import summary
-from bridle.study.run import versions
 from bridle.study.work import table_bytes
 from bridle.waiting import patience
 from bridle.worlds.movies import Movies
@@ -98,7 +88,7 @@ def promises(
     )  # fmt: skip
     made = make_engine(engine, cast(Any, work), workers=workers)
     if not fresh:
-        _refuse_foreign(out)
+        refuse_foreign(out, (PROMISES, RUNS), "this study")
     journal = Journal(out, mark, fresh=fresh)
     try:
         found = None if fresh else _finished(out, mark)
@@ -120,16 +110,12 @@ def _run(
     with patience(console):
         _warm_up(work)
     todo = jobs(work.scope)
-    results = _do(engine, todo, console)
+    results: list[Found] = do_jobs(engine, todo, cost, f"{len(todo)} jobs", console)
     recipe = work.recipe
     return results, {
         "study": "promises",
         "world": recipe.name,
-        "fingerprint": mark,
-        "bridle": bridle.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": versions(),
+        **made_by(mark),
         "settings": {"scope": work.scope.to_json(), "world": recipe.settings()},
         "origin": recipe.origin.to_json(),
         "seed": work.scope.seed,
@@ -138,24 +124,6 @@ def _run(
         "started": started.isoformat(timespec="seconds"),
         **how,
     }
-
-
-def _do(engine: Engine, todo: Sequence[Job], console: Console) -> list[Found]:
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    results: list[Found] = [{} for _ in todo]
-    total, done, text = sum(map(cost, todo)), 0.0, f"{len(todo)} jobs"
-    with Progress(*columns, console=console) as progress, engine:
-        bar = progress.add_task(text, total=total)
-        for number, result in engine.run(cast(Any, todo)):
-            results[number] = cast(Found, result)
-            before, done = done, done + cost(todo[number])
-            progress.update(bar, completed=done)
-            if not console.is_terminal and int(5 * done / total) > int(5 * before / total):
-                console.print(f"{text}: {100 * done / total:.0f} %")  # a log has no bar
-    return results
 
 
 def _warm_up(work: Promises) -> None:
@@ -170,16 +138,6 @@ def _warm_up(work: Promises) -> None:
         if (job.part, job.name) not in seen:
             seen.add((job.part, job.name))
             small.do(job)
-
-
-def _refuse_foreign(out: Path) -> None:
-    """Refuse a folder with files that we would overwrite and that are of no study."""
-    files = [name for name in (PROMISES, RUNS) if (out / name).exists()]
-    if files and not (out / MANIFEST).exists():
-        raise NotPossible(
-            f"{out} has files that this study would overwrite, {files[0]!r} among them. Give "
-            "another --out, or --fresh to replace them."
-        )
 
 
 def _finished(out: Path, mark: str) -> tuple[list[Found], dict[str, Json]] | None:
