@@ -322,8 +322,9 @@ class Life:
             calibration = Calibration(
                 contexts=rows, allowed=np.ones((4, len(self.agent.arms)), np.bool_)
             )
-            limits = self.agent._knowledge.believing.limits
-            self.agent.adopt(certify(limits, calibration, alpha=0.5, delta=0.5), by="officer")
+            self.agent.adopt(
+                certify(self.agent.limits, calibration, alpha=0.5, delta=0.5), by="officer"
+            )
 
     def _drop_certificate(self, n: int, x: float) -> None:
         if self.agent.certificate is not None:

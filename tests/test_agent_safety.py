@@ -64,7 +64,7 @@ def a_certificate() -> Certificate:
     """One for 4 arms and 3 features, of limits that know nothing."""
     limits = LogisticLimits(arms=4, features=3)
     calibration = Calibration(contexts=np.ones((100, 3)), allowed=np.ones((100, 4), bool))
-    return certify(limits, calibration, alpha=0.1, delta=0.1)
+    return certify(limits, calibration, alpha=0.1, delta=0.1, about=an_agent()[0].about)
 
 
 SCALARS: list[Any] = [

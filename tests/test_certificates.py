@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from bridle.binomial import upper_bound
-from bridle.certificates import Certificate, _seal, fingerprint, kind_of, scores_of
+from bridle.certificates import Certificate, _seal, about_of, fingerprint, kind_of, scores_of
 from bridle.certifying import Calibration, certify
 from bridle.errors import CorruptState, InvalidValue
 from bridle.features import Flag, Schema
-from bridle.limits import KINDS, make_limits
+from bridle.limits import KINDS, LinearLimits, make_limits
 
 SCHEMA = Schema([Flag(f"f{i}") for i in range(5)])
 GROUPS = ["a", None, "a", "b"]
@@ -244,3 +244,29 @@ def test_what_is_no_certificate_is_refused(data):
 def test_more_fields_are_refused(one):
     with pytest.raises(CorruptState, match="A certificate has the fields"):
         Certificate.from_json({**one.to_json(), "more": 1})
+
+
+@pytest.mark.parametrize("coding", ["1/0", "1/-1", "0/-1"])
+def test_the_score_of_linear_limits_has_the_order_of_the_mean_and_no_ties_beyond_one(coding):
+    limits = LinearLimits(arms=1, features=2, label_coding=coding)
+    for _ in range(50):
+        limits.learn([1.0, 0.0], 0, True)
+        limits.learn([0.0, 1.0], 0, False)
+    C = np.array([[0.0, 2.0], [0.0, 1.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    scores = scores_of(limits, C)[:, 0]
+    mean = limits.scores_many(C)[0][:, 0]
+    assert (
+        np.sign(np.subtract.outer(scores, scores)) == np.sign(np.subtract.outer(mean, mean))
+    ).all()
+    assert (scores > 0.0).all() and (scores < 1.0).all()
+    # As with a probability, more than one half means more likely allowed than not.
+    assert ((scores > 0.5) == (limits.look(0, C).p > 0.5)).all()
+
+
+def test_about_names_arms_in_their_order_and_features():
+    columns = SCHEMA.to_json()
+    assert about_of([0, "a"], columns) == about_of((0, "a"), columns)
+    others = [about_of(["a", 0], columns), about_of(["0", "a"], columns), about_of([0, "a"], [])]
+    assert len({about_of([0, "a"], columns), *others}) == 4
+    with pytest.raises(InvalidValue, match="limits of bridle"):
+        certified("rules").check(None)

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridle import Abstention, Agent, BehaviorConstrained, Decision, Flag, LearnedMask, Thompson
+from bridle import (
+    Abstention,
+    Agent,
+    BehaviorConstrained,
+    Decision,
+    Flag,
+    LearnedMask,
+    Rule,
+    Thompson,
+    When,
+)
 from bridle.certificates import Certificate
 from bridle.certifying import Calibration, certify
 from bridle.errors import InvalidValue, NotPossible
@@ -38,7 +48,7 @@ def certificate_of(agent: Agent, n: int = 100) -> Certificate:
     contexts = np.array(ROWS * n)
     truth = np.array([[allowed(row, k) for k in (0, 1)] for row in ROWS * n])
     calibration = Calibration(contexts=contexts, allowed=truth)
-    return certify(agent._knowledge.believing.limits, calibration, alpha=0.05, delta=0.1)
+    return certify(agent.limits, calibration, alpha=0.05, delta=0.1, about=agent.about)
 
 
 LATE = {"horror": True, "late": True}
@@ -119,6 +129,18 @@ def test_what_cannot_bind_is_refused():
     other = Agent(arms=3, features=FEATURES)
     with pytest.raises(InvalidValue, match="certificate from other limits"):
         other.adopt(certificate)
+    # Of the same size, and yet about something else: other arms, other features.
+    for arms, features in ((["a", "b"], FEATURES), (2, [Flag("horror"), Flag("early")])):
+        other = Agent(arms=arms, features=features, limits="logistic")
+        with pytest.raises(InvalidValue, match="about the arms and features of this agent"):
+            other.adopt(certificate, learned_since=True)
+        with pytest.raises(InvalidValue, match="about the arms and features of this agent"):
+            other.apply(Certified(certificate))
+    with pytest.raises(InvalidValue, match="says which arms and features it is about"):
+        agent.adopt(replace(certificate, about=""), learned_since=True)
+    with pytest.raises(InvalidValue, match="'about' parameter of certify must be a sha256"):
+        rows, fine = np.ones((50, 2)), np.ones((50, 2), bool)
+        certify(agent.limits, Calibration(rows, fine), alpha=0.1, delta=0.1, about="mine")
     reckless = taught(on_empty="least_bad")
     with pytest.raises(NotPossible, match="least_bad"):
         reckless.adopt(certificate_of(reckless))
@@ -136,6 +158,32 @@ def test_a_certification_asks_for_what_it_needs():
         certification.answer(allowed(ROWS[index % 4], arm))
     agent.adopt(certification.certificate())
     assert agent.certificate is not None and agent.certificate.answers > 0
+
+
+def test_it_says_what_the_certificate_takes_out():
+    rule = Rule("never late", arms=[1], when=[When("late", equals=True)])
+    agent = taught(exact_denials=False, policy=Thompson())
+    plain = {"horror": False, "late": False}
+    scary = {"horror": True, "late": False}
+    assert agent.decide(plain).certified is None
+    agent.adopt(certificate_of(agent))
+    made, said = agent.decide(scary), agent.believed(scary)
+    assert isinstance(made, Decision) and made.certified.tolist() == [True, False]
+    assert said.why == (None, "not certified") and said.playable.tolist() == [True, False]
+    nothing = agent.decide(scary, among=[1])
+    assert isinstance(nothing, Abstention) and nothing.certified.tolist() == [True, False]
+    batch = agent.decide_many([scary, plain])
+    assert [one.certified.tolist() for one in batch] == [[True, False], [True, True]]
+    agent.declare(rule)
+    assert agent.believed(LATE).why == (None, "denied by the rule 'never late'")
+    for _ in range(40):
+        agent.teach(plain, 1, False)
+    assert agent.believed(plain).why[1] == "surely denied, by the limits"
+    assert agent.believed(plain).certified.all() and not agent.believed(plain).playable[1]
+    exact = taught()
+    assert exact.believed(scary).why[1] == "denied by the teacher in this very context"
+    unsure = Agent(arms=1, features=FEATURES, limits="logistic")
+    assert unsure.believed(scary).why == ("not surely allowed, by the limits",)
 
 
 def test_contexts_that_were_taught_are_refused():

@@ -222,7 +222,7 @@ def test_a_damaged_state_is_refused():
         {**state, "answers": np.ones((1, 1), bool)},
         {**state, "answers": np.ones(1)},
         {name: array for name, array in state.items() if name != "limits/errors"},
-        told("certification 1", "certification 0"),
+        told("certification 2", "certification 0"),
         told('"kind": "rules"', '"kind": "linear"'),
         told('"alpha": 0.05', '"alpha": 5'),
         told('"alpha": 0.05', '"beta": 5'),
@@ -268,6 +268,8 @@ def test_what_was_taught_is_refused_by_its_ids():
         Certification(limits, C, ALPHA, DELTA, ids=[f"a{i}" for i in range(60)], teaching=("a7",))
     with pytest.raises(InvalidValue, match="distinct: a context counts once"):
         Certification(limits, C, ALPHA, DELTA, ids=["a"] * 60)
+    with pytest.raises(InvalidValue, match="ids of one kind in both"):
+        certify(limits, calibration, ALPHA, DELTA, teaching=["59"])  # 59, perhaps
     said = certify(limits, calibration, ALPHA, DELTA, teaching=[60]).assumptions
     assert said[-1] == "No calibration context was used for teaching (checked by their ids)."
     assert "not checked" in certify(limits, calibration, ALPHA, DELTA).assumptions[-1]

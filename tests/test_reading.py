@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridle import Agent, Arm, Decision, Flag, Labels, LearnedMask, Number, Question, Rule, When
+from bridle import (
+    Agent,
+    Arm,
+    Decision,
+    Flag,
+    Labels,
+    LearnedMask,
+    Number,
+    Question,
+    Rule,
+    Thompson,
+    When,
+)
 from bridle.errors import BridleError, InvalidValue, NotPossible
 from tests.histories import bits
 
@@ -271,6 +283,9 @@ def test_what_was_never_taught_is_new():
     )
     assert known[0] < 0.05 and known[1] == 1.0
     assert 0.3 < other[0] < 0.5  # one word of it is new
+    assert agent.believed(young).unseen == ((), ("fever", "age"))
+    assert agent.believed({**young, "pregnant": True, "age": 80}).unseen[0] == ("pregnant", "age")
+    assert agent.believed({**young, "fever": False}).unseen[0] == ()  # less, and nothing new
     X = np.array([[1.0, 0.0, 0.1, 1.0]] * 20)
     x = np.array([1.0, 1.0, 0.1, 1.0])
     expected = x @ np.linalg.inv(np.eye(4) + X.T @ X) @ x / (x @ x)
@@ -278,5 +293,11 @@ def test_what_was_never_taught_is_new():
     agent.decide(young)
     agent.teach({**young, "fever": False}, 0, True)
     assert agent.novelty_rate() == 0.0 and agent.novelty_rate(above=0.0) == 1.0
+    free = Agent(arms=1, features=features, policy=Thompson(), limits="linear")
+    for context in (young, {**young, "age": 90}, {**young, "age": 50, "fever": False}):
+        free.teach(context, 0, True)
+    free.decide(young)
+    free.decide({**young, "pregnant": True})  # a word of it is new, if only a small part
+    assert free.novelty_rate(above=0.99) == 0.5
     with pytest.raises(InvalidValue, match="'above' parameter"):
         agent.novelty_rate(above=2.0)

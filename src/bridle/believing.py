@@ -189,6 +189,25 @@ class Believing:
                 out[unit] = x @ np.linalg.solve(np.eye(len(x)) + X.T @ X, x) / (x @ x)
         return out[self.unit_of]
 
+    def unseen(self, row: Floats) -> list[list[int]]:
+        """Give, of each unit, the columns in which a context leaves what was taught of it.
+
+        Flags and words that it holds and no example did; numbers outside of the examples' range.
+        Of a unit that was taught nothing, all that the context holds.
+        """
+        schema = self._settings.features
+        number = np.zeros(len(row), np.bool_)
+        number[[schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)]] = True
+        out = []
+        for mine in self._of:
+            new = row != 0.0
+            if mine:
+                C = np.frombuffer(b"".join(e.context for e in mine.values())).reshape(len(mine), -1)
+                low, high = C.min(axis=0), C.max(axis=0)
+                new = np.where(number, (row < low) | (row > high), (row != 0.0) & (high == 0.0))
+            out.append(np.flatnonzero(new).tolist())
+        return out
+
     def taught(self, unit: int) -> bool:
         """Whether any answer, or rule, says something of this very unit."""
         return bool(self._of[unit]) or unit in self._known

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
@@ -40,6 +40,8 @@ from bridle.thresholds import LAMBDA_MIN
 
 __all__ = [
     "Certificate",
+    "about_of",
+    "check_about",
     "fingerprint",
     "kind_of",
     "scores_of",
@@ -48,7 +50,7 @@ __all__ = [
 MAX_CONTEXTS = 1_000_000
 MAX_TEXT = 1_000
 MAX_ASSUMPTIONS = 100
-FORM = "bridle certificate 1"
+FORM = "bridle certificate 2"
 NAMED: dict[type, str] = {
     AutoLimits: "auto",
     RuleLimits: "rules",
@@ -96,6 +98,8 @@ class Certificate:
         The kind of the limits whose P(allowed) is the score.
     state : mapping of named arrays
         Those limits as they were, frozen. What an agent learns later does not move them.
+    about : str
+        Of which arms and features those limits are: see `about_of`. Empty if it was not said.
 
     Examples
     --------
@@ -126,6 +130,7 @@ class Certificate:
     assumptions: tuple[str, ...]
     kind: str
     state: Mapping[str, npt.NDArray[Any]]
+    about: str = ""
 
     def __post_init__(self) -> None:
         frozen = {name: _frozen(array) for name, array in self.state.items()}
@@ -161,12 +166,20 @@ class Certificate:
         certified: Bools = scores_of(self._limits, contexts, "Certificate.allowed") > self.threshold
         return certified
 
+    def lets_through(self, context: Floats, arms: int) -> Bools:
+        """Say which of so many arms are certified here. Arms that came later are not."""
+        out = np.zeros(arms, np.bool_)
+        known = self.allowed(context[None])[0]
+        out[: len(known)] = known
+        return out
+
     def check(self, limits: Beliefs) -> None:
         """Refuse limits of another size: for them this certificate says nothing.
 
         Limits of the same size may have learned since, or be another agent's: whether they are
         the very ones that were certified is `certificate.fingerprint == fingerprint(limits)`.
         """
+        kind_of(limits, "Certificate.check")
         if (limits.arms, limits.features) != (self.arms, self.features):
             wanted = f"made for {limits.arms} arms and {limits.features} features, as the limits"
             got = f"one for {self.arms} arms and {self.features} features"
@@ -249,8 +262,16 @@ def kind_of(limits: Beliefs, owner: str = "certify") -> str:
 
 
 def scores_of(limits: Beliefs, contexts: npt.ArrayLike, owner: str = "scores_of") -> Floats:
-    """Give the score of every arm in each context, its probability of "allowed": (n, K)."""
+    """Give the score of every arm in each context: (n, K), in [0, 1].
+
+    It is the probability of "allowed". That of linear limits is a mean cut to [0, 1], which makes
+    equals of all that lies beyond; their score is the mean itself, bent into (0, 1): the order is
+    the mean's, and 0.5 stays 0.5.
+    """
     C = validate.matrix(contexts, limits.features, "contexts", owner)
+    if isinstance(limits, LinearLimits):
+        z = 2.0 * limits.chances(C) - 1.0
+        return np.ascontiguousarray(0.5 + 0.5 * z / (1.0 + np.abs(z)))
     return np.ascontiguousarray(limits.look_all(C).p[limits.unit_of].T)
 
 
@@ -267,6 +288,17 @@ def fingerprint(limits: Beliefs) -> str:
     False
     """
     return _digest(kind_of(limits, "fingerprint"), limits.to_state())
+
+
+def about_of(arms: Sequence[int | str], features: object) -> str:
+    """Give the sha256 of arm ids, in order, and of a schema as `Schema.to_json` gives it."""
+    return _seal({"arms": list(arms), "features": features})
+
+
+def check_about(about: object, owner: str) -> None:
+    """Refuse what `about_of` did not give; nothing at all is fine."""
+    if not isinstance(about, str) or not re.fullmatch("([0-9a-f]{64})?", about):
+        raise InvalidValue("about", owner, "a sha256, as about_of or Agent.about gives it", about)
 
 
 # -- on disk ---------------------------------------------------------------------------------
@@ -330,6 +362,7 @@ def _check_numbers(made: Certificate) -> None:
         validate.FloatRange().check(made.at, "at", owner)
     if len(made.assumptions) > MAX_ASSUMPTIONS:
         raise InvalidValue("assumptions", owner, f"at most {MAX_ASSUMPTIONS}", "more")
+    check_about(made.about, owner)
     for words in (*made.assumptions, made.on or "-"):
         validate.text(words, "on or assumptions", owner, MAX_TEXT)
 

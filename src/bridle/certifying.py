@@ -21,6 +21,7 @@ from bridle.certificates import (
     MAX_CONTEXTS,
     MAX_TEXT,
     Certificate,
+    check_about,
     kind_of,
     scores_of,
 )
@@ -45,8 +46,8 @@ __all__ = [
 ]
 
 MAX_CELLS = 20_000_000
-FORM = "bridle certification 1"
-META = {"form", "kind", "alpha", "delta", "lambda_min", "on", "fresh"}
+FORM = "bridle certification 2"
+META = {"form", "kind", "alpha", "delta", "lambda_min", "on", "about", "fresh"}
 ASSUMED = (
     "Future contexts come as the calibration contexts came: each drawn independently, from one "
     "source that does not change.",
@@ -99,6 +100,7 @@ def certify(
     lambda_min: float = DEFAULT_LAMBDA_MIN,
     at: float | None = None,
     on: str = "",
+    about: str = "",
     teaching: Iterable[int | str] | npt.ArrayLike | None = None,
 ) -> Certificate:
     """Certify limits on fresh contexts whose answers are there.
@@ -120,6 +122,9 @@ def certify(
         The caller's time in seconds since 1970, kept and never read.
     on : str
         Where the calibration contexts came from, in words.
+    about : str
+        Of which arms and features the limits are: `Agent.about`. Without it only an agent whose
+        limits have not changed since can adopt the certificate.
     teaching : optional
         What was taught, so that it can be refused: the ids, if `calibration` has ids, else the
         contexts, (m, d). Contexts alone cannot settle it: where few are possible, a fresh one may
@@ -143,7 +148,7 @@ def certify(
     owner = "certify"
     if not isinstance(calibration, Calibration):
         raise InvalidValue("calibration", owner, "a Calibration", calibration)
-    plan = _planned(limits, calibration.contexts, alpha, delta, lambda_min, on, owner)
+    plan = _planned(limits, calibration.contexts, alpha, delta, lambda_min, on, about, owner)
     shape = plan.scores.shape
     allowed = table_of_truths(calibration.allowed, shape, "allowed", owner)
     asked = calibration.asked
@@ -164,7 +169,7 @@ class Certification:
 
     Parameters
     ----------
-    limits, alpha, delta, lambda_min, on, teaching
+    limits, alpha, delta, lambda_min, on, about, teaching
         As in `certify`.
     contexts, ids
         As in `Calibration`.
@@ -196,11 +201,12 @@ class Certification:
         *,
         lambda_min: float = DEFAULT_LAMBDA_MIN,
         on: str = "",
+        about: str = "",
         ids: Sequence[int | str] | None = None,
         teaching: Iterable[int | str] | npt.ArrayLike | None = None,
     ) -> None:
         owner = "Certification"
-        self._plan = _planned(limits, contexts, alpha, delta, lambda_min, on, owner)
+        self._plan = _planned(limits, contexts, alpha, delta, lambda_min, on, about, owner)
         self._assumptions = (*ASSUMED, _fresh(self._plan.contexts, ids, teaching, owner))
         scores = self._plan.scores
         self._order: Ints = np.argsort(-scores, axis=1, kind="stable")  # (n, K)
@@ -262,6 +268,7 @@ class Certification:
             "delta": plan.delta,
             "lambda_min": plan.lambda_min,
             "on": plan.on,
+            "about": plan.about,
             "fresh": self._assumptions[-1],
         }
         return {
@@ -347,6 +354,7 @@ class _Plan(NamedTuple):
     delta: float
     lambda_min: float
     on: str
+    about: str
     kind: str
     state: Mapping[str, npt.NDArray[Any]]
     scores: Floats  # (n, K), of the limits as they will be read back
@@ -354,7 +362,7 @@ class _Plan(NamedTuple):
 
 def _planned(
     limits: Beliefs, contexts: npt.ArrayLike, alpha: float, delta: float, lambda_min: float,
-    on: str, owner: str,
+    on: str, about: str, owner: str,
 ) -> _Plan:  # fmt: skip
     kind = kind_of(limits, owner)
     C = validate.matrix(contexts, limits.features, "contexts", owner)
@@ -365,10 +373,11 @@ def _planned(
     low = LAMBDA_MIN.check(lambda_min, "lambda_min", owner)
     if on != "":
         validate.text(on, "on", owner, MAX_TEXT)
+    check_about(about, owner)
     state = limits.to_state()
     # Not of the live limits: those that are certified are those that will be played by.
     scores = scores_of(limits_from_state(kind, state), C, owner)
-    return _Plan(C, float(alpha), float(delta), low, on, kind, state, scores)
+    return _Plan(C, float(alpha), float(delta), low, on, about, kind, state, scores)
 
 
 def _certificate(
@@ -405,6 +414,7 @@ def _certificate(
         assumptions=assumptions,
         kind=plan.kind,
         state=plan.state,
+        about=plan.about,
     )
 
 
@@ -428,7 +438,12 @@ def _fresh(C: Floats, ids: object, teaching: object, owner: str) -> str:
             raise InvalidValue("ids", owner, "distinct: a context counts once", ids)
         if teaching is None:
             return f"{FRESH} (not checked: what was taught was not given)."
-        both = sorted(map(repr, set(mine) & set(_named(teaching, "teaching", owner))))
+        taught_by = _named(teaching, "teaching", owner)
+        if taught_by and not {type(id) for id in mine} & {type(id) for id in taught_by}:
+            wanted = "ids of one kind in both: ints, or strings"
+            got = f"{mine[0]!r} of a calibration context and {taught_by[0]!r} of a taught one"
+            raise InvalidValue("ids", owner, wanted, got, "As they are, none could be the same.")
+        both = sorted(map(repr, set(mine) & set(taught_by)))
         if both:
             got = f"{len(both)} that were: {both[0]}, for one"
             raise InvalidValue("contexts", owner, wanted, got, remedy)

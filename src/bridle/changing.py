@@ -108,6 +108,10 @@ class Changer:
             raise InvalidValue("certificate", owner, "a Certificate", certificate)
         know.check_certificate(certificate)
         since = validate.truth(learned_since, "learned_since", owner)
+        if since and not certificate.about:
+            wanted = "one that says which arms and features it is about"
+            remedy = "Begin it with agent.certification(...), or certify with about=agent.about."
+            raise InvalidValue("certificate", owner, wanted, "one that does not", remedy)
         if not since and certificate.fingerprint != fingerprint(know.believing.limits):
             raise InvalidValue(
                 "certificate", owner, "one of the limits that the agent has now",

@@ -227,14 +227,14 @@ class Chooser:
             if odds is not None:
                 chance = odds.abstain
             event = Abstained(case.id, context, case.version, case.among, case.at, case.ask, chance)
-            return Abstention(event, odds)
+            return Abstention(event, odds, know.certified(case.row))
         if odds is not None:
             chance = float(odds.play[k])
         decided = Decided(
             case.id, context, know.arm_ids[k], case.version, case.among, chance, case.at, case.ask
         )
         shown = know.every_shown if case.eligible is know.every else case.eligible
-        return Decision(decided, know.arm_ids, parts, shown, odds)
+        return Decision(decided, know.arm_ids, parts, shown, odds, know.certified(case.row))
 
     # -- a batch -----------------------------------------------------------------------------
 

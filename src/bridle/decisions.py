@@ -11,6 +11,7 @@ from typing import overload
 
 import numpy as np
 
+from bridle.certificates import Certificate
 from bridle.errors import NotPossible
 from bridle.events import Abstained, Asked, Decided, Event
 from bridle.fieldforms import Context
@@ -54,11 +55,15 @@ class Decision:
         The rows that the properties below name.
     eligible : array of K bools
         Which arms were in the running.
+    certified : array of K bools, or None
+        What the agent's certificate let through; None if it had none.
     odds : Odds or None
         The exact probability of each outcome, if it was asked for. None also where an answer has
         settled the decision: then nothing is left to chance.
     question : Question or None
         What it would like to know, filed while it plays safe (``on_doubt="play_safe"``).
+
+    Why an arm may not be played in a context says `Agent.believed(context).why`.
     """
 
     event: Decided
@@ -66,6 +71,7 @@ class Decision:
     parts: Floats
     eligible: Bools
     odds: Odds | None = None
+    certified: Bools | None = None
     question: Question | None = None
 
     @property
@@ -209,10 +215,14 @@ class Abstention:
         The exact probability of each outcome, if it was asked for.
     question : Question or None
         What it would like to know, filed meanwhile (``on_doubt="play_safe"``).
+    certified : array of K bools, or None
+        What the agent's certificate let through; None if it had none. If that holds an arm, it was
+        the live limits, rules or denials that left nothing: see `Agent.believed(context).why`.
     """
 
     event: Abstained
     odds: Odds | None = field(default=None, compare=False)
+    certified: Bools | None = field(default=None, compare=False)
     question: Question | None = None
 
     @property
@@ -274,6 +284,7 @@ class Decisions(Sequence[Decision | Abstention]):
         propensities: Floats | None,
         among: tuple[ArmId, ...] | None,
         at: float | None,
+        certificate: Certificate | None = None,
     ) -> None:
         self.ids = ids
         self.numbers = numbers
@@ -285,6 +296,7 @@ class Decisions(Sequence[Decision | Abstention]):
         self._propensities = propensities
         self._among = among
         self._at = at
+        self._certificate = certificate
 
     @property
     def chosen(self) -> list[ArmId | None]:
@@ -307,9 +319,8 @@ class Decisions(Sequence[Decision | Abstention]):
         event = self._event(i)
         if isinstance(event, Abstained):
             nothing = np.zeros(len(self._arms))
-            return Abstention(
-                event, None if event.propensity is None else Odds(nothing, nothing, 1.0)
-            )
+            sure = None if event.propensity is None else Odds(nothing, nothing, 1.0)
+            return Abstention(event, sure, self._certified(i))
         if self._parts is None:
             raise NotPossible(
                 "This batch was made with details=False: it has ids, chosen and events alone."
@@ -319,7 +330,7 @@ class Decisions(Sequence[Decision | Abstention]):
             play = self._propensities[i]
             odds = Odds(play, np.zeros(len(play)), 0.0)
         eligible = self._eligible[i if len(self._eligible) > 1 else 0].copy()
-        return Decision(event, self._arms, self._parts[i], eligible, odds)
+        return Decision(event, self._arms, self._parts[i], eligible, odds, self._certified(i))
 
     def __iter__(self) -> Iterator[Decision | Abstention]:
         return (self[i] for i in range(len(self)))
@@ -327,6 +338,11 @@ class Decisions(Sequence[Decision | Abstention]):
     def events(self) -> list[Decided | Abstained]:
         """Give what goes into the log."""
         return [self._event(i) for i in range(len(self))]
+
+    def _certified(self, i: int) -> Bools | None:
+        if self._certificate is None:
+            return None
+        return self._certificate.lets_through(self.contexts[i], len(self._arms))
 
     def _event(self, i: int) -> Decided | Abstained:
         context = tuple(self.contexts[i].tolist())

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bridle import validate
 from bridle.arms import LinearArms
 from bridle.believing import Believing, Example
-from bridle.certificates import Certificate
+from bridle.certificates import Certificate, about_of
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
 from bridle.events import Regrouped
 from bridle.fieldforms import Context
@@ -109,9 +109,8 @@ class Known:
         raw = context.tobytes()
         found = self._certified.get(raw)
         if found is None or len(found) != len(self.arms):
-            found = np.zeros(len(self.arms), np.bool_)  # arms that came later are not certified
-            known = self.certificate.allowed(context[None])[0]
-            found[: len(known)] = known
+            found = self.certificate.lets_through(context, len(self.arms))
+            found.flags.writeable = False
             if (len(self._certified) + 1) * len(self.arms) > MAX_CERTIFIED:
                 self._certified.clear()
             self._certified[raw] = found
@@ -130,6 +129,16 @@ class Known:
             got = f"one for {certificate.arms} arms and {certificate.features} features"
             remedy = "It is a certificate from other limits."
             raise InvalidValue("certificate", "Agent.adopt", wanted, got, remedy)
+        if certificate.about not in ("", self.about):
+            got = f"one about others, by their sha256 {certificate.about[:12]}"
+            remedy = "It is a certificate from other limits."
+            wanted = "about the arms and features of this agent"
+            raise InvalidValue("certificate", "Agent.adopt", wanted, got, remedy)
+
+    @property
+    def about(self) -> str:
+        """Names the arms and features that limits are about, as a certificate does."""
+        return about_of(self.arm_ids, self.settings.features.to_json())
 
     def offered(self, context: Floats, among: Sequence[int] | None) -> Bools:
         """Say which arms are asked for, not denied by a rule and not denied exactly."""

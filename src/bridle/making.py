@@ -289,6 +289,7 @@ class Maker(Changer):
             propensities=odds,
             among=chosen,
             at=time,
+            certificate=know.certificate,
         )
 
     def _among(self, among: Iterable[ArmId]) -> tuple[ArmId, ...]:

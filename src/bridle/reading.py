@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +13,25 @@ from bridle import validate
 from bridle.certificates import Certificate
 from bridle.certifying import Certification
 from bridle.errors import NotPossible
+from bridle.explaining import Believed, believed_of
 from bridle.features import Category, Context, Schema
-from bridle.kernels import doubt
-from bridle.kernels.types import Bools, Floats
+from bridle.kernels.types import Bools
 from bridle.knowledge import Example, Knowledge
-from bridle.limits import AutoLimits, FoundGroup, FoundLimits, Reading, RuleLimits, Surprise, Terms
+from bridle.limits import (
+    AutoLimits,
+    Beliefs,
+    FoundGroup,
+    FoundLimits,
+    Reading,
+    RuleLimits,
+    Surprise,
+    Terms,
+)
 from bridle.limits.auto import WON
 from bridle.policies import Weighted
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, Settings
+from bridle.thresholds import DEFAULT_LAMBDA_MIN
 
 __all__ = ["Believed", "OpenQuestion", "Reader"]
 
@@ -37,35 +47,6 @@ class OpenQuestion:
     context: tuple[float, ...]  # as the agent encodes it
     arm: ArmId
     decision: ItemId | None  # that it came up in; None if the agent asked to be taught
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Believed:
-    """What is believed of every arm in one context: arrays of K, in the order of `arms`.
-
-    Attributes
-    ----------
-    arms : tuple of arm ids
-    p : array of floats
-        Probability that the arm is allowed.
-    safe : array of bools
-        Surely allowed: a mask may play it. With what the teacher said of this very context, and
-        what declared rules say.
-    possible : array of bools
-        Not surely denied: worth a question.
-    certified : array of bools, or None
-        What the agent's certificate lets through; None if it has none.
-    novelty : array of floats
-        How much of the context was never taught of the arm, or its group: 1 for all of it. Above
-        .5 what is believed is mostly a guess of how examples carry over.
-    """
-
-    arms: tuple[ArmId, ...]
-    p: Floats
-    safe: Bools
-    possible: Bools
-    certified: Bools | None
-    novelty: Floats
 
 
 class Reader:
@@ -163,19 +144,37 @@ class Reader:
         contexts: Sequence[Context] | npt.NDArray[Any],
         alpha: float,
         delta: float,
-        **more: Any,
+        *,
+        lambda_min: float = DEFAULT_LAMBDA_MIN,
+        on: str = "",
+        ids: Sequence[int | str] | None = None,
+        teaching: Iterable[int | str] | npt.ArrayLike | None = None,
     ) -> Certification:
         """Begin to certify the limits as they are now: it asks its questions one by one.
 
-        The contexts must be drawn as the future ones are, and not be those of examples. `more` is
-        what `bridle.certifying.Certification` takes.
+        The contexts must be drawn as the future ones are, and not be those of examples. The
+        parameters are those of `bridle.certifying.Certification`; `teaching` is by default what
+        the agent was taught.
         """
         rows = self.schema.encode_many(contexts)
         know = self._knowledge
-        if know.examples and "ids" not in more:
+        if know.examples and ids is None and teaching is None:
             taught = np.frombuffer(b"".join(e.context for e in know.examples.values()))
-            more.setdefault("teaching", taught.reshape(len(know.examples), -1))
-        return Certification(know.believing.limits.copy(), rows, alpha, delta, **more)
+            teaching = taught.reshape(len(know.examples), -1)
+        return Certification(
+            self.limits, rows, alpha, delta, lambda_min=lambda_min, on=on, about=self.about,
+            ids=ids, teaching=teaching,
+        )  # fmt: skip
+
+    @property
+    def limits(self) -> Beliefs:
+        """What was learned of its limits: a copy, to look at, or to `certify`."""
+        return self._knowledge.believing.limits.copy()
+
+    @property
+    def about(self) -> str:
+        """Names its arms and features, as a certificate does: see `bridle.certify`."""
+        return self._knowledge.about
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -185,21 +184,25 @@ class Reader:
 
     def believed(self, context: Context) -> Believed:
         """Say what is believed of every arm in a context. Changes nothing."""
-        return _believed(self._knowledge, self.schema.encode(context))
+        return believed_of(self._knowledge, self.schema.encode(context))
 
     def novelty_rate(self, above: float = 0.5) -> float | None:
         """Say in what share of the plays that wait for their reward the context was new to the arm.
 
+        New is what has a novelty above this, or holds something that no example of the arm held.
         None if none waits. If it rises, contexts are leaving what was taught.
         """
         least = validate.FRACTION.check(above, "above", "Agent.novelty_rate")
         know = self._knowledge
-        seen: dict[bytes, Floats] = {}
+        seen: dict[bytes, Bools] = {}
         new = 0
         for raw, k in know.pending.values():
             if raw not in seen:
-                seen[raw] = know.believing.novelty(np.frombuffer(raw))
-            new += bool(seen[raw][k] > least)
+                row = np.frombuffer(raw)
+                unseen = np.array([bool(found) for found in know.believing.unseen(row)])
+                far = know.believing.novelty(row) > least
+                seen[raw] = far | unseen[know.believing.unit_of]
+            new += bool(seen[raw][k])
         return new / len(know.pending) if know.pending else None
 
     def describe(self) -> list[str]:
@@ -224,22 +227,6 @@ class Reader:
         it is or corrected (`dataclasses.replace`). It takes seconds from hundreds of examples on.
         """
         return _proposal(self._knowledge, threshold)
-
-
-def _believed(know: Knowledge, row: Floats) -> Believed:
-    """Say what is believed of every arm in an encoded context."""
-    seen = know.believing.seen(row.tobytes())
-    said = know.said(row, know.offered(row, None))
-    letters = know.certified(row)
-    certain, gone = said == doubt.SAID_YES, said == doubt.SAID_NO
-    return Believed(
-        know.arm_ids,
-        np.where(gone, 0.0, np.where(certain, 1.0, seen.p)),
-        ~gone & (certain | (seen.marks == doubt.SAFE)),
-        ~gone & (certain | (seen.marks != doubt.DENIED)),
-        None if letters is None else letters.copy(),
-        know.believing.novelty(row),
-    )
 
 
 def _sentences(know: Knowledge) -> list[str]:

@@ -133,6 +133,11 @@ class LinearLimits:
         """Mean and standard deviation of the label of every arm, for each context."""
         return self.linear.scores_many(contexts)
 
+    def chances(self, contexts: npt.ArrayLike) -> Floats:
+        """Give the mean as if "allowed" were 1 and "denied" 0, not cut to [0, 1]: (n, K)."""
+        high, low = LABEL_CODINGS[self.label_coding]
+        return (self.scores_many(contexts)[0] - low) / (high - low)
+
     def grow(self, arms: int = 1, groups: Sequence[str | int | None] | None = None) -> None:
         """Add arms of which nothing was taught.
 
