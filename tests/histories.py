@@ -33,6 +33,14 @@ from bridle import (
 )
 from bridle.certifying import Calibration, certify
 from bridle.events import Event
+from bridle.notes import (
+    AuditBegun,
+    Audited,
+    Calibrated,
+    CalibrationBegun,
+    CalibrationDropped,
+    RewardedLate,
+)
 
 # The paper's agent: tests of it say so.
 PAPER: dict[str, Any] = {"limits": "linear", "prior": "paper"}
@@ -79,7 +87,7 @@ OPS = (
     "ask_many", "answer", "answer_many", "decide", "decide_named", "decide_among", "abstain",
     "decide_many", "decide_many_named", "reward", "reward_many", "learn", "sigma", "add_arms",
     "declare", "withdraw", "make", "apply", "skip", "regroup", "ask_pool", "decide_quietly",
-    "adopt", "drop_certificate",
+    "adopt", "drop_certificate", "expire", "shadow", "set_wait", "note",
 )  # fmt: skip
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -126,6 +134,8 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
         "ridge": draw(st.sampled_from([1.0, 0.3])),
         "max_pending": draw(st.sampled_from([1, 3, 1000])),
         "max_examples": draw(st.sampled_from([4, 1000])),
+        "wait": 60.0,
+        "default_reward": draw(st.sampled_from([None, 0.5])),
     }
 
 
@@ -375,6 +385,26 @@ class Life:
             lambda: self.agent.reward_many(ids, np.array(values)),
             lambda: [self.agent.reward(*pair) for pair in zip(ids, values, strict=True)],
         )
+
+    def _expire(self, n: int, x: float) -> None:
+        for decision in self.one(self.agent._knowledge.pending, n):
+            self.agent.expire(decision, at=x)
+
+    def _shadow(self, n: int, x: float) -> None:
+        self.made.append(self.agent.shadow(self.context(n), self.arm(n // 3), propensity=x < 0.5))
+
+    def _set_wait(self, n: int, x: float) -> None:
+        self.agent.set_wait(None if n % 3 == 0 else 1.0 + x, None if n % 3 < 2 else self.value(x))
+
+    def _note(self, n: int, x: float) -> None:
+        rows = self.agent.schema.encode_many(self.contexts(n | 1))
+        self.agent.note(
+            (
+                RewardedLate("d", self.value(x)), AuditBegun(0.5, 0.1, n), Audited("d", x < 0.5),
+                CalibrationBegun(rows, 0.1, 0.1, 0.5, ""), Calibrated(x < 0.5),
+                CalibrationDropped(note="so"),
+            )[n % 6]
+        )  # fmt: skip
 
     def _learn(self, n: int, x: float) -> None:
         C = self.contexts(n)

@@ -17,13 +17,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle import Agent, Arm, BehaviorConstrained, KnownMask, Question, Rule, Thompson, When
+from bridle import (
+    Abstention,
+    Agent,
+    Arm,
+    BehaviorConstrained,
+    KnownMask,
+    Question,
+    Rule,
+    Thompson,
+    When,
+)
 from bridle.certificates import Certificate
 from bridle.certifying import Calibration, certify
 from bridle.errors import BridleError, InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.events import Event, Uncertified, check_event, event_from_json, event_to_json
+from bridle.events import (
+    Abstained,
+    Event,
+    Uncertified,
+    check_event,
+    event_from_json,
+    event_to_json,
+)
 from bridle.limits import LogisticLimits
 from bridle.making import Maker
+from bridle.notes import (
+    AuditBegun,
+    Audited,
+    Calibrated,
+    CalibrationBegun,
+    CalibrationDropped,
+    Erased,
+    RewardedLate,
+)
 from tests.histories import PAPER, bits
 
 NAN, INF, HUGE = float("nan"), float("inf"), 10**400
@@ -96,7 +122,8 @@ GOOD: dict[str, Any] = {
     0], "decision": "d", "decisions": ["d", 2], "value": 0.5, "values": [0.5, 1.0], "rewards":
     [0.5, 1.0], "sigma": 0.7, "rule": "r", "id": "new", "ids": ["new", "newer"], "by": "me",
     "note": "why", "at": 5.0, "propensity": True, "details": False, "pool": None, "ask": True,
-    "groups": {0: "g", "b": "h"}, "limits": "logistic", "learned_since": True,
+    "groups": {0: "g", "b": "h"}, "limits": "logistic", "learned_since": True, "wait": 60.0,
+    "default_reward": 0.5,
 }  # fmt: skip
 # Where a name means something else: by method, or by method and name.
 GOOD_OF: dict[tuple[str, str], Any] = {
@@ -105,17 +132,19 @@ GOOD_OF: dict[tuple[str, str], Any] = {
     ("add_arms", "arms"): ["new", Arm(9)], ("arms_added", "arms"): ["new", Arm(9)],
     ("declare", "rule"): Rule("s", arms=[0]), ("rule_declared", "rule"): Rule("s", arms=[0]),
     ("resume", "decision"): "ready", ("resumed", "decision"): "ready",
+    ("note", "note"): Audited("d", True), ("noted", "note"): RewardedLate("d", 0.5),
+    ("shadowed", "decision"): Abstention(Abstained(1, (1.0, 0.5, 0.0), 2)),
 }  # fmt: skip
 VERBS = (
     "ask", "ask_many", "teach", "teach_many", "answer", "answer_many", "retract", "retract_many",
     "decide", "decide_many", "reward", "reward_many", "learn", "set_sigma", "add_arms", "declare",
-    "withdraw", "skip", "regroup", "adopt",
+    "withdraw", "skip", "regroup", "adopt", "expire", "shadow", "set_wait", "note",
 )  # fmt: skip
 MAKES = (
     "asked", "asked_many", "taught", "taught_many", "answered", "answered_many", "retracted",
     "retracted_many", "decided", "decided_many", "rewarded", "rewarded_many", "learned",
     "sigma_changed", "arms_added", "rule_declared", "rule_withdrawn", "lapsed", "regrouped",
-    "certified",
+    "certified", "expired", "shadowed", "wait_changed", "noted",
 )  # fmt: skip
 
 
@@ -229,6 +258,11 @@ def some_events() -> list[Event]:
     events += [agent.make.arms_added(["new"]), agent.make.rule_declared(Rule("s"))]
     events += [agent.make.lapsed("q"), agent.make.regrouped({0: "h"}, "rules")]
     events += [agent.make.certified(a_certificate(), learned_since=True), Uncertified()]
+    shadowed = agent.make.shadowed(Abstention(Abstained("d", tuple(C), 1)), 0)
+    events += [agent.make.expired("d"), shadowed, agent.make.wait_changed(5.0, 0.5)]
+    events += [RewardedLate("d", 0.5), AuditBegun(0.5, 0.1, 3), Audited("d", True)]
+    events += [CalibrationBegun(np.ones((1, 3)), 0.1, 0.1, 0.5, "here"), Calibrated(True)]
+    events += [CalibrationDropped(), Erased("Decided", ("decision",))]
     return [*events, agent.make.rule_withdrawn("r")]
 
 
@@ -237,7 +271,7 @@ def test_there_is_an_event_of_every_kind():
     assert kinds | {"Created"} == {kind.__name__ for kind in get_args(Event)}
 
 
-@pytest.mark.parametrize("which", range(16))
+@pytest.mark.parametrize("which", range(26))
 def test_an_event_with_one_bad_field(which):
     agent, _ = an_agent()
     before, good = bits(agent), some_events()[which]

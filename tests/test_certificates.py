@@ -270,3 +270,7 @@ def test_about_names_arms_in_their_order_and_features():
     assert len({about_of([0, "a"], columns), *others}) == 4
     with pytest.raises(InvalidValue, match="limits of bridle"):
         certified("rules").check(None)
+
+
+def test_no_promise_is_certain(one):
+    assert "With 100 % confidence" not in dataclasses.replace(one, delta=1e-12).sentence()

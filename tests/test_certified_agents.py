@@ -21,7 +21,7 @@ from bridle import (
     When,
 )
 from bridle.certificates import Certificate
-from bridle.certifying import Calibration, certify
+from bridle.certifying import Calibration, Certification, certify
 from bridle.errors import InvalidValue, NotPossible
 from bridle.events import Certified, Uncertified, event_from_json, event_to_json
 from tests.histories import bits
@@ -156,6 +156,7 @@ def test_a_certification_asks_for_what_it_needs():
     while (question := certification.question()) is not None:
         index, arm = question
         certification.answer(allowed(ROWS[index % 4], arm))
+    assert certification.disagreements == []
     agent.adopt(certification.certificate())
     assert agent.certificate is not None and agent.certificate.answers > 0
 
@@ -167,11 +168,12 @@ def test_it_says_what_the_certificate_takes_out():
     scary = {"horror": True, "late": False}
     assert agent.decide(plain).certified is None
     agent.adopt(certificate_of(agent))
-    made, said = agent.decide(scary), agent.believed(scary)
-    assert isinstance(made, Decision) and made.certified.tolist() == [True, False]
+    made: Any = agent.decide(scary)
+    said = agent.believed(scary)
+    assert made.certified.tolist() == [True, False] and isinstance(made, Decision)
     assert said.why == (None, "not certified") and said.playable.tolist() == [True, False]
-    nothing = agent.decide(scary, among=[1])
-    assert isinstance(nothing, Abstention) and nothing.certified.tolist() == [True, False]
+    nothing: Any = agent.decide(scary, among=[1])
+    assert nothing.certified.tolist() == [True, False] and isinstance(nothing, Abstention)
     batch = agent.decide_many([scary, plain])
     assert [one.certified.tolist() for one in batch] == [[True, False], [True, True]]
     agent.declare(rule)
@@ -190,8 +192,9 @@ def test_contexts_that_were_taught_are_refused():
     agent = Agent(arms=2, features=6, limits="logistic")
     rows = np.random.default_rng(1).random((60, 6))
     agent.teach_many(rows, [0] * 60, [True] * 60)
-    with pytest.raises(InvalidValue, match="fresh"):
-        agent.certification(rows, alpha=0.05, delta=0.1)
+    for contexts in (rows, np.vstack([rows, rows[:1]])):  # also with one of them twice
+        with pytest.raises(InvalidValue, match="fresh"):
+            agent.certification(contexts, alpha=0.05, delta=0.1)
 
 
 def test_a_certificate_that_was_made_by_hand_is_refused():
@@ -199,3 +202,27 @@ def test_a_certificate_that_was_made_by_hand_is_refused():
     forged = replace(certificate_of(agent), alpha=1e-6)
     with pytest.raises(InvalidValue, match="certify"):
         agent.adopt(forged)
+
+
+def test_its_questions_name_the_arms_and_disagreement_is_loud():
+    agent = Agent(arms=["crime", "nature"], features=FEATURES, limits="logistic")
+    contexts = [{"horror": bool(h), "late": bool(late)} for h, late in ROWS] * 15
+    for context in contexts[:4] * 5:
+        for arm in ("crime", "nature"):
+            agent.teach(context, arm, True, by="editor")
+    asking = agent.certification(contexts, alpha=0.5, delta=0.1)
+    assert asking.question() in ((0, "crime"), (0, "nature"))
+    while (question := asking.question()) is not None:
+        _, arm = question
+        asking.answer(arm != "crime")  # compliance has another view
+    assert asking.disagreements and {arm for _, arm in asking.disagreements} == {"crime"}
+    again = Certification.from_state(asking.to_state())
+    assert again.disagreements == asking.disagreements
+    made = asking.certificate()
+    assert again.certificate() == made
+    told = f"{len(asking.disagreements)} calibration answers deny what an example that stands"
+    assert told in made.sentence() and "Retract those examples." in made.sentence()
+    for example in agent.examples:  # as they are, not by their ids
+        if example.arm == 0:
+            agent.retract(example)
+    assert {example.arm for example in agent.examples} == {1}

@@ -78,6 +78,16 @@ def test_the_size():
     assert effective_size([1.0, 3.0]) == pytest.approx(16.0 / 10.0)
 
 
+def test_tiny_and_huge_weights_are_as_good_as_others():
+    rng = np.random.default_rng(2)
+    w, r = rng.random(30), rng.random(30)
+    for power in (-900, -40, 3, 160):
+        scaled = np.ldexp(w, power)
+        assert effective_size(scaled) == effective_size(w)
+        assert self_normalised(scaled, r) == self_normalised(w, r)
+    assert effective_size([5e-324, 5e-324]) == 2.0
+
+
 def test_weights_of_one_give_the_plain_mean():
     r = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
     found = self_normalised(np.ones(6), r)
@@ -140,7 +150,12 @@ def test_an_interval_reads_well():
         (lambda: doubly_robust([1.0], [1.0]), "expected"),
         (lambda: doubly_robust([[1.0]], [1.0]), "expected"),
         (lambda: doubly_robust([1.0, 1.0], [1.0, 1.0], level=0.2), "level"),
+        (lambda: doubly_robust([1.0, 1.0], [1.0, 1.0], size=math.nan), "size"),
+        (lambda: doubly_robust([1.0, 1.0], [1.0, 1.0], size=0.0), "size"),
+        (lambda: doubly_robust([1e308, 1e308], [1.0, 1.0]), "expected"),
+        (lambda: doubly_robust([0.0, 0.0], [-math.inf, 1.0]), "corrections"),
         (lambda: effective_size([[1.0]]), "weights"),
+        (lambda: effective_size(None), "weights"),
     ],
 )
 def test_bad_arguments_are_named(call, name):

@@ -32,6 +32,7 @@ from bridle.events import (
     Created,
     Decided,
     Event,
+    Expired,
     Lapsed,
     Learned,
     Regrouped,
@@ -39,12 +40,23 @@ from bridle.events import (
     Rewarded,
     RuleDeclared,
     RuleWithdrawn,
+    Shadowed,
     SigmaChanged,
     Taught,
     Uncertified,
+    WaitChanged,
     check_event,
     event_from_json,
     event_to_json,
+)
+from bridle.notes import (
+    AuditBegun,
+    Audited,
+    Calibrated,
+    CalibrationBegun,
+    CalibrationDropped,
+    Erased,
+    RewardedLate,
 )
 from bridle.settings import Settings
 from tests.histories import PAPER
@@ -62,6 +74,8 @@ SETTINGS = Agent(
     policy=BehaviorConstrained(sigma=0.5),
     rules=[RULE],
     seed=2**64 - 1,
+    wait=3600,
+    default_reward=0,
 ).settings
 HISTORY = Learned(np.array([[1.0, -0.5]]), np.array([1]), np.array([0.25]), None)
 
@@ -83,12 +97,13 @@ GOLDEN: list[tuple[Event, str]] = [
         ' "when": [{"feature": "age", "at_most": 17.0}], "arms": [1], "groups": ["bar"], '
         '"note": "the law"}], "on_empty": "abstain", "safe_arm": null, "budget": 0, "on_doubt": '
         '"wait", "ask_at_most": 3, "patience": null, "seed": 18446744073709551615, '
-        '"max_pending": 1000000, '
-        '"max_examples": 1000000}, "at": 1.5}',
+        '"max_pending": 1000000, "max_examples": 1000000, "wait": 3600.0, "default_reward": 0.0}, '
+        '"at": 1.5}',
     ),
     (
-        ArmsAdded((Arm(2, group="bar"),)),
-        '{"event": "ArmsAdded", "arms": [{"id": 2, "label": "2", "group": "bar"}], "at": null}',
+        ArmsAdded((Arm(2, group="bar"),), None, "Ann", "spring"),
+        '{"event": "ArmsAdded", "arms": [{"id": 2, "label": "2", "group": "bar"}], "at": null, '
+        '"by": "Ann", "note": "spring"}',
     ),
     (
         Asked(3, (0.5, -1.0), "a", 7, 2.0, 12, ("a",), 0.25),
@@ -128,7 +143,55 @@ GOLDEN: list[tuple[Event, str]] = [
         '"arm_numbers": {"shape": [1], "base64": "AQAAAAAAAAA="}, "rewards": {"shape": [1], '
         '"base64": "AAAAAAAA0D8="}, "at": null}',
     ),
-    (SigmaChanged(0.125, None), '{"event": "SigmaChanged", "sigma": 0.125, "at": null}'),
+    (
+        Expired("d", 0.5, 9.0),
+        '{"event": "Expired", "decision": "d", "value": 0.5, "at": 9.0}',
+    ),
+    (
+        Shadowed(4, (0.5,), "a", None),
+        '{"event": "Shadowed", "decision": 4, "context": [0.5], "arm": "a", "at": null}',
+    ),
+    (
+        SigmaChanged(0.125, None, "Ann", "try"),
+        '{"event": "SigmaChanged", "sigma": 0.125, "at": null, "by": "Ann", "note": "try"}',
+    ),
+    (
+        WaitChanged(60.0, None, "Ann", None, 1.0),
+        '{"event": "WaitChanged", "wait": 60.0, "default_reward": null, "by": "Ann", "note": null, '
+        '"at": 1.0}',
+    ),
+    (
+        RewardedLate(7, 0.5, 9.0),
+        '{"event": "RewardedLate", "decision": 7, "value": 0.5, "at": 9.0}',
+    ),
+    (
+        AuditBegun(0.1, 0.05, 2**64 - 1, ((1000, 0.01),), "Ann", None, None),
+        '{"event": "AuditBegun", "q": 0.1, "delta": 0.05, "seed": 18446744073709551615, "windows": '
+        '[[1000, 0.01]], "by": "Ann", "note": null, "at": null}',
+    ),
+    (
+        Audited("d", False, "Ann", "no", 2.0),
+        '{"event": "Audited", "decision": "d", "allowed": false, "by": "Ann", "note": "no", "at": '
+        "2.0}",
+    ),
+    (
+        CalibrationBegun(np.array([[1.0, -0.5]]), 0.05, 0.1, 0.5, "", "Ann", None, 2.0),
+        '{"event": "CalibrationBegun", "contexts": {"shape": [1, 2], "base64": '
+        '"AAAAAAAA8D8AAAAAAADgvw=="}, "alpha": 0.05, "delta": 0.1, "lambda_min": 0.5, "on": "", '
+        '"by": "Ann", "note": null, "at": 2.0}',
+    ),
+    (
+        Calibrated(True, "Ann", None, 2.0),
+        '{"event": "Calibrated", "allowed": true, "by": "Ann", "note": null, "at": 2.0}',
+    ),
+    (
+        CalibrationDropped("Ann", "enough", None),
+        '{"event": "CalibrationDropped", "by": "Ann", "note": "enough", "at": null}',
+    ),
+    (
+        Erased("Decided", ("decision",)),
+        '{"event": "Erased", "kind": "Decided", "spaces": ["decision"]}',
+    ),
     (
         Regrouped((("a", "bar"), (1, None)), "rules", "Ann", None, 2.5),
         '{"event": "Regrouped", "groups": [["a", "bar"], [1, null]], "limits": "rules", "by": '
@@ -139,19 +202,20 @@ GOLDEN: list[tuple[Event, str]] = [
         '{"event": "Uncertified", "by": "Ann", "note": "over", "at": 3.0}',
     ),
     (
-        RuleDeclared(RULE, 1.0),
+        RuleDeclared(RULE, 1.0, "Ann", None),
         '{"event": "RuleDeclared", "rule": {"id": "minors", "when": [{"feature": "age", "at_most": '
-        '17.0}], "arms": [1], "groups": ["bar"], "note": "the law"}, "at": 1.0}',
+        '17.0}], "arms": [1], "groups": ["bar"], "note": "the law"}, "at": 1.0, "by": '
+        '"Ann", "note": null}',
     ),
     (
-        RuleWithdrawn("minors", None),
-        '{"event": "RuleWithdrawn", "rule": "minors", "at": null}',
+        RuleWithdrawn("minors", None, None, "repealed"),
+        '{"event": "RuleWithdrawn", "rule": "minors", "at": null, "by": null, "note": "repealed"}',
     ),
 ]
 # The same as logs of the first form have it: they are still read.
 FIRST: list[tuple[Event, str]] = [
     (
-        Created(replace(SETTINGS, share="arm"), 1.5),
+        Created(replace(SETTINGS, share="arm", wait=None, default_reward=None), 1.5),
         '{"event": "Created", "settings": {"arms": [{"id": "a", "label": "a", "group": null}, '
         '{"id": 1, "label": "one", "group": "bar"}], "features": [{"kind": "number", "name": '
         '"age", "low": 0.0, "high": 100.0, "clip": true, "missing": 50.0}, {"kind": "flag", '
@@ -179,6 +243,8 @@ FIRST: list[tuple[Event, str]] = [
         '{"event": "Abstained", "id": 2, "context": [0.0, 0.0], "version": 5, "among": null, "at": '
         "null}",
     ),
+    (SigmaChanged(0.125, None), '{"event": "SigmaChanged", "sigma": 0.125, "at": null}'),
+    (RuleWithdrawn("r"), '{"event": "RuleWithdrawn", "rule": "r", "at": null}'),
 ]
 KINDS = pytest.mark.parametrize(
     ("event", "text"), GOLDEN, ids=[type(event).__name__ for event, _ in GOLDEN]
@@ -221,7 +287,7 @@ def test_created_holds_every_setting_in_full():
 @KINDS
 def test_events_are_frozen(event, text):
     with pytest.raises(FrozenInstanceError):
-        event.at = 5.0
+        setattr(event, fields(event)[0].name, 5.0)
 
 
 def test_history_is_compared_by_its_numbers():
@@ -270,7 +336,12 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Decided, item, context, arm_ids, version, among, st.none() | st.floats(0, 1), at),
     st.builds(Abstained, item, context, version, among, at),
     st.builds(Rewarded, item, finite, at),
-    st.builds(SigmaChanged, st.floats(0, 1), at),
+    st.builds(Expired, item, st.none() | finite, at),
+    st.builds(Shadowed, item, context, arm_ids, at),
+    st.builds(WaitChanged, st.none() | st.floats(1e-3, 1e9), st.none() | finite, word, word, at),
+    st.builds(RewardedLate, item, finite, at),
+    st.builds(Audited, item, st.booleans(), word, word, at),
+    st.builds(SigmaChanged, st.floats(0, 1), at, word, word),
     st.builds(RuleDeclared, rule, at),
     st.builds(RuleWithdrawn, text, at),
     st.builds(Created, st.just(SETTINGS), at),

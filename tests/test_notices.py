@@ -200,3 +200,5 @@ def test_what_is_no_state_is_refused() -> None:
         SurpriseTest.from_state([1])
     with pytest.raises(CorruptState, match="not its arrays"):
         SurpriseTest.from_state({})
+    with pytest.raises(CorruptState, match="not its arrays"):
+        SurpriseTest.from_state({1: np.zeros(1), "a": np.zeros(1)})  # type: ignore[dict-item]

@@ -299,5 +299,11 @@ def test_what_was_never_taught_is_new():
     free.decide(young)
     free.decide({**young, "pregnant": True})  # a word of it is new, if only a small part
     assert free.novelty_rate(above=0.99) == 0.5
+    free.reward(1, 1.0)
+    free.reward(2, 1.0)
+    assert free.novelty_rate() is None  # where rewards come at once, give the contexts
+    day = [young, young, {**young, "pregnant": True}, {**young, "age": 95}]
+    assert free.novelty_rate(above=0.99, contexts=day) == 0.5
+    assert free.novelty_rate(contexts=[]) is None
     with pytest.raises(InvalidValue, match="'above' parameter"):
         agent.novelty_rate(above=2.0)

@@ -86,7 +86,9 @@ def test_damaged_settings_are_corrupt(name):
     with pytest.raises(CorruptState, match="The settings of an agent are not"):
         Settings.from_json({key: value for key, value in data.items() if key != name})
     bad: list[Any] = [None, -1, 10**400, "no such", [], {}, [None], {"kind": "KnownMask"}, [[1, 2]]]
-    may_be_none = name in ("doubt", "teacher_error", "patience", "safe_arm")
+    may_be_none = name in (
+        "doubt", "teacher_error", "patience", "safe_arm", "wait", "default_reward",
+    )  # fmt: skip
     for wrong in bad[may_be_none:]:
         if (name, wrong) != ("rules", []):
             with pytest.raises(CorruptState):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bridle.errors import InvalidValue
-from bridle.standings import Bounds, Standing, State, Tally, Window, standing_of
+from bridle.errors import InvalidValue, NotPossible
+from bridle.standings import Bounds, Ids, Standing, State, Tally, Window, standing_of
 
 
 def standing(lower: float, upper: float, steps: int = 100, ahead: int = 0) -> Standing:
@@ -70,3 +73,15 @@ def test_the_blocks_of_a_window_share_its_error() -> None:
 def test_bad_windows_are_refused(length: Any, delta: Any, named: str) -> None:
     with pytest.raises(InvalidValue, match=f"'{named}' parameter of Window"):
         Window(length, delta)
+
+
+@given(st.lists(st.integers(0, 40), unique=True))
+def test_numbers_may_come_in_any_order(ids: list[int]) -> None:
+    met = Ids()
+    for n, id in enumerate(ids):
+        assert len(met) == n
+        met.add(id)
+        assert {i for i in range(42) if i in met} == set(ids[: n + 1])
+        with pytest.raises(NotPossible, match="observed before"):
+            met.add(id)
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(met.ranges()))

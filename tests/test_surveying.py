@@ -170,6 +170,53 @@ def test_a_decision_that_asks_weighs_the_product_of_its_looks():
     assert (found.fate[~played] == PLAYED_NOTHING).all() and found.idle[~played].min() > 0.0
 
 
+def paths(sigma: float, target: float) -> dict[tuple[Any, ...], Any]:
+    """Find every way in which one decision of an agent can go; arm 0 is denied.
+
+    Gives what was asked and done: its probability, and the row of the table for the target. Agents
+    differ in their seeds alone, so their states are the same.
+    """
+    found: dict[tuple[Any, ...], Any] = {}
+    for seed in range(2_000):
+        log: list[Any] = []
+        agent: Any = Agent(
+            arms=3, features=2, limits="rules", policy=LearnedMask(sigma=sigma, v=1.0), budget=3,
+            teacher_error=0.05, exact_denials=False, doubt=0.3, seed=seed, sink=log.extend,
+        )  # fmt: skip
+        for arm, allowed in ((0, True), (0, False), (1, False), (1, True), (2, True)):
+            agent.teach([1.0, 0.0], arm, allowed)
+        made: Any = agent.decide([1.0, 0.0], propensity=True)
+        way, chance = [], 1.0
+        while isinstance(made, Question):
+            assert made.odds is not None
+            asked: Any = made.arm
+            way.append(("ask", asked))
+            chance *= made.odds.ask[asked]
+            made = agent.answer(made, made.arm != 0).then
+        played = isinstance(made, Decision)
+        way.append(("play", made.arm) if played else ("nothing", -1))
+        if made.odds is not None:
+            chance *= made.odds.play[made.arm] if played else made.odds.abstain
+        found.setdefault(tuple(way), (chance, survey(log, [turned(target)], "evaluate")))
+        if sum(chance for chance, _ in found.values()) > 1.0 - 1e-9:
+            return found
+    raise AssertionError("a way was not met")
+
+
+def test_what_follows_on_an_answer_counts_as_often_as_the_target_would_ask():
+    # Exactly, over all ways of both agents: the mean of the weighted sums, by the log's chances, is
+    # the mean of the plain ones by the target's own.
+    logged, targets = paths(0.8, 0.3), paths(0.3, 0.3)
+    assert len(logged) > 3 and any(len(way) > 1 for way in logged)
+    for name in ("belief", "idle", "weight"):
+        weighted = sum(chance * getattr(found, name)[0, 1] for chance, found in logged.values())
+        plain = sum(chance * getattr(found, name)[0, 0] for chance, found in targets.values())
+        assert weighted == pytest.approx(plain, rel=1e-6, abs=1e-9), name
+    first = next(iter(logged.values()))[1]
+    belief = [found.belief[0, 1] for _, found in logged.values()]
+    assert not first.lack.any() and max(belief) > min(belief)  # the answers matter
+
+
 def test_what_still_waits_is_there_and_a_filed_question_is_none():
     agent, log = doubtful()
     made = agent.decide([1.0, 0.0, 0.0], propensity=True)

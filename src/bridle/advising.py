@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from bridle import validate
+from bridle.audits import AuditMeter
 from bridle.certificates import Certificate
 from bridle.errors import InvalidValue, NotPossible
-from bridle.evaluating import Audited, audited_rates, targets_of
+from bridle.evaluating import audits_of, targets_of
 from bridle.events import Abstained, Certified, Created, Decided, Event, Uncertified
-from bridle.surveying import mean_of, survey
+from bridle.surveying import events_of, mean_of, survey
 
 __all__ = ["Recommendation", "recommend"]
 
@@ -29,7 +30,8 @@ class Recommendation:
     basis : {"certificate", "audits", "belief"}
         What it rests on.
     rates : tuple of (sigma, float)
-        Violations a decision of each sigma, on this basis.
+        Violations a decision of each sigma, on this basis: by audits, bounds on what is to be
+        expected in the situations of the log.
     sentence : str
         All of it in words.
     """
@@ -48,15 +50,23 @@ def recommend(
     events: Iterable[Event],
     budget: float,
     sigmas: Sequence[float],
-    audits: Audited | None = None,
+    audits: AuditMeter | None = None,
 ) -> Recommendation:
     """Give the largest sigma whose violations, a decision, stay within a budget.
 
     If the agent kept to a certificate in every decision, and its α is within the budget, any sigma
-    does: no policy that stays inside it violates more often. Else with audits: at most what they
-    bound for the log's own plays, and one for each decision in which the sigma would have played
-    otherwise, on average. With neither, by the model's belief, which nobody has checked. A sigma
-    counts only if all smaller ones given are within the budget, too.
+    does: no policy that stays inside it violates more often. Else with audits, by a bound. With
+    neither, by the model's belief, which nobody has checked. A sigma counts only if all smaller
+    ones given are within the budget, too.
+
+    The bound by audits is on the expected violations a decision in the situations of this log: each
+    decision in the context and the state in which it was made, played once by the odds of that
+    sigma. They are at most those that were to be expected of the log's own agent, which the audits
+    bound (`AuditMeter.expected`), and the probability that the sigma plays what the agent would not
+    have. With probability 1 − δ or more, the meter's delta, this holds for all sigmas at once,
+    whatever the limits are and however they change. It takes the agent's draws as chance: whoever
+    chooses the contexts does not foresee them. It is no bound on how many violations happened, nor
+    on what comes when the sigma has led to other states.
 
     An agent with a budget for questions is refused: what another sigma would have asked, been told
     and then played is not in its log.
@@ -70,7 +80,7 @@ def recommend(
     sigmas : list of floats
         Those to choose from.
     audits : AuditMeter, optional
-        Audits of the same log.
+        Audits of the same log, from its first decision to its last.
 
     Examples
     --------
@@ -86,24 +96,34 @@ def recommend(
     if not isinstance(sigmas, Sequence) or isinstance(sigmas, str) or not len(sigmas):
         raise InvalidValue("sigmas", "recommend", "a list of at least one float", sigmas)
     targets, _ = targets_of(sigmas, None, "recommend")
-    log = list(events) if isinstance(events, Iterable) else events
-    certificate = _in_force(log)
+    log = list(events_of(events, "recommend"))
     found = survey(log, targets, "recommend")
+    certificate = _in_force(log)
     if not len(found):
         raise NotPossible("There is no decision in this log to judge by.")
     asked = [float(sigma) for sigma in sigmas]
     believed = {s: mean_of(found.belief[:, 1 + j]) for j, s in enumerate(asked)}
-    bounds = audited_rates(audits, found, "recommend")
-    if certificate is not None and certificate.alpha <= budget:
+    meter = audits_of(audits, found, "recommend")
+    refuted = certificate is not None and _refuted(certificate, meter)
+    if certificate is not None and not refuted and certificate.alpha <= budget:
         rates, basis = dict.fromkeys(asked, float(certificate.alpha)), "certificate"
-    elif bounds is not None:
+    elif meter is not None:
+        # In each decision Σ_k b(k) denied(k) ≤ Σ_k a(k) denied(k) + Σ_k max(b(k) − a(k), 0).
+        own = meter.expected() / len(found)
         apart = (mean_of(found.apart[:, 1 + j]) for j in range(len(asked)))
-        rates = {s: min(bounds[1] + a, 1.0) for s, a in zip(asked, apart, strict=True)}
+        rates = {s: min(own + a, 1.0) for s, a in zip(asked, apart, strict=True)}
         basis = "audits"
     else:
         rates, basis = believed, "belief"
     best = _largest(rates, budget)
-    sentence = _advice(best, budget, basis, rates, believed, bounds, certificate, len(found))
+    sentence = _advice(best, budget, basis, rates, believed, meter, certificate, len(found))
+    if certificate is not None and basis != "certificate":
+        why = (
+            "the audits show more violations than it allows: do not trust it, and certify anew"
+            if refuted
+            else f"its α is {certificate.alpha:g}, more than the budget"
+        )
+        sentence = f"{sentence} (There is a certificate, but {why}.)"
     return Recommendation(best, budget, basis, tuple(sorted(rates.items())), sentence)
 
 
@@ -112,10 +132,17 @@ def _largest(rates: dict[float, float], budget: float) -> float | None:
     return max((sigma for sigma, _ in within), default=None)
 
 
+def _refuted(certificate: Certificate, meter: AuditMeter | None) -> bool:
+    """Whether audits show more violations than a certificate lets happen, luck aside."""
+    if meter is None or not meter.steps:
+        return False
+    return meter.bounds().lower > certificate.violations_bound(meter.steps, meter.delta)
+
+
 def _in_force(events: Iterable[Event]) -> Certificate | None:
-    """Give the certificate that bound every decision, of several the one that promises least."""
+    """Give the certificate that binds now, if there was one at every decision so far."""
     now: Certificate | None = None
-    least: Certificate | None = None
+    gap = False
     for event in events:
         if isinstance(event, Created) and event.settings.budget > 0:
             raise NotPossible(
@@ -127,10 +154,8 @@ def _in_force(events: Iterable[Event]) -> Certificate | None:
         elif isinstance(event, Uncertified):
             now = None
         elif isinstance(event, Decided | Abstained):
-            if now is None:
-                return None
-            least = now if least is None or now.alpha > least.alpha else least
-    return least
+            gap = gap or now is None
+    return None if gap else now
 
 
 def _advice(
@@ -139,7 +164,7 @@ def _advice(
     basis: str,
     rates: dict[float, float],
     believed: dict[float, float],
-    audited: tuple[float, float] | None,
+    meter: AuditMeter | None,
     certificate: Certificate | None,
     decisions: int,
 ) -> str:
@@ -151,14 +176,23 @@ def _advice(
         )
     by_belief = _largest(believed, budget)
     belief = "no sigma" if by_belief is None else f"sigma = {by_belief:g}"
-    if basis == "audits" and audited is not None:
-        start = "No sigma is shown to be" if best is None else f"sigma = {best:g} is"
-        rate = min(rates.values()) if best is None else rates[best]
+    if basis == "audits" and meter is not None:
+        own = f"{meter.expected() / decisions:.4g} for the log's own agent"
+        where = f"in the situations of this log's {decisions:,} decisions"
+        end = (
+            f"(wrong with probability {meter.delta:g} at most, for all sigmas at once). (By the "
+            f"model's belief alone: {belief}.)"
+        )
+        if best is None:
+            return (
+                f"No sigma is shown to be within {budget:g} expected violations a decision: "
+                f"{where} the audits leave up to {own}, and with what it would play otherwise up "
+                f"to {min(rates.values()):.4g} for the best of these {end}"
+            )
         return (
-            f"{start} within {budget:g} violations a decision: by the audits at most "
-            f"{audited[1]:.4g} in the log, and with what it would play otherwise at most "
-            f"{rate:.4g}{' for any of them' if best is None else ''}. (By the model's belief "
-            f"alone: {belief}.)"
+            f"sigma = {best:g} is within {budget:g} expected violations a decision: {where} the "
+            f"audits leave at most {own}, and with what it would play otherwise at most "
+            f"{rates[best]:.4g} for this one {end}"
         )
     if best is None:
         return (

@@ -21,6 +21,7 @@ from bridle.features import Context, Feature, Schema
 from bridle.knowledge import Knowledge
 from bridle.limits import FoundGroup
 from bridle.making import Contexts, time_of
+from bridle.notes import Note
 from bridle.policies import (
     CENTRED_V,
     DEFAULT_V,
@@ -112,6 +113,11 @@ class Agent(Pupil):
         Decisions that wait for a reward (and questions for an answer); the oldest are dropped.
     max_examples : int, default 1,000,000
         Examples that stand at any time.
+    wait : float, optional
+        Seconds that a decision waits for its reward; for ever by default. An agent has no clock:
+        whoever has one calls `expire`, as the service does.
+    default_reward : float, optional
+        What a decision learns that waited in vain; nothing by default.
     sink : callable, optional
         Takes a list of events before they are folded. If it raises, they are not folded.
     at : float, optional
@@ -159,6 +165,8 @@ class Agent(Pupil):
         prior: str = "centred",
         max_pending: int = 1_000_000,
         max_examples: int = 1_000_000,
+        wait: float | None = None,
+        default_reward: float | None = None,
         sink: Sink | None = None,
         at: float | None = None,
     ) -> None:
@@ -201,6 +209,8 @@ class Agent(Pupil):
             seed=seed,
             max_pending=max_pending,
             max_examples=max_examples,
+            wait=wait,
+            default_reward=default_reward,
         )
         created = Created(settings, time_of(at))
         self._become(Knowledge(settings), sink)
@@ -288,6 +298,29 @@ class Agent(Pupil):
             self.sink([Rewarded(id, reward, time) for id, reward in pairs])
         self._knowledge.fold_rewards(ids, rewards)
 
+    def expire(self, decision: ItemId, *, at: float | None = None) -> None:
+        """Wait no longer for the reward of a decision: learn the `default_reward`, if any."""
+        self._commit(self.make.expired(decision, at=at))
+
+    def shadow(
+        self,
+        context: Context,
+        arm: ArmId,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        propensity: bool = False,
+        at: float | None = None,
+    ) -> Decision | Abstention:
+        """Say what it would play while another system plays `arm`; the reward will be that arm's.
+
+        It never asks. Give the reward by `reward`, with the id of what this returns.
+        """
+        made = self.make.decided(context, among, id, propensity=propensity, ask=False, at=at)
+        assert isinstance(made, Decision | Abstention)
+        self._commit_all([*made.events, self.make.shadowed(made, arm, at=at)])
+        return made
+
     def learn(
         self,
         contexts: Contexts,
@@ -301,13 +334,43 @@ class Agent(Pupil):
 
     # -- settings that change ----------------------------------------------------------------
 
-    def set_sigma(self, sigma: float, *, at: float | None = None) -> None:
+    def set_sigma(
+        self,
+        sigma: float,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
         """Turn the dial: 0 plays only by what was taught, 1 only by reward."""
-        self._commit(self.make.sigma_changed(sigma, at=at))
+        self._commit(self.make.sigma_changed(sigma, by=by, note=note, at=at))
 
-    def add_arms(self, arms: int | Iterable[Arm | ArmId], *, at: float | None = None) -> None:
+    def set_wait(
+        self,
+        wait: float | None,
+        default_reward: float | None = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Say how long decisions wait for a reward, and what they learn then: see `Agent`."""
+        self._commit(self.make.wait_changed(wait, default_reward, by=by, note=note, at=at))
+
+    def note(self, note: Note) -> None:
+        """Write something into the log that changes nothing of what is known: `bridle.notes`."""
+        self._commit(self.make.noted(note))
+
+    def add_arms(
+        self,
+        arms: int | Iterable[Arm | ArmId],
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
         """Add arms that know nothing yet. A number stands for so many, numbered from K on."""
-        self._commit(self.make.arms_added(arms, at=at))
+        self._commit(self.make.arms_added(arms, by=by, note=note, at=at))
 
     def regroup(
         self,
@@ -353,13 +416,27 @@ class Agent(Pupil):
         """Keep to no certificate any more."""
         self._commit(self.make.uncertified(by=by, note=note, at=at))
 
-    def declare(self, rule: Rule, *, at: float | None = None) -> None:
+    def declare(
+        self,
+        rule: Rule,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
         """Declare a rule that is known for certain, beside what is learned."""
-        self._commit(self.make.rule_declared(rule, at=at))
+        self._commit(self.make.rule_declared(rule, by=by, note=note, at=at))
 
-    def withdraw(self, rule: str, *, at: float | None = None) -> None:
+    def withdraw(
+        self,
+        rule: str,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
         """Withdraw a declared rule, by its id."""
-        self._commit(self.make.rule_withdrawn(rule, at=at))
+        self._commit(self.make.rule_withdrawn(rule, by=by, note=note, at=at))
 
     # -- the fold ----------------------------------------------------------------------------
 

@@ -9,12 +9,16 @@ Where it comes from: let S be the violations found. Each violation multiplies e^
 1 − q(1 − e^(−λ)) on average, so e^(−λS) / (1 − q(1 − e^(−λ)))^E is a martingale that starts at 1.
 By Ville's inequality it ever reaches J/δ with probability at most δ/J. Taken for J fixed values of
 λ together, that is the upper bound; with −λ for λ, the lower one.
+
+A third bound is on what was to be expected, Σp: the sum over the steps of the probability, given
+all before the action, that it would violate. A step's violation is found with probability qp, so
+e^(−λS) / Π(1 − qp(1 − e^(−λ))) is a martingale as well; and as −ln(1 − x) ≥ x, the same steps bound
+Σp by (λS + ln(J/δ)) / q(1 − e^(−λ)).
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from itertools import pairwise
@@ -39,6 +43,7 @@ from bridle.standings import (
     DELTA,
     NUMBER,
     Bounds,
+    Ids,
     Standing,
     State,
     Tally,
@@ -58,8 +63,6 @@ __all__ = [
 # Below, the coin's 52 bits would no longer be q to nine digits.
 COIN = FloatRange(1e-6, 1.0)
 MAX_WINDOWS = 16
-# Each is kept as a 64-bit hash, to see that none comes twice.
-MAX_NAMES = 4_000_000
 MAX_PENDING = 1_000_000
 # What the coin's streams are for: "AUDIT" in ASCII, for decisions with numbers and with names.
 AUDIT, AUDIT_NAMED = np.uint64(0x4155444954), np.uint64(0x41554449544E)
@@ -84,8 +87,10 @@ class AuditMeter:
         Probability that an action is judged, in [1e-6, 1]. Fixed for life, as delta is.
     delta : float
         The error of each bound.
-    seed : int, default 0
-        The coin of a decision is a function of the seed and the decision's id alone.
+    seed : int
+        The coin of a decision is a function of the seed and the decision's id alone. So whoever can
+        choose ids or actions must not know it, or violations can be put where no coin falls. It has
+        no default, which all would know: take ``secrets.randbits(64)``, and keep it.
     windows : sequence of Window
         Blocks of steps that are metered on their own as well.
 
@@ -104,7 +109,7 @@ class AuditMeter:
     """
 
     def __init__(
-        self, q: float, delta: float, *, seed: int = 0, windows: tuple[Window, ...] = ()
+        self, q: float, delta: float, *, seed: int, windows: tuple[Window, ...] = ()
     ) -> None:
         self._q = COIN.check(q, "q", "AuditMeter")
         self._delta = DELTA.check(delta, "delta", "AuditMeter")
@@ -117,11 +122,12 @@ class AuditMeter:
         self._numbered = keys.stream(self._seed, AUDIT)
         self._named = keys.stream(self._seed, AUDIT_NAMED)
         self._costs, self._gains = kernel.costs(self._q), kernel.gains(self._q)
+        self._expected_costs = -self._q * np.expm1(-kernel.GRID)
         self._steps = 0
         self._total = Tally()
         self._blocks: list[list[Tally]] = [[] for _ in self._windows]
         self._pending: dict[ItemId, int] = {}  # the step, from 0, of each audit not answered
-        self._met = _Ids()
+        self._met = Ids()
 
     @property
     def q(self) -> float:
@@ -158,9 +164,18 @@ class AuditMeter:
         return self._steps
 
     @property
+    def actions(self) -> int:
+        """The steps at which an action was taken."""
+        return self._total.actions
+
+    @property
     def pending(self) -> list[ItemId]:
         """The decisions that the teacher has still to judge, oldest first."""
         return list(self._pending)
+
+    def met(self, decision_id: ItemId) -> bool:
+        """Say whether a decision was counted, as an action or as an abstention."""
+        return _checked(decision_id, "met") in self._met
 
     def draws(self, decision_id: ItemId) -> bool:
         """Say how a decision's coin falls. Changes nothing; not for whoever chooses the action."""
@@ -215,6 +230,29 @@ class AuditMeter:
             return self._bounds(self._total, self._delta)
         w, b = self._place(window, block, "bounds")
         return self._bounds(self._blocks[w][b - 1], self._windows[w].delta_of(b))
+
+    def expected(self) -> float:
+        """Bound, from above, the violations that were to be expected so far: Σp.
+
+        p is the probability, given all before an action, that it would violate: by the agent's own
+        odds, in the situation it was in. Of `bounds`, what happened, it differs by luck. It holds
+        at all times at once with probability 1 − delta or more; if it is used beside the upper one
+        of `bounds`, both hold with 1 − 2 delta. An audit not answered counts as a violation.
+
+        Examples
+        --------
+        >>> meter = AuditMeter(1.0, 0.05, seed=3)
+        >>> for decision in range(1, 1001):
+        ...     if meter.observe(decision):
+        ...         meter.answer(decision, allowed=True)
+        >>> meter.bounds().upper, round(meter.expected(), 2)  # luck cannot be ruled out
+        (0.0, 5.77)
+        """
+        price = kernel.price(self._delta)
+        found = self._total.found + self._total.pending
+        most = kernel.upper_of(found, kernel.GRID, self._expected_costs, price)
+        # What was judged clean, or an abstention, may have been luck; but no step has p above 1.
+        return float(min(most, self._steps))
 
     def state(self, level: float) -> State:
         """Say whether at most `level` violations a step are shown, not shown, or surely passed."""
@@ -386,50 +424,6 @@ class AuditMeter:
             f"Decision {id!r} waits for no judgement: it was judged already, or was an abstention. "
             "Answer each of those in `pending` once."
         )
-
-
-class _Ids:
-    """Which ids were met: numbers as ranges, as most come in turn; names as 64-bit hashes."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []  # the first number after each range
-        self.names: set[int] = set()
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        return zip(self.starts, self.ends, strict=True)
-
-    def __len__(self) -> int:
-        return sum(self.ends) - sum(self.starts) + len(self.names)
-
-    def __contains__(self, id: ItemId) -> bool:
-        if isinstance(id, str):
-            return hashed(id) in self.names
-        at = bisect_right(self.starts, id)
-        return at > 0 and id < self.ends[at - 1]
-
-    def add(self, id: ItemId) -> None:
-        if id in self:
-            raise NotPossible(
-                f"Decision {id!r} was observed before, and its coin may be known: a violation "
-                "could hide behind it. Give each decision an id of its own."
-            )
-        if isinstance(id, str):
-            if len(self.names) >= MAX_NAMES:
-                remedy = "Use numbers as ids, or go on with a new meter."
-                raise LimitReached("named decisions", MAX_NAMES, remedy)
-            self.names.add(hashed(id))
-            return
-        at = bisect_right(self.starts, id)
-        if at > 0 and self.ends[at - 1] == id:
-            self.ends[at - 1] += 1
-        else:
-            self.starts.insert(at, id)
-            self.ends.insert(at, id + 1)
-            at += 1
-        if at < len(self.starts) and self.starts[at] == id + 1:  # the gap to the next is closed
-            self.ends[at - 1] = self.ends.pop(at)
-            del self.starts[at]
 
 
 def _checked(value: object, verb: str) -> ItemId:

@@ -199,7 +199,7 @@ class Certificate:
         kept = math.floor(1e4 * self.keeps) / 100.0  # never 100 where some keep none
         where = f" (certified on: {self.on})" if self.on else ""
         return (
-            f"With {_percent(1.0 - self.delta)} confidence, at most {_percent(self.alpha)} of "
+            f"With {_percent(_sure(self.delta))} confidence, at most {_percent(self.alpha)} of "
             f"future contexts have a denied arm among those that this certificate lets "
             f"through{where}. So whatever plays only what it lets through, however it learns, "
             f"breaks the limits with a probability of at most {_percent(self.alpha)} a step. "
@@ -374,6 +374,11 @@ def _digest(kind: str, state: Mapping[str, npt.NDArray[Any]]) -> str:
 
 def _seal(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _sure(delta: float) -> float:
+    """Give 1 − delta, and never 1: no promise is certain."""
+    return min(1.0 - delta, 1.0 - 1e-9)
 
 
 def _percent(share: float) -> str:

@@ -26,6 +26,7 @@ from bridle.certificates import (
     scores_of,
 )
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
+from bridle.freshness import fresh_or_not, named
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import Beliefs, limits_from_state
 from bridle.thresholds import (
@@ -47,7 +48,7 @@ __all__ = [
 
 MAX_CELLS = 20_000_000
 FORM = "bridle certification 2"
-META = {"form", "kind", "alpha", "delta", "lambda_min", "on", "about", "fresh"}
+META = {"form", "kind", "alpha", "delta", "lambda_min", "on", "about", "fresh", "arms"}
 ASSUMED = (
     "Future contexts come as the calibration contexts came: each drawn independently, from one "
     "source that does not change.",
@@ -55,7 +56,6 @@ ASSUMED = (
     "The answers to the calibration questions are correct.",
     "The limits and the lowest threshold were settled before any calibration answer was seen.",
 )
-FRESH = "No calibration context was used for teaching"
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +128,8 @@ def certify(
     teaching : optional
         What was taught, so that it can be refused: the ids, if `calibration` has ids, else the
         contexts, (m, d). Contexts alone cannot settle it: where few are possible, a fresh one may
-        well equal a taught one. They are refused only if all are taught and no two are equal; how
-        many are taught stands among the assumptions.
+        well equal a taught one. They are refused if most are taught and hardly any two are equal;
+        how many are taught stands among the assumptions.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def certify(
     allowed = table_of_truths(calibration.allowed, shape, "allowed", owner)
     asked = calibration.asked
     known = None if asked is None else table_of_truths(asked, shape, "asked", owner)
-    fresh = _fresh(plan.contexts, calibration.ids, teaching, owner)
+    fresh = fresh_or_not(plan.contexts, calibration.ids, teaching, owner)
     return _certificate(plan, allowed, known, at, (*ASSUMED, fresh), owner)
 
 
@@ -173,6 +173,11 @@ class Certification:
         As in `certify`.
     contexts, ids
         As in `Calibration`.
+    arms : sequence of arm ids, optional
+        What questions call the arms; their numbers by default.
+    standing : array (n, K) of bools, optional
+        What a teacher has allowed to the letter: an answer that denies it is a disagreement, and
+        the certificate says so.
 
     Examples
     --------
@@ -204,14 +209,26 @@ class Certification:
         about: str = "",
         ids: Sequence[int | str] | None = None,
         teaching: Iterable[int | str] | npt.ArrayLike | None = None,
+        arms: Sequence[int | str] | None = None,
+        standing: npt.ArrayLike | None = None,
     ) -> None:
         owner = "Certification"
         self._plan = _planned(limits, contexts, alpha, delta, lambda_min, on, about, owner)
-        self._assumptions = (*ASSUMED, _fresh(self._plan.contexts, ids, teaching, owner))
+        self._assumptions = (*ASSUMED, fresh_or_not(self._plan.contexts, ids, teaching, owner))
         scores = self._plan.scores
         self._order: Ints = np.argsort(-scores, axis=1, kind="stable")  # (n, K)
         self._depth: Ints = (scores > self._plan.lambda_min).sum(axis=1)  # (n,) worth a question
         self._answers: list[bool] = []
+        K = scores.shape[1]
+        self._names = list(range(K)) if arms is None else named(arms, "arms", owner)
+        if len(self._names) != K:
+            raise InvalidValue("arms", owner, f"{K} ids, one for each", arms)
+        blank = np.zeros(scores.shape, np.bool_)
+        self._standing = (
+            blank
+            if standing is None
+            else table_of_truths(standing, scores.shape, "standing", owner)
+        )
         self._allowed, self._asked = np.zeros((2, *scores.shape), np.bool_)
         self._context = self._place = 0
         self._skip()
@@ -227,8 +244,18 @@ class Certification:
         """The contexts, and what was answered so far."""
         return Calibration(self._plan.contexts.copy(), self._allowed.copy(), self._asked.copy())
 
-    def question(self) -> tuple[int, int] | None:
+    @property
+    def disagreements(self) -> list[tuple[int, int | str]]:
+        """What was denied here and allowed to the letter by an example that stands: row and arm."""
+        found = np.argwhere(self._standing & self._asked & ~self._allowed).tolist()
+        return [(row, self._names[k]) for row, k in found]
+
+    def question(self) -> tuple[int, Any] | None:
         """Give the context's index and the arm to ask about; None if no answer is missing."""
+        now = self._now()
+        return None if now is None else (now[0], self._names[now[1]])
+
+    def _now(self) -> tuple[int, int] | None:
         if self._context == len(self._depth):
             return None
         return self._context, int(self._order[self._context, self._place])
@@ -236,7 +263,7 @@ class Certification:
     def answer(self, allowed: bool) -> None:
         """Take the teacher's answer to `question`."""
         said = validate.truth(allowed, "allowed", "Certification.answer")
-        now = self.question()
+        now = self._now()
         if now is None:
             raise NotPossible("No answer is missing. Take the certificate.")
         self._allowed[now], self._asked[now] = said, True
@@ -256,7 +283,17 @@ class Certification:
                 f"what the answers are, would break the promise."
             )
         owner = "Certification.certificate"
-        return _certificate(self._plan, self._allowed, self._asked, at, self._assumptions, owner)
+        assumed: tuple[str, ...] = self._assumptions
+        apart = self.disagreements
+        if apart:
+            row, arm = apart[0]
+            said = (
+                f"{len(apart):,} calibration answers deny what an example that stands allows in "
+                f"the very same context (arm {arm!r} in calibration context {row}, for one). That "
+                f"would still be played: one of the two is wrong. Retract those examples."
+            )
+            assumed = (*assumed, said)
+        return _certificate(self._plan, self._allowed, self._asked, at, assumed, owner)
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that was settled and answered, as named arrays."""
@@ -270,11 +307,13 @@ class Certification:
             "on": plan.on,
             "about": plan.about,
             "fresh": self._assumptions[-1],
+            "arms": self._names,
         }
         return {
             "meta": np.frombuffer(json.dumps(meta).encode(), np.uint8).copy(),
             "contexts": plan.contexts.copy(),
             "answers": np.array(self._answers, np.bool_),
+            "standing": self._standing.copy(),
             **{f"limits/{name}": array.copy() for name, array in plan.state.items()},
         }
 
@@ -288,11 +327,11 @@ class Certification:
             if state["answers"].dtype != np.bool_:
                 raise CorruptState("Answers are True or False.")
             under = {n[7:]: array for n, array in state.items() if n.startswith("limits/")}
-            if len(under) + 3 != len(state):
+            if len(under) + 4 != len(state):
                 raise CorruptState("There is more in it than a certification.")
             limits = limits_from_state(meta.pop("kind"), under)
             fresh = validate.text(meta.pop("fresh"), "fresh", cls.__name__, MAX_TEXT)
-            made = cls(limits, state["contexts"], **meta)
+            made = cls(limits, state["contexts"], standing=state["standing"], **meta)
             made._assumptions = (*ASSUMED, fresh)
             for answer in state["answers"].tolist():
                 made.answer(answer)
@@ -424,52 +463,3 @@ def _rests_on(S: Floats, denied: Bools, low: float) -> int:
     stop = np.take_along_axis(denied, order, 1)
     before: Ints = np.cumsum(stop, axis=1) - stop  # denied arms that come earlier
     return int(((before == 0) & (np.take_along_axis(S, order, 1) > low)).sum())
-
-
-def _fresh(C: Floats, ids: object, teaching: object, owner: str) -> str:
-    """Refuse contexts that were used for teaching; say how far that could be seen."""
-    remedy = "On what taught them, limits look better than they are. Draw fresh contexts."
-    wanted = "fresh, with none that was used for teaching"
-    if ids is not None:
-        mine = _named(ids, "ids", owner)
-        if len(mine) != len(C):
-            raise InvalidValue("ids", owner, f"{len(C)} ints or strings", f"{len(mine)} of them")
-        if len(set(mine)) != len(mine):
-            raise InvalidValue("ids", owner, "distinct: a context counts once", ids)
-        if teaching is None:
-            return f"{FRESH} (not checked: what was taught was not given)."
-        taught_by = _named(teaching, "teaching", owner)
-        if taught_by and not {type(id) for id in mine} & {type(id) for id in taught_by}:
-            wanted = "ids of one kind in both: ints, or strings"
-            got = f"{mine[0]!r} of a calibration context and {taught_by[0]!r} of a taught one"
-            raise InvalidValue("ids", owner, wanted, got, "As they are, none could be the same.")
-        both = sorted(map(repr, set(mine) & set(taught_by)))
-        if both:
-            got = f"{len(both)} that were: {both[0]}, for one"
-            raise InvalidValue("contexts", owner, wanted, got, remedy)
-        return f"{FRESH} (checked by their ids)."
-    if teaching is None:
-        return f"{FRESH} (not checked: neither ids nor what was taught were given)."
-    taught = {row.tobytes() for row in validate.matrix(teaching, C.shape[1], "teaching", owner)}
-    rows = [row.tobytes() for row in C]
-    equal = sum(row in taught for row in rows)
-    # Where contexts hardly ever repeat, this is no chance.
-    if 2 * equal > len(rows) == len(set(rows)):
-        more = "If they are fresh draws that happen to be equal, say so by ids."
-        got = f"{equal} of {len(rows)} that equal a taught one"
-        raise InvalidValue("contexts", owner, wanted, got, f"{remedy} {more}")
-    return (
-        f"{FRESH}: {equal:,} of {len(rows):,} equal a taught one, and must be fresh draws all the "
-        f"same (not checked: no ids were given)."
-    )
-
-
-def _named(values: object, name: str, owner: str) -> list[int | str]:
-    wanted = "a list of ints or strings"
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidValue(name, owner, wanted, values)
-    listed = [value.item() if isinstance(value, np.generic) else value for value in values]
-    for value in listed:
-        if type(value) is not int and type(value) is not str:
-            raise InvalidValue(name, owner, wanted, value)
-    return listed

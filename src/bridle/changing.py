@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import cast, get_args
 
 from bridle import validate
 from bridle.certificates import Certificate, fingerprint
@@ -17,13 +18,25 @@ from bridle.events import (
     RuleWithdrawn,
     SigmaChanged,
     Uncertified,
+    WaitChanged,
+    check_event,
 )
 from bridle.fieldforms import MAX_NOTE
 from bridle.knowledge import Knowledge
 from bridle.limits import KINDS, FoundGroup
+from bridle.notes import Erased, Note, RewardedLate
 from bridle.policies import with_sigma
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, listed, the_arms, words
+from bridle.settings import (
+    WAIT,
+    Arm,
+    ArmId,
+    ItemId,
+    check_default,
+    listed,
+    the_arms,
+    words,
+)
 
 __all__ = ["Changer", "distinct", "some_words", "time_of"]
 
@@ -36,17 +49,57 @@ class Changer:
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
 
-    def sigma_changed(self, sigma: float, *, at: float | None = None) -> SigmaChanged:
+    def sigma_changed(
+        self,
+        sigma: float,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> SigmaChanged:
         """Write down another sigma."""
-        return SigmaChanged(with_sigma(self._knowledge.policy, sigma).sigma, time_of(at))
+        by, note = some_words(by, "by"), some_words(note, "note")
+        return SigmaChanged(with_sigma(self._knowledge.policy, sigma).sigma, time_of(at), by, note)
+
+    def wait_changed(
+        self,
+        wait: float | None,
+        default_reward: float | None = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> WaitChanged:
+        """Write down how long decisions wait for a reward, and what they learn then."""
+        owner = "Agent.set_wait"
+        seconds = None if wait is None else WAIT.check(wait, "wait", owner)
+        reward_range = self._knowledge.settings.reward_range
+        reward = check_default(default_reward, reward_range, seconds, owner)
+        by, note = some_words(by, "by"), some_words(note, "note")
+        return WaitChanged(seconds, reward, by, note, time_of(at))
+
+    def noted(self, note: Note) -> Note:
+        """Write down something that changes nothing of what the agent knows."""
+        if not isinstance(note, get_args(Note)) or isinstance(note, Erased):
+            raise InvalidValue("note", "Agent.note", "one of bridle.notes, but no Erased", note)
+        check_event(note)
+        if isinstance(note, RewardedLate):
+            self._knowledge.unit_reward(note.value)
+        return cast("Note", note)
 
     def arms_added(
-        self, arms: int | Iterable[Arm | ArmId], *, at: float | None = None
+        self,
+        arms: int | Iterable[Arm | ArmId],
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
     ) -> ArmsAdded:
         """Write down new arms."""
         made = the_arms(arms, first=len(self._knowledge.arms))
         self._knowledge.check_arms(made)
-        return ArmsAdded(made, time_of(at))
+        by, note = some_words(by, "by"), some_words(note, "note")
+        return ArmsAdded(made, time_of(at), by, note)
 
     def regrouped(
         self,
@@ -144,17 +197,32 @@ class Changer:
             raise NotPossible("The agent keeps to no certificate.")
         return Uncertified(some_words(by, "by"), some_words(note, "note"), time_of(at))
 
-    def rule_declared(self, rule: Rule, *, at: float | None = None) -> RuleDeclared:
+    def rule_declared(
+        self,
+        rule: Rule,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> RuleDeclared:
         """Write down a known rule."""
         if not isinstance(rule, Rule):
             raise InvalidValue("rule", "Agent.declare", "a Rule", rule)
         self._knowledge.compile(rule)
-        return RuleDeclared(rule, time_of(at))
+        return RuleDeclared(rule, time_of(at), some_words(by, "by"), some_words(note, "note"))
 
-    def rule_withdrawn(self, rule: str, *, at: float | None = None) -> RuleWithdrawn:
+    def rule_withdrawn(
+        self,
+        rule: str,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> RuleWithdrawn:
         """Write down that a known rule no longer holds."""
         self._knowledge.check_rule(rule)
-        return RuleWithdrawn(str(rule), time_of(at))
+        by, note = some_words(by, "by"), some_words(note, "note")
+        return RuleWithdrawn(str(rule), time_of(at), by, note)
 
 
 def distinct(values: list[ItemId], name: str, owner: str) -> list[ItemId]:

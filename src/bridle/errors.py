@@ -10,9 +10,11 @@ from __future__ import annotations
 __all__ = [
     "BridleError",
     "CorruptState",
+    "Duplicate",
     "InvalidValue",
     "LimitReached",
     "NotPossible",
+    "StoreFailed",
     "UnknownId",
 ]
 
@@ -99,6 +101,39 @@ class NotPossible(BridleError):
 
 class CorruptState(BridleError):
     """A saved file or an event is damaged, or not of a form that this version reads."""
+
+
+class Duplicate(BridleError):
+    """Something of that name stands already."""
+
+    def __init__(self, kind: str, id: str, remedy: str = "") -> None:
+        self.kind = kind
+        self.id = id
+        self.remedy = remedy
+        super().__init__(f"There is a {kind} {shown(id)} already. {remedy}".rstrip())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kind, self.id, self.remedy)
+
+
+class StoreFailed(BridleError):
+    """The store could not read or commit. Nothing was acknowledged.
+
+    Parameters
+    ----------
+    what : str
+        What was tried, and what went wrong.
+    unknown : bool
+        Whether a commit may have happened all the same: then only the log knows.
+    """
+
+    def __init__(self, what: str, unknown: bool = False) -> None:
+        self.what = what
+        self.unknown = unknown
+        super().__init__(what)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.what, self.unknown)
 
 
 def shown(value: object) -> str:

@@ -22,6 +22,8 @@ from bridle.kernels.types import Floats
 __all__ = ["LEVEL", "Interval", "doubly_robust", "effective_size", "self_normalised"]
 
 LEVEL = validate.FloatRange(0.5, 1.0, open_low=True, open_high=True)
+# Products of four such numbers are summed.
+LARGEST = 1e50
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,14 @@ def effective_size(weights: object) -> float:
     >>> effective_size([1.0, 1.0, 1.0]), effective_size([3.0, 0.0, 0.0]), effective_size([])
     (3.0, 1.0, 0.0)
     """
-    w = _column(weights, "weights", "effective_size", least=0.0)
+    w = _scaled(_column(weights, "weights", "effective_size", least=0.0))
     total = math.fsum(w)
     return total * total / math.fsum(w * w) if total > 0.0 else 0.0
 
 
-def self_normalised(weights: object, rewards: object, *, level: float = 0.95) -> Interval:
+def self_normalised(
+    weights: object, rewards: object, *, level: float = 0.95, span: float = 0.0
+) -> Interval:
     """Give Σwr / Σw, self-normalised importance sampling (SNIPS).
 
     The error is by the delta method: √(Σ w²(r − estimate)²) / Σw. It counts how the target's
@@ -73,6 +77,10 @@ def self_normalised(weights: object, rewards: object, *, level: float = 0.95) ->
         What was earned.
     level : float, default 0.95
         Probability that the interval holds the truth.
+    span : float, default 0
+        How far rewards can lie apart. Where nearly all were equal, as clicks are that hardly ever
+        come, the error looks smaller than it is: the interval reaches no less far than Wilson's
+        would, for a share of which nothing was seen.
 
     Examples
     --------
@@ -81,7 +89,7 @@ def self_normalised(weights: object, rewards: object, *, level: float = 0.95) ->
     """
     owner = "self_normalised"
     level = LEVEL.check(level, "level", owner)
-    w = _column(weights, "weights", owner, least=0.0)
+    w = _scaled(_column(weights, "weights", owner, least=0.0))
     r = _column(rewards, "rewards", owner, length=len(w))
     total = math.fsum(w)
     if total <= 0.0:
@@ -89,12 +97,18 @@ def self_normalised(weights: object, rewards: object, *, level: float = 0.95) ->
     value = math.fsum(w * r) / total
     errors = w * (r - value)
     error = math.sqrt(math.fsum(errors * errors)) / total
-    reach = error * _quantile(level, effective_size(w))
+    size = effective_size(w)
+    reach = _reach(error, level, size, validate.NON_NEGATIVE.check(span, "span", owner))
     return Interval(value, value - reach, value + reach, level)
 
 
 def doubly_robust(
-    expected: object, corrections: object, *, level: float = 0.95, size: float | None = None
+    expected: object,
+    corrections: object,
+    *,
+    level: float = 0.95,
+    size: float | None = None,
+    span: float = 0.0,
 ) -> Interval:
     """Give the mean of a model's guesses, each corrected by what was seen (DR).
 
@@ -111,6 +125,8 @@ def doubly_robust(
         Probability that the interval holds the truth.
     size : float, optional
         The effective number of plays, if it is below n.
+    span : float, default 0
+        As in `self_normalised`.
 
     Examples
     --------
@@ -128,8 +144,14 @@ def doubly_robust(
     value = math.fsum(m) / n + correction
     errors = d - correction
     error = math.sqrt(math.fsum(errors * errors) / (n - 1) / n)
-    reach = error * _quantile(level, float(n) if size is None else min(size, n))
+    plays = n if size is None else min(validate.POSITIVE.check(size, "size", owner), n)
+    reach = _reach(error, level, plays, validate.NON_NEGATIVE.check(span, "span", owner))
     return Interval(value, value - reach, value + reach, level)
+
+
+def _reach(error: float, level: float, size: float, span: float) -> float:
+    z = NormalDist().inv_cdf(0.5 + level / 2.0)
+    return math.hypot(error * _quantile(level, size), span * z * z / (size + z * z))
 
 
 def _quantile(level: float, size: float) -> float:
@@ -143,6 +165,12 @@ def _quantile(level: float, size: float) -> float:
     return z + first + (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / (96.0 * nu * nu)
 
 
+def _scaled(weights: Floats) -> Floats:
+    """Bring weights near 1 by a power of two: it changes no digit, and tiny ones have squares."""
+    exponent = math.frexp(weights.max(initial=0.0))[1]
+    return np.ldexp(weights, -exponent)
+
+
 def _column(
     value: object, name: str, owner: str, length: int | None = None, least: float = -math.inf
 ) -> Floats:
@@ -150,7 +178,8 @@ def _column(
     column = validate.floats(value, name, owner, wanted)
     if column.ndim != 1 or (length is not None and len(column) != length):
         raise InvalidValue(name, owner, wanted, f"an array of shape {column.shape}")
-    good = np.isfinite(column) & (column >= least)
+    good = (column >= max(least, -LARGEST)) & (column <= LARGEST)
     if not good.all():
-        raise InvalidValue(name, owner, f"{wanted}, at least {least:g}", float(column[~good][0]))
+        wanted = f"{wanted} in the range [{max(least, -LARGEST):g}, {LARGEST:g}]"
+        raise InvalidValue(name, owner, wanted, float(column[~good][0]))
     return column

@@ -15,19 +15,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, overload
+from typing import overload
 
 import numpy as np
 
 from bridle import validate
+from bridle.audits import AuditMeter
 from bridle.errors import InvalidValue, NotPossible
 from bridle.estimates import LEVEL, Interval, doubly_robust, effective_size, self_normalised
 from bridle.events import Event
 from bridle.kernels.types import Bools, Floats
 from bridle.policies import Weighted, policy_to_json, with_sigma
-from bridle.surveying import EARNED, PENDING, UNFINISHED, Survey, mean_of, survey
+from bridle.settings import ItemId
+from bridle.surveying import (
+    EARNED,
+    PENDING,
+    PLAYED_NOTHING,
+    UNFINISHED,
+    Survey,
+    mean_of,
+    survey,
+)
 
-__all__ = ["Audited", "Evaluation", "Support", "audited_rates", "evaluate", "targets_of"]
+__all__ = ["Evaluation", "Support", "audits_of", "evaluate", "targets_of"]
 
 # Below so many effective plays the intervals would not hold what they say.
 LEAST_SIZE = 50.0
@@ -37,24 +47,6 @@ MOST_UNSUPPORTED = 0.05
 MOST_MISSING = 0.10
 MAX_TARGETS = 1_000
 NEVER = 1e-9
-
-
-class Bounds(Protocol):
-    """Bounds on how many of the log's plays were violations."""
-
-    @property
-    def lower(self) -> float: ...
-
-    @property
-    def upper(self) -> float: ...
-
-
-class Audited(Protocol):
-    """What an `AuditMeter` of the same log can say."""
-
-    def bounds(self) -> Bounds:
-        """Bound the violations so far."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +98,13 @@ class Evaluation:
         How much the log can say of it.
     believed, believed_logged : float
         The model's belief, and no more: Σ_k π(k) (1 − P(allowed)) by the limits of that time, of
-        the target and of the log's own agent.
+        the target and of the log's own agent. Of a decision that asked first, what follows on the
+        answer counts as often as the target would ask it: an estimate, of which the mean is right.
+        It leaves out what follows on questions that the log cannot speak of, a part of
+        ``1 − support.choices``, and on those not answered yet.
     audited : (float, float) or None
-        What audits show of the log's own plays: bounds on their violations, a decision.
+        What audits show of all the log's own plays: bounds on how many were violations, a decision.
+        Each is wrong with probability `delta` of the meter at most.
     refused : str or None
         Why the log cannot say what it would have earned.
     """
@@ -149,22 +145,22 @@ class Evaluation:
 @overload
 def evaluate(
     events: Iterable[Event], sigma: float, policy: Weighted | None = None, *,
-    level: float = 0.95, audits: Audited | None = None,
+    level: float = 0.95, audits: AuditMeter | None = None,
 ) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
     events: Iterable[Event], sigma: None = None, policy: Weighted = ..., *, level: float = 0.95,
-    audits: Audited | None = None,
+    audits: AuditMeter | None = None,
 ) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
     events: Iterable[Event], sigma: Sequence[float] | Floats, policy: Weighted | None = None, *,
-    level: float = 0.95, audits: Audited | None = None,
+    level: float = 0.95, audits: AuditMeter | None = None,
 ) -> list[Evaluation]: ...  # fmt: skip
 @overload
 def evaluate(
     events: Iterable[Event], sigma: None = None, policy: Sequence[Weighted] = ..., *,
-    level: float = 0.95, audits: Audited | None = None,
+    level: float = 0.95, audits: AuditMeter | None = None,
 ) -> list[Evaluation]: ...  # fmt: skip
 def evaluate(
     events: Iterable[Event],
@@ -172,7 +168,7 @@ def evaluate(
     policy: Weighted | Sequence[Weighted] | None = None,
     *,
     level: float = 0.95,
-    audits: Audited | None = None,
+    audits: AuditMeter | None = None,
 ) -> Evaluation | list[Evaluation]:
     """Say what another sigma, or another policy, would have earned on the decisions of a log.
 
@@ -187,7 +183,8 @@ def evaluate(
     level : float, default 0.95
         Of the intervals, each on its own.
     audits : AuditMeter, optional
-        Audits of the same log, to be shown beside the model's belief.
+        Audits of the same log, from its first decision to its last, to be shown beside the model's
+        belief.
 
     Returns
     -------
@@ -217,7 +214,7 @@ def evaluate(
             "No decision of this log has its propensity. Decide with propensity=True: "
             "agent.decide(context, propensity=True)."
         )
-    bounds = audited_rates(audits, found, "evaluate")
+    bounds = _rates(audits_of(audits, found, "evaluate"))
     table = found.only(known)
     out = [_evaluated(table, left_out, 1 + j, level, bounds) for j in range(len(targets))]
     if several:
@@ -266,7 +263,9 @@ def _checked(policy: object, owner: str) -> Weighted:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
 def _listed(value: object, name: str, owner: str) -> list[object]:
@@ -362,8 +361,9 @@ def _intervals(
     bad, good = (np.where(missing, end, rewards) for end in (worst, best))
 
     # Σwr / Σw is what a play earns, among those that the log can speak of.
-    low = self_normalised(weight[played], bad[played], level=level).low
-    high = self_normalised(weight[played], good[played], level=level).high
+    span = found.reward_span
+    low = self_normalised(weight[played], bad[played], level=level, span=span).low
+    high = self_normalised(weight[played], good[played], level=level, span=span).high
     value = self_normalised(weight[earned], rewards[earned], level=level).value
     share = max(1.0 - lack - idle, 0.0)
     ends = share * low + lack * worst, share * high + lack * best
@@ -371,7 +371,7 @@ def _intervals(
 
     def robust(r: Floats) -> Interval:
         rest = found.rest[:, j] + weight * r
-        return doubly_robust(found.expected[:, j], rest, level=level, size=size)
+        return doubly_robust(found.expected[:, j], rest, level=level, size=size, span=span)
 
     value = robust(np.where(missing, found.guess, rewards)).value + mean_of(found.unseen[:, j])
     ends = robust(bad).low + lack * worst, robust(good).high + lack * best
@@ -385,16 +385,52 @@ def _inside(
     return Interval(value, low, high, level)
 
 
-def audited_rates(audits: Audited | None, found: Survey, owner: str) -> tuple[float, float] | None:
-    """Give the bounds that audits put on the violations of the log's own plays, a decision."""
+# -- audits of the log -----------------------------------------------------------------------
+
+
+def audits_of(audits: object, found: Survey, owner: str) -> AuditMeter | None:
+    """Give the meter if it has counted all that was done in this log, and nothing else."""
     if audits is None:
         return None
-    if not callable(getattr(audits, "bounds", None)):
+    if not isinstance(audits, AuditMeter):
         raise InvalidValue("audits", owner, "an AuditMeter", audits)
-    n, bounds = max(len(found), 1), audits.bounds()
-    steps = getattr(audits, "steps", n)
-    if steps > n:
-        wanted = f"of this log, which has {len(found):,} decisions"
-        raise InvalidValue("audits", owner, wanted, f"one of {steps:,} steps")
-    # What it did not watch may have been anything.
-    return float(bounds.lower) / n, (float(bounds.upper) + n - steps) / n
+    done = found.fate != UNFINISHED  # what still waits for an answer has not been done
+    ids = [id for id, is_done in zip(found.ids, done, strict=True) if is_done]
+    plays = int((found.fate[done] != PLAYED_NOTHING).sum())
+    wrong = _unlike(audits, ids, plays)
+    if wrong:
+        wanted = f"the AuditMeter of this log, with each of its {len(ids):,} decisions counted once"
+        remedy = f"It {wrong}. Call `observe` or `abstained` for each decision, from the first on."
+        raise InvalidValue("audits", owner, wanted, f"one of {audits.steps:,} steps", remedy)
+    return audits
+
+
+def _unlike(audits: AuditMeter, ids: Sequence[ItemId], plays: int) -> str:
+    """Say in which way a meter is not that of these decisions; nothing if it is."""
+    met = [audits.met(id) for id in ids]
+    count = sum(met)
+    if ids and not count:
+        return "has met none of them: it is of another log, or was never told"
+    if len(set(ids)) < len(ids):
+        return "cannot be of it: an id comes twice in the log, which a meter refuses"
+    if count < len(ids):
+        first, last = met.index(True), len(met) - 1 - met[::-1].index(True)
+        if count == last + 1 - first:  # without a gap
+            parts = [f"started later, at the decision {ids[first]!r}"] if first else []
+            if last + 1 < len(ids):
+                parts.append(f"stopped earlier, after the decision {ids[last]!r}")
+            return " and ".join(parts)
+        return f"has not met the decision {ids[met.index(False, first)]!r}, which lies in between"
+    if audits.steps > count:
+        return f"has met {audits.steps - count:,} more, which are not in this log"
+    if audits.actions != plays:
+        return f"counted {audits.actions:,} actions, where the log has {plays:,}"
+    return ""
+
+
+def _rates(audits: AuditMeter | None) -> tuple[float, float] | None:
+    """Give the bounds on the violations of the log's own plays, a decision."""
+    if audits is None:
+        return None
+    (lower, upper), n = audits.bounds(), max(audits.steps, 1)
+    return lower / n, upper / n

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TypeAlias, cast
+from typing import TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from bridle.certificates import Certificate
 from bridle.errors import BridleError, CorruptState, InvalidValue
 from bridle.fieldforms import FORMS, Context, Form
 from bridle.kernels.types import Floats, Ints
+from bridle.notes import Note
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, Json, Settings
 
@@ -28,6 +29,7 @@ __all__ = [
     "Created",
     "Decided",
     "Event",
+    "Expired",
     "Lapsed",
     "Learned",
     "Regrouped",
@@ -35,9 +37,11 @@ __all__ = [
     "Rewarded",
     "RuleDeclared",
     "RuleWithdrawn",
+    "Shadowed",
     "SigmaChanged",
     "Taught",
     "Uncertified",
+    "WaitChanged",
     "check_event",
     "event_from_json",
     "event_to_json",
@@ -58,6 +62,8 @@ class ArmsAdded:
 
     arms: tuple[Arm, ...]
     at: float | None = None
+    by: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,28 @@ class Rewarded:
     at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Nobody waits for the reward of a decision any more. `value` is learned in its place.
+
+    None: nothing is learned.
+    """
+
+    decision: ItemId
+    value: float | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """Another system played `arm` in the place of a decision: the reward will be that arm's."""
+
+    decision: ItemId
+    context: Context
+    arm: ArmId
+    at: float | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
     """History from before the agent: contexts (n, d), arm numbers (n), rewards (n)."""
@@ -170,6 +198,22 @@ class SigmaChanged:
     """The dial was turned."""
 
     sigma: float
+    at: float | None = None
+    by: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitChanged:
+    """Decisions wait so many seconds for a reward, and then learn `default_reward` if there is one.
+
+    None: for ever.
+    """
+
+    wait: float | None
+    default_reward: float | None = None
+    by: str | None = None
+    note: str | None = None
     at: float | None = None
 
 
@@ -212,6 +256,8 @@ class RuleDeclared:
 
     rule: Rule
     at: float | None = None
+    by: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +266,8 @@ class RuleWithdrawn:
 
     rule: str
     at: float | None = None
+    by: str | None = None
+    note: str | None = None
 
 
 Event: TypeAlias = (
@@ -232,13 +280,17 @@ Event: TypeAlias = (
     | Decided
     | Abstained
     | Rewarded
+    | Expired
+    | Shadowed
     | Learned
     | SigmaChanged
+    | WaitChanged
     | Regrouped
     | Certified
     | Uncertified
     | RuleDeclared
     | RuleWithdrawn
+    | Note
 )
 
 
@@ -306,18 +358,23 @@ def _plain(value: object) -> Json:
 
 # -- the form of each field ------------------------------------------------------------------
 
-# Fields that logs of the first form do not have. Their defaults are what was meant then.
+# Fields that earlier logs do not have. Their defaults are what was meant then.
 _LATER: dict[type, set[str]] = {
     Asked: {"decision", "among", "propensity"},
     Decided: {"ask"},
     Abstained: {"ask", "propensity"},
+    ArmsAdded: {"by", "note"},
+    SigmaChanged: {"by", "note"},
+    RuleDeclared: {"by", "note"},
+    RuleWithdrawn: {"by", "note"},
 }
 
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         Created, ArmsAdded, Asked, Lapsed, Taught, Retracted, Decided, Abstained, Rewarded,
-        Learned, SigmaChanged, Regrouped, Certified, Uncertified, RuleDeclared, RuleWithdrawn,
+        Expired, Shadowed, Learned, SigmaChanged, WaitChanged, Regrouped, Certified, Uncertified,
+        RuleDeclared, RuleWithdrawn, *get_args(Note),
     )
 }  # fmt: skip
 _FORMS_OF: dict[type, dict[str, Form]] = {

@@ -13,7 +13,7 @@ from bridle import validate
 from bridle.certificates import Certificate
 from bridle.limits import KINDS
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, Settings, words
+from bridle.settings import WAIT, Arm, ArmId, ItemId, Settings, words
 from bridle.validate import MAX_MAGNITUDE
 
 __all__ = ["FORMS", "MAX_NOTE", "Context", "Form", "Part"]
@@ -102,6 +102,36 @@ def _check_grouped(value: object) -> None:
     _grouped(value)
 
 
+def _seconds(value: object) -> float:
+    return WAIT.check(_number(value), "wait", "Agent")
+
+
+def _share(value: object) -> float:
+    return validate.FRACTION.check(_number(value), "share", "Agent")
+
+
+def _seed(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"a seed is a whole number, not {value!r:.100}")
+    return validate.SEED.check(value, "seed", "AuditMeter")
+
+
+def _window(value: object) -> tuple[int, float]:
+    if not isinstance(value, list | tuple) or len(value) != 2 or type(value[0]) is not int:
+        raise TypeError(f"a window is a length and a delta, not {value!r:.100}")
+    return value[0], _number(value[1])
+
+
+def _check_window(value: object) -> None:
+    if type(value) is not tuple:
+        raise TypeError(f"a tuple was expected, not {value!r:.100}")
+    _window(value)
+
+
+def _words(value: object) -> str:
+    return "" if value == "" else _text(value)
+
+
 def _text(value: object) -> str:
     return words(value, "by or note", "Agent", MAX_NOTE)
 
@@ -182,7 +212,7 @@ FORMS: dict[str, Form] = {
     "id": _ID,
     "arm": _ARM_ID,
     "Asked.decision": _maybe(_ID),
-    "Rewarded.decision": _ID,
+    "decision": _ID,
     "example": _ID,
     "Taught.question": _maybe(_ID),
     "Lapsed.question": _ID,
@@ -194,6 +224,18 @@ FORMS: dict[str, Form] = {
     "version": Form(_version, _version),
     "allowed": Form(_truth, _truth),
     "value": _NUMBER,
+    "Expired.value": _maybe(_NUMBER),
+    "wait": _maybe(Form(_seconds, _seconds)),
+    "default_reward": _maybe(_NUMBER),
+    "q": Form(_share, _share),
+    "alpha": Form(_share, _share),
+    "delta": Form(_share, _share),
+    "lambda_min": Form(_share, _share),
+    "seed": Form(_seed, _seed),
+    "windows": _each(Form(_window, _check_window)),
+    "on": Form(_words, _words),
+    "kind": _TEXT,
+    "spaces": _each(_TEXT),
     "sigma": _NUMBER,
     "propensity": _maybe(_NUMBER),
     "by": _maybe(_TEXT),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from bridle.events import (
     Created,
     Decided,
     Event,
+    Expired,
     Lapsed,
     Learned,
     Regrouped,
@@ -30,16 +31,19 @@ from bridle.events import (
     Rewarded,
     RuleDeclared,
     RuleWithdrawn,
+    Shadowed,
     SigmaChanged,
     Taught,
     Uncertified,
+    WaitChanged,
 )
 from bridle.kernels.types import Floats
 from bridle.known import Known
+from bridle.notes import Erased, Note, RewardedLate
 from bridle.policies import with_sigma
 from bridle.questions import Open
 from bridle.rules import Rule
-from bridle.settings import Arm, ItemId
+from bridle.settings import Arm, ItemId, check_default
 
 __all__ = ["Example", "Knowledge"]
 
@@ -170,6 +174,22 @@ class Knowledge(Known):
         self.reward_arms.fold(k, row, unit)
         self.totals += (unit, 1.0)
 
+    def _expired(self, event: Expired) -> None:
+        if event.value is not None:
+            self._rewarded(Rewarded(event.decision, event.value))
+        else:
+            self.pending_context(event.decision)
+            del self.pending[event.decision]
+
+    def _shadowed(self, event: Shadowed) -> None:
+        k, raw = self.arm_number(event.arm), self.raw(event.context)
+        self._check_id(event.decision, self.decisions - 1)
+        if self.pending.get(event.decision, (raw, k))[0] != raw:
+            wanted = "of the context that the decision was made in"
+            raise InvalidValue("context", "Agent.apply", wanted, event.decision)
+        self.pending[event.decision] = (raw, k)
+        self._drop()
+
     def _learned(self, event: Learned) -> None:
         rewards = self.check_rewards(event.rewards, len(event.contexts), "Agent.apply")
         units = self.unit_rewards(rewards)
@@ -182,6 +202,20 @@ class Knowledge(Known):
     def _sigma_changed(self, event: SigmaChanged) -> None:
         self.policy = with_sigma(self.policy, event.sigma)
         self.weights = np.array(self.policy.weights)
+
+    def _wait_changed(self, event: WaitChanged) -> None:
+        reward = check_default(
+            event.default_reward, self.settings.reward_range, event.wait, "Agent.set_wait"
+        )
+        self.wait, self.default_reward = event.wait, reward
+
+    def _noted(self, event: Note) -> None:
+        if isinstance(event, Erased):
+            self.decisions += "decision" in event.spaces
+            self.taught += "example" in event.spaces
+            self.questions.asked += "question" in event.spaces
+        elif isinstance(event, RewardedLate):
+            self.unit_reward(event.value)
 
     def _regrouped(self, event: Regrouped) -> None:
         self.regroup(self.check_groups(event), event.limits, tuple(self.rules.values()))
@@ -257,11 +291,15 @@ _FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {
     Decided: Knowledge._decided,
     Abstained: Knowledge._abstained,
     Rewarded: Knowledge._rewarded,
+    Expired: Knowledge._expired,
+    Shadowed: Knowledge._shadowed,
     Learned: Knowledge._learned,
     SigmaChanged: Knowledge._sigma_changed,
+    WaitChanged: Knowledge._wait_changed,
     Regrouped: Knowledge._regrouped,
     Certified: Knowledge._adopted,
     Uncertified: Knowledge._uncertified,
     RuleDeclared: Knowledge._rule_declared,
     RuleWithdrawn: Knowledge._rule_withdrawn,
+    **dict.fromkeys(get_args(Note), Knowledge._noted),
 }

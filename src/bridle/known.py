@@ -48,6 +48,7 @@ class Known:
         low, high = settings.reward_range
         self._reward_range = validate.FloatRange(low, high)
         self._reward_span = high - low
+        self.wait, self.default_reward = settings.wait, settings.default_reward
         self.version = 1  # Created is the first event
         self.decisions = 0  # made so far: the next decision's own number is one more
         self.taught = 0

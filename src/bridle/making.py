@@ -17,16 +17,10 @@ from bridle.changing import Changer, distinct, some_words, time_of
 from bridle.choosing import Chooser
 from bridle.decisions import Abstention, Decision, Decisions, Question
 from bridle.errors import InvalidValue, LimitReached, NotPossible
-from bridle.events import (
-    Lapsed,
-    Learned,
-    Retracted,
-    Rewarded,
-    Taught,
-)
+from bridle.events import Expired, Lapsed, Learned, Retracted, Rewarded, Shadowed, Taught
 from bridle.features import Context
 from bridle.kernels.types import Floats
-from bridle.knowledge import Knowledge
+from bridle.knowledge import Example, Knowledge
 from bridle.settings import ArmId, ItemId, item_id, listed, plain_id
 
 __all__ = ["Contexts", "Maker", "Truths", "time_of"]
@@ -182,7 +176,7 @@ class Maker(Changer):
 
     def retracted(
         self,
-        example: ItemId,
+        example: ItemId | Example,
         *,
         by: str | None = None,
         note: str | None = None,
@@ -193,7 +187,7 @@ class Maker(Changer):
 
     def retracted_many(
         self,
-        examples: Sequence[ItemId],
+        examples: Sequence[ItemId | Example],
         *,
         by: str | None = None,
         note: str | None = None,
@@ -201,7 +195,9 @@ class Maker(Changer):
     ) -> list[Retracted]:
         """Write down that many examples are taken back."""
         owner = "Agent.retract"
-        ids = [self._knowledge.standing(id).id for id in listed(examples, "examples", owner)]
+        given = listed(examples, "examples", owner)
+        given = [one.id if isinstance(one, Example) else one for one in given]
+        ids = [self._knowledge.standing(id).id for id in given]
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         return [Retracted(id, by, note, time) for id in distinct(ids, "examples", owner)]
 
@@ -334,6 +330,21 @@ class Maker(Changer):
             ids = [plain_id(id) for id in ids]
         distinct(ids, "decisions", owner)
         return ids, know.check_rewards(values, len(ids), owner), time_of(at)
+
+    def expired(self, decision: ItemId, *, at: float | None = None) -> Expired:
+        """Write down that nobody waits for the reward of a decision any more."""
+        self._knowledge.pending_context(decision)
+        return Expired(plain_id(decision), self._knowledge.default_reward, time_of(at))
+
+    def shadowed(
+        self, decision: Decision | Abstention, arm: ArmId, *, at: float | None = None
+    ) -> Shadowed:
+        """Write down what another system played in the place of a decision that was just made."""
+        if not isinstance(decision, Decision | Abstention):
+            wanted = "a Decision or an Abstention"
+            raise InvalidValue("decision", "Agent.shadow", wanted, decision)
+        known = self._knowledge.arm_ids[self._knowledge.arm_number(arm)]
+        return Shadowed(decision.id, decision.context, known, time_of(at))
 
     def learned(
         self,

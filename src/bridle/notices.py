@@ -153,7 +153,9 @@ class SurpriseTest:
         if not isinstance(state, Mapping):
             raise CorruptState(f"SurpriseTest needs named arrays, not {state!r:.200}.")
         if set(state) != {"level", "counts", "peak", "stakes"}:
-            raise CorruptState(f"SurpriseTest: these are not its arrays: {sorted(state)!r:.200}.")
+            raise CorruptState(
+                f"SurpriseTest: these are not its arrays: {sorted(map(str, state))!r:.200}."
+            )
         for name, size in (("level", 1), ("peak", 1), ("stakes", BETS)):
             check(state[name], np.float64, (size,), name, "SurpriseTest")
         check(state["counts"], np.int64, (2,), "counts", "SurpriseTest")

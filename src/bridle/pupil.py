@@ -15,7 +15,7 @@ from bridle.decisions import Abstention, Answer, Decision, Question
 from bridle.errors import InvalidValue
 from bridle.events import Event
 from bridle.features import Context
-from bridle.knowledge import Knowledge
+from bridle.knowledge import Example, Knowledge
 from bridle.making import Contexts, Maker, Truths
 from bridle.reading import Reader
 from bridle.settings import ArmId, ItemId
@@ -144,7 +144,7 @@ class Pupil(Reader):
 
     def retract(
         self,
-        example: ItemId,
+        example: ItemId | Example,
         *,
         by: str | None = None,
         note: str | None = None,
@@ -155,7 +155,7 @@ class Pupil(Reader):
 
     def retract_many(
         self,
-        examples: Sequence[ItemId],
+        examples: Sequence[ItemId | Example],
         *,
         by: str | None = None,
         note: str | None = None,

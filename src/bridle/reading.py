@@ -15,7 +15,7 @@ from bridle.certifying import Certification
 from bridle.errors import NotPossible
 from bridle.explaining import Believed, believed_of
 from bridle.features import Category, Context, Schema
-from bridle.kernels.types import Bools
+from bridle.kernels.types import Bools, Floats
 from bridle.knowledge import Example, Knowledge
 from bridle.limits import (
     AutoLimits,
@@ -163,8 +163,17 @@ class Reader:
             teaching = taught.reshape(len(know.examples), -1)
         return Certification(
             self.limits, rows, alpha, delta, lambda_min=lambda_min, on=on, about=self.about,
-            ids=ids, teaching=teaching,
+            ids=ids, teaching=teaching, arms=know.arm_ids,
+            standing=self._allowed_to_the_letter(rows),
         )  # fmt: skip
+
+    def _allowed_to_the_letter(self, rows: Floats) -> Bools:
+        know = self._knowledge
+        out = np.zeros((len(rows), len(know.arms)), np.bool_)
+        if know.remembers:
+            for row, context in zip(out, rows, strict=True):
+                row[list(know.allowances.get(context.tobytes(), ()))] = True
+        return out
 
     @property
     def limits(self) -> Beliefs:
@@ -186,24 +195,44 @@ class Reader:
         """Say what is believed of every arm in a context. Changes nothing."""
         return believed_of(self._knowledge, self.schema.encode(context))
 
-    def novelty_rate(self, above: float = 0.5) -> float | None:
-        """Say in what share of the plays that wait for their reward the context was new to the arm.
+    def novelty_rate(
+        self,
+        above: float = 0.5,
+        contexts: Sequence[Context] | npt.NDArray[Any] | None = None,
+    ) -> float | None:
+        """Say in what share of cases contexts leave what was taught. If it rises, teach again.
 
-        New is what has a novelty above this, or holds something that no example of the arm held.
-        None if none waits. If it rises, contexts are leaving what was taught.
+        New to an arm is a context that has a novelty above this, or holds something that no example
+        of the arm held.
+
+        Parameters
+        ----------
+        above : float, default 0.5
+            See `believed(context).novelty`.
+        contexts : contexts, optional
+            Those of the last day, say: counted are those that are new to every arm. By default the
+            plays that wait for their reward: counted are those that are new to the arm played.
+
+        Returns
+        -------
+        float or None
+            None if there is nothing to look at.
         """
         least = validate.FRACTION.check(above, "above", "Agent.novelty_rate")
         know = self._knowledge
+        cases: list[tuple[bytes, int | None]] = list(know.pending.values())
+        if contexts is not None:
+            cases = [(row.tobytes(), None) for row in self.schema.encode_many(contexts)]
         seen: dict[bytes, Bools] = {}
         new = 0
-        for raw, k in know.pending.values():
+        for raw, k in cases:
             if raw not in seen:
                 row = np.frombuffer(raw)
                 unseen = np.array([bool(found) for found in know.believing.unseen(row)])
                 far = know.believing.novelty(row) > least
                 seen[raw] = far | unseen[know.believing.unit_of]
-            new += bool(seen[raw][k])
-        return new / len(know.pending) if know.pending else None
+            new += bool(seen[raw].all() if k is None else seen[raw][k])
+        return new / len(cases) if cases else None
 
     def describe(self) -> list[str]:
         """Say the limits in sentences, one for each arm or group of arms.

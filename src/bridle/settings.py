@@ -29,6 +29,7 @@ __all__ = [
     "Json",
     "Settings",
     "arm_id",
+    "check_default",
     "check_size",
     "item_id",
     "listed",
@@ -51,6 +52,8 @@ DOUBT = validate.FloatRange(0.0, 0.5, open_low=True, open_high=True)
 ERROR = validate.FloatRange(1e-6, 0.49)
 # A teacher who errs more often than this is not taken at their word in any single case.
 NOISY_ABOVE = 0.02
+# Seconds; a century is for ever.
+WAIT = validate.FloatRange(0.0, 3.2e9, open_low=True)
 ARM_NUMBER = validate.IntRange(-(2**53), 2**53)
 PRIORS = ("centred", "paper")
 SHARES = ("group", "arm")
@@ -69,6 +72,8 @@ LATER: dict[str, Json] = {
     "ask_at_most": 3,
     "patience": None,
 }
+# The same of the second form.
+LAST: dict[str, Json] = {"wait": None, "default_reward": None}
 MAX_ARMS = 1_000_000
 # Arms × features²: the numbers in the covariances of either part. 32 GiB of them.
 MAX_NUMBERS = 2**32
@@ -142,6 +147,8 @@ class Settings:
     seed: int
     max_pending: int
     max_examples: int
+    wait: float | None
+    default_reward: float | None
 
     def __post_init__(self) -> None:
         owner = "Agent"
@@ -181,10 +188,13 @@ class Settings:
             "seed": validate.SEED.check(self.seed, "seed", owner),
             "max_pending": PENDING.check(self.max_pending, "max_pending", owner),
             "max_examples": EXAMPLES.check(self.max_examples, "max_examples", owner),
+            "wait": _maybe(WAIT, self.wait, "wait"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
+        reward = check_default(self.default_reward, self.reward_range, self.wait, owner)
+        object.__setattr__(self, "default_reward", reward)
         if self.crosses and self.limits not in ("rules", "logistic"):
             wanted = f"left out with limits={self.limits!r}"
             raise InvalidValue("crosses", owner, wanted, self.crosses)
@@ -228,6 +238,8 @@ class Settings:
         """
         if isinstance(data, Mapping) and not data.keys() & LATER.keys():
             data = {**data, **LATER}
+        if isinstance(data, Mapping) and not data.keys() & LAST.keys():
+            data = {**data, **LAST}
         if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
             raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
         values = cast("dict[str, Any]", dict(data))
@@ -270,6 +282,18 @@ def the_schema(features: int | Schema | Sequence[Feature]) -> Schema:
         wanted = "a number, a Schema or a list of features"
         raise InvalidValue("features", "Agent", wanted, features)
     return Schema(features)
+
+
+def check_default(
+    value: float | None, reward_range: tuple[float, float], wait: float | None, owner: str
+) -> float | None:
+    """Give what is learned where no reward came in time, or refuse it."""
+    if value is None:
+        return None
+    if wait is None:
+        wanted, remedy = "left out where decisions wait for ever", "Say how long: wait=3600, say."
+        raise InvalidValue("default_reward", owner, wanted, value, remedy)
+    return validate.FloatRange(*reward_range).check(value, "default_reward", owner)
 
 
 def check_size(arms: int, width: int) -> None:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from bridle.arms import LinearArms
 from bridle.certificates import Certificate
 from bridle.errors import BridleError, CorruptState
-from bridle.events import Decided, Lapsed, Retracted, SigmaChanged, check_event
+from bridle.events import Decided, Lapsed, Retracted, SigmaChanged, WaitChanged, check_event
 from bridle.knowledge import Example, Knowledge
 from bridle.limits import limits_from_state
 from bridle.questions import Open, Waiting
@@ -36,7 +36,7 @@ from bridle.validate import MAX_MAGNITUDE
 
 __all__ = ["knowledge_from_state", "knowledge_to_state", "read_state", "write_state"]
 
-FORMAT = "bridle agent 2"
+FORMAT = "bridle agent 3"
 META = "meta.json"
 # The head of a .npy of version 1.0, as numpy writes it for these types.
 _HEADER = re.compile(
@@ -49,7 +49,7 @@ _COUNTS = ("version", "decisions", "taught", "dropped")
 _QUESTION_COUNTS = ("asked", "answered", "lapsed")
 _META = {
     "settings", "arms", "limits", "sigma", "rules", "counts", "question_counts", "pending",
-    "questions", "waiting", "examples", "certificate",
+    "questions", "waiting", "examples", "certificate", "wait",
 }  # fmt: skip
 _ARRAYS = {
     f"{name}.{part}"
@@ -91,6 +91,7 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
         ],
         "examples": [[e.id, e.by, e.note] for e in know.examples.values()],
         "certificate": None if know.certificate is None else know.certificate.to_json(),
+        "wait": [know.wait, know.default_reward],
     }  # fmt: skip
     width = know.settings.features.width
     examples = know.examples.values()
@@ -138,6 +139,9 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
         raise CorruptState("The arms are not those of the settings.")
     if meta["sigma"] is not None:
         know.fold(SigmaChanged(meta["sigma"]))
+    changed = WaitChanged(*meta["wait"])
+    check_event(changed)
+    know.fold(changed)
     reward_arms = LinearArms.from_state(_under("reward.", arrays))
     totals = _checked(arrays, "totals", "f", (2,))
     if reward_arms.ridge != settings.ridge or not (np.isfinite(totals) & (totals > 0)).all():

@@ -1,14 +1,29 @@
-"""Where audits stand: the records that an audit meter gives, and the windows it is given."""
+"""Where audits stand: the records that an audit meter gives and keeps, and its windows."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from bridle.believing import hashed
+from bridle.errors import LimitReached, NotPossible
+from bridle.settings import ItemId
 from bridle.validate import FloatRange, IntRange
 
-__all__ = ["Bounds", "Standing", "State", "Tally", "Window", "standing_of", "tally_of"]
+__all__ = [
+    "MAX_NAMES",
+    "Bounds",
+    "Ids",
+    "Standing",
+    "State",
+    "Tally",
+    "Window",
+    "standing_of",
+    "tally_of",
+]
 
 State = Literal["shown good", "not shown", "alarm"]
 
@@ -16,6 +31,8 @@ DELTA = FloatRange(0.0, 1.0, open_low=True, open_high=True)
 # A shorter block could say nothing.
 LENGTH = IntRange(10, 2**31 - 1)
 NUMBER = IntRange(0, 2**63 - 1)
+# Each is kept as a 64-bit hash, to see that none comes twice.
+MAX_NAMES = 4_000_000
 
 
 class Bounds(NamedTuple):
@@ -134,3 +151,49 @@ def standing_of(
         state, level, granted, bounds, first, steps, tally.actions, judged, tally.found,
         tally.pending, delta,
     )  # fmt: skip
+
+
+class Ids:
+    """Which ids were met: numbers as ranges, as most come in turn; names as 64-bit hashes."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []  # the first number after each range
+        self.names: set[int] = set()
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Give each range of numbers, with the first number after it."""
+        return zip(self.starts, self.ends, strict=True)
+
+    def __len__(self) -> int:
+        return sum(self.ends) - sum(self.starts) + len(self.names)
+
+    def __contains__(self, id: ItemId) -> bool:
+        if isinstance(id, str):
+            return hashed(id) in self.names
+        at = bisect_right(self.starts, id)
+        return at > 0 and id < self.ends[at - 1]
+
+    def add(self, id: ItemId) -> None:
+        """Keep an id, or refuse one that was met."""
+        if id in self:
+            raise NotPossible(
+                f"Decision {id!r} was observed before, and its coin may be known: a violation "
+                "could hide behind it. Give each decision an id of its own."
+            )
+        if isinstance(id, str):
+            if len(self.names) >= MAX_NAMES:
+                remedy = "Use numbers as ids, or go on with a new meter."
+                raise LimitReached("named decisions", MAX_NAMES, remedy)
+            self.names.add(hashed(id))
+            return
+        at = bisect_right(self.starts, id)
+        if at > 0 and self.ends[at - 1] == id:
+            self.ends[at - 1] += 1
+        else:
+            self.starts.insert(at, id)
+            self.ends.insert(at, id + 1)
+            at += 1
+        if at < len(self.starts) and self.starts[at] == id + 1:  # the gap to the next is closed
+            self.ends[at - 1] = self.ends.pop(at)
+            del self.starts[at]

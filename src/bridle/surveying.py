@@ -19,7 +19,17 @@ import numpy.typing as npt
 from bridle.choosing import Chooser
 from bridle.decisions import Abstention, Decision, Odds, Question
 from bridle.errors import BridleError, CorruptState, InvalidValue
-from bridle.events import Abstained, Asked, Created, Decided, Event, Rewarded, check_event
+from bridle.events import (
+    Abstained,
+    Asked,
+    Created,
+    Decided,
+    Event,
+    Expired,
+    Rewarded,
+    Shadowed,
+    check_event,
+)
 from bridle.kernels import choice, doubt, wins
 from bridle.kernels.types import Bools, Floats
 from bridle.knowledge import Knowledge
@@ -27,7 +37,16 @@ from bridle.policies import Weighted
 from bridle.replay import WINDOW, Choice
 from bridle.settings import ItemId
 
-__all__ = ["EARNED", "PENDING", "PLAYED_NOTHING", "UNFINISHED", "Survey", "mean_of", "survey"]
+__all__ = [
+    "EARNED",
+    "PENDING",
+    "PLAYED_NOTHING",
+    "UNFINISHED",
+    "Survey",
+    "events_of",
+    "mean_of",
+    "survey",
+]
 
 # What became of a decision: it waits for an answer, or for its reward; it has it; it abstained.
 UNFINISHED, PENDING, EARNED, PLAYED_NOTHING = 0, 1, 2, 3
@@ -70,8 +89,12 @@ class Survey:
     ----------
     policies : list of J policies
         As they stood at the last decision. The first is the log's own.
+    reward_span : float
+        How far the rewards of two plays can lie apart.
     reward_range : (float, float)
         Between what any decision earns. An abstention earns 0, also where no reward does.
+    ids : list of n ids
+        Of the decisions, as the log has them.
     fate : (n,) ints
         UNFINISHED, PENDING, EARNED or PLAYED_NOTHING.
     known : (n,) bools
@@ -89,17 +112,21 @@ class Survey:
     rest : (n, J)
         rest + weight · reward is how far what came corrects `expected`.
     lack, idle : (n, J)
-        Probability that the policy does what the log cannot speak of, or plays nothing.
+        Probability that the policy does what the log cannot speak of, or plays nothing. Of a
+        decision that asked first it is an estimate: exact up to its first answer, then weighted.
     square : (n, J)
         The mean of weight², as the odds have it.
     belief : (n, J)
-        Probability that it plays an arm that is denied, as the limits had it.
+        Probability that it plays an arm that is denied, as the limits had it; after answers an
+        estimate, too, and without what follows on questions that the log cannot speak of.
     apart : (n, J)
         Probability that it has to play another arm than the log's agent.
     """
 
     policies: list[Weighted]
     reward_range: tuple[float, float]
+    reward_span: float
+    ids: list[ItemId]
     fate: npt.NDArray[np.int8]
     known: Bools
     reward: Floats
@@ -120,7 +147,8 @@ class Survey:
     def only(self, rows: Bools) -> Survey:
         """Give the table of these decisions alone."""
         arrays = {name: getattr(self, name)[rows] for name in ("fate", "known", *SINGLE, *DOUBLE)}
-        return Survey(self.policies, self.reward_range, **arrays)
+        ids = [id for id, kept in zip(self.ids, rows, strict=True) if kept]
+        return Survey(self.policies, self.reward_range, self.reward_span, ids, **arrays)
 
 
 def mean_of(column: Floats) -> float:
@@ -132,25 +160,29 @@ class _Table:
     """Grows row by row into a `Survey`."""
 
     def __init__(self, policies: int) -> None:
-        self._n = 0
+        self._ids: list[ItemId] = []
         self.fate = np.zeros(64, np.int8)
         self.known = np.zeros(64, np.bool_)
         self.single = np.zeros((64, len(SINGLE)))
         self.double = np.zeros((64, len(DOUBLE), policies))
 
-    def begin(self) -> int:
+    def begin(self, id: ItemId) -> int:
         """Add a decision; give its row."""
-        n = self._n
+        n = len(self._ids)
         if n == len(self.fate):
             for name in ("fate", "known", "single", "double"):
                 full = getattr(self, name)
                 setattr(self, name, np.concatenate([full, np.zeros_like(full)]))
         self.double[n, WEIGHT] = 1.0
-        self._n += 1
+        self._ids.append(id)
         return n
 
     def take(self, row: int, look: _Look, first: bool) -> None:
-        """Add a look to a decision. Later looks count as often as the policy gets there."""
+        """Add a look to a decision. Later looks count as often as the policy gets there.
+
+        What is summed with `weight` so far has the mean, over the log's own chances, of what the
+        policy would meet: the weight is how much more often it asks what was asked on the way.
+        """
         weight, expected, unseen, rest, lack, idle, square, belief, apart = self.double[row]
         unseen += weight * look.unseen
         lack += weight * look.lack
@@ -166,16 +198,26 @@ class _Table:
 
     def survey(self, policies: list[Weighted], reward_range: tuple[float, float]) -> Survey:
         """Give all of it."""
-        n = self._n
+        n = len(self._ids)
         low, high = reward_range
         return Survey(
             policies,
             (min(low, 0.0), max(high, 0.0)),
+            high - low,
+            self._ids,
             self.fate[:n],
             self.known[:n],
             *(self.single[:n, i] for i in range(len(SINGLE))),
             *(self.double[:n, i] for i in range(len(DOUBLE))),
         )
+
+
+def events_of(events: object, owner: str) -> Iterator[Event]:
+    """Give what a log holds, one after the other; what it is shows when it is folded."""
+    try:
+        return iter(events)  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        raise InvalidValue("events", owner, "a list of events", events) from None
 
 
 def survey(
@@ -185,9 +227,7 @@ def survey(
 
     `targets` make a policy each of the one that the agent has at the time.
     """
-    if not isinstance(events, Iterable):
-        raise InvalidValue("events", owner, "a list of events", events)
-    stream = iter(events)
+    stream = events_of(events, owner)
     created = next(stream, None)
     if not isinstance(created, Created):
         raise CorruptState("A log begins with the event Created.")
@@ -245,9 +285,12 @@ class _Surveyor:
 
     def take(self, event: Event, look: _Look | None) -> None:
         """Enter what an event says, just before it is folded."""
-        if isinstance(event, Rewarded):
+        if isinstance(event, Shadowed):
+            # How often the other system plays this arm is not known: the log cannot speak of it.
+            self._table.known[self._row_of.pop(event.decision)] = False
+        elif isinstance(event, Rewarded | Expired):
             row = self._row_of.pop(event.decision, None)
-            if row is not None:
+            if row is not None and event.value is not None:
                 self._table.fate[row] = EARNED
                 self._table.single[row, REWARD] = event.value
         elif self.is_look(event):
@@ -255,7 +298,7 @@ class _Surveyor:
             assert id is not None
             first = id not in self.know.questions.waiting
             if first:
-                self._row_of[id] = self._table.begin()
+                self._row_of[id] = self._table.begin(id)
             row = self._row_of[id]
             if look is not None:
                 self._table.take(row, look, first)

@@ -51,18 +51,26 @@ def evaluate(
     """Say what other positions of the dial would have earned, from an agent's log.
 
     The agent must have decided with propensity=True. Where the log cannot tell, there is a reason
-    in the place of a number. Violations are what the limits believed, which nobody has checked.
+    in the place of a number. Violations are what the limits believed; if the log has audits
+    (AuditBegun, Audited), what those show stands beside it.
     """
     sigmas = numbers(sigma, "--sigma", float) or ()
     with told("Nothing was written."):
         from rich.console import Console
 
         from bridle.advising import recommend
+        from bridle.auditing import audits_in
         from bridle.evaluating import evaluate as run
+        from bridle.validate import FRACTION
 
+        if budget is not None:
+            FRACTION.check(budget, "--budget", "bridle evaluate")
+        if out is not None:
+            _make_folder(out)
         console = Console(highlight=False)
         with console.status("reading the log ..."):
-            found = run(_events(log), sigma=sigmas, level=level)
+            audits = audits_in(_events(log))
+            found = run(_events(log), sigma=sigmas, level=level, audits=audits)
         console.print(_table(found))
         for one in found:
             if one.refused is not None:
@@ -71,11 +79,21 @@ def evaluate(
             console.print(line, style="dim", markup=False)
         if budget is not None:
             with console.status("reading the log again ..."):
-                advice = recommend(_events(log), budget, sigmas)
+                advice = recommend(_events(log), budget, sigmas, audits=audits)
             console.print(str(advice), markup=False)
         if out is not None:
             for path in _write(found, out):
                 typer.echo(path)
+
+
+def _make_folder(out: Path) -> None:
+    """Make the folder for what is written, before the work begins."""
+    from bridle.errors import NotPossible
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NotPossible(f"--out {str(out)!r} is no folder: {error.strerror}.") from error
 
 
 def _events(path: Path) -> Iterator[Event]:
@@ -91,6 +109,8 @@ def _events(path: Path) -> Iterator[Event]:
         number = 0
         while line := file.readline(MAX_LINE):
             number += 1
+            if not line.strip():
+                continue
             try:
                 yield event_from_json(json.loads(line))
             except (ValueError, RecursionError, CorruptState) as error:
@@ -102,9 +122,11 @@ def _table(found: list[Evaluation]) -> Table:
 
     table = Table(box=None, pad_edge=False)
     table.add_column("sigma", justify="right")
-    for name in ("earned a decision (DR)", "the same (SNIPS)"):
-        table.add_column(name)
-    for name in ("effective plays", "support", "abstains", "violations, by belief"):
+    # An interval stands on one line, also at 80 columns.
+    for name in ("earned (DR)", "earned (SNIPS)"):
+        table.add_column(name, no_wrap=True, min_width=20)
+    idle = any(one.abstains > 0.0 for one in found)
+    for name in ("plays", "support", *["abstains"] * idle, "violates"):
         table.add_column(name, justify="right")
     for one in found:
         table.add_row(
@@ -113,7 +135,7 @@ def _table(found: list[Evaluation]) -> Table:
             "" if one.ips is None else str(one.ips),
             f"{one.support.size:,.0f}",
             f"{one.support.choices:.1%}",
-            f"{one.abstains:.1%}",
+            *[f"{one.abstains:.1%}"] * idle,
             f"{one.believed:.4f}",
         )
     return table
@@ -121,9 +143,14 @@ def _table(found: list[Evaluation]) -> Table:
 
 def _notes(one: Evaluation) -> list[str]:
     notes = [
+        "Earned: the reward a decision, with its interval. Plays: how many plays of its own the "
+        "log is worth. Violates: a decision, by the model's belief.",
         f"{one.decisions:,} decisions, each in its own context and state; they earned "
-        f"{one.logged:.3f} and violated {one.believed_logged:.4f} by the model's belief."
+        f"{one.logged:.3f} and violated {one.believed_logged:.4f} by the model's belief.",
     ]
+    if one.audited is not None:
+        low, high = one.audited
+        notes.append(f"By the audits they violated between {low:.4f} and {high:.4f} a decision.")
     if one.missing:
         notes.append(
             f"{one.missing:,} of them have no reward: the intervals allow for any that may come."
@@ -135,7 +162,6 @@ def _notes(one: Evaluation) -> list[str]:
 
 def _write(found: list[Evaluation], out: Path) -> list[Path]:
     """Write the table and the figure; give the paths."""
-    out.mkdir(parents=True, exist_ok=True)
     table = out / "evaluation.csv"
     with table.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
@@ -183,9 +209,9 @@ def _draw(found: list[Evaluation], out: Path) -> list[Path]:
         left.axhline(found[0].logged, color=GREY, linewidth=1.0, linestyle="--")
         refused = [one.sigma or 0.0 for one in found if one.refused is not None]
         if refused:
-            low = left.get_ylim()[0]
-            left.plot(refused, [low] * len(refused), "x", color=FAINT, clip_on=False,
-                      label="refused")  # fmt: skip
+            # On the axis itself, whatever its range: no reward is meant.
+            left.plot(refused, [0.0] * len(refused), "x", color=FAINT, clip_on=False,
+                      transform=left.get_xaxis_transform(), label="refused")  # fmt: skip
         left.plot([], [], "--", color=GREY, linewidth=1.0, label="the log itself")
         left.set(xlabel="sigma", ylabel="reward a decision", xlim=(-0.04, 1.04))
         left.set_title(title, fontsize=10.5)
