@@ -17,13 +17,8 @@ import pytest
 
 from bridle import Agent, Arm, Rule, Thompson, When
 from bridle.errors import CorruptState
-from bridle.snapshot import (
-    _digest,
-    knowledge_from_state,
-    knowledge_to_state,
-    read_state,
-    write_state,
-)
+from bridle.packing import _digest
+from bridle.snapshot import knowledge_from_state, knowledge_to_state, read_state, write_state
 from tests.histories import PAPER, bits
 
 C = np.array([1.0, 0.5])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from bridle import validate
+from bridle.auditing import Auditing
 from bridle.audits import AuditMeter
 from bridle.certificates import Certificate
 from bridle.errors import InvalidValue, NotPossible
@@ -50,7 +51,7 @@ def recommend(
     events: Iterable[Event],
     budget: float,
     sigmas: Sequence[float],
-    audits: AuditMeter | None = None,
+    audits: AuditMeter | Auditing | None = None,
 ) -> Recommendation:
     """Give the largest sigma whose violations, a decision, stay within a budget.
 

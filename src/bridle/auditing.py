@@ -7,36 +7,63 @@ from collections.abc import Iterable
 from bridle.audits import AuditMeter
 from bridle.errors import NotPossible
 from bridle.events import Abstained, Decided, Event
-from bridle.notes import AuditBegun, Audited
+from bridle.notes import AuditBegun, Audited, Erased
+from bridle.settings import ItemId
 from bridle.standings import Window
 
-__all__ = ["Auditing", "audits_in"]
+__all__ = ["Auditing", "audits_in", "meter_of"]
 
 
 class Auditing:
-    """Folds events into an `AuditMeter`, from the first `AuditBegun` on.
+    """Folds events into an `AuditMeter`, from `AuditBegun` on.
+
+    The meter counts by the number of the step, not by the decision's id: no id comes twice in a
+    log, so none need be remembered, and memory stays flat.
 
     Attributes
     ----------
     meter : AuditMeter or None
         None as long as no audit has begun.
+    before : int
+        Decisions and abstentions before that.
+    pending : dict from decisions to steps
+        The decisions that a teacher has still to judge, oldest first.
     """
 
     def __init__(self) -> None:
         self.meter: AuditMeter | None = None
+        self.before = 0
+        self.pending: dict[ItemId, int] = {}
 
     def fold(self, event: Event) -> None:
         """Take one event; those that are no matter of audits change nothing."""
         if isinstance(event, AuditBegun):
             self.meter = meter_of(event, self.meter)
-        elif self.meter is None:
-            return
-        elif isinstance(event, Decided):
-            self.meter.observe(event.id)
-        elif isinstance(event, Abstained):
-            self.meter.abstained(event.id)
+        elif isinstance(event, Decided | Abstained):
+            if self.meter is None:
+                self.before += 1
+                return
+            step = self.meter.steps + 1
+            if isinstance(event, Abstained):
+                self.meter.abstained(step)
+            elif self.meter.observe(step):
+                self.pending[event.id] = step
         elif isinstance(event, Audited):
-            self.meter.answer(event.decision, event.allowed)
+            self.check(event.decision)
+            assert self.meter is not None
+            self.meter.answer(self.pending.pop(event.decision), event.allowed)
+        elif isinstance(event, Erased) and self.meter is not None and "decision" in event.spaces:
+            # What it was is gone. An action that nobody audits leaves both bounds true; the coin
+            # may have chosen it, and then it waits for ever.
+            self.meter.observe(self.meter.steps + 1)
+
+    def check(self, decision: ItemId) -> None:
+        """Refuse a judgement that nobody waits for."""
+        if decision not in self.pending:
+            raise NotPossible(
+                f"The decision {decision!r:.100} waits for no judgement: the coin did not choose "
+                "it, or it was judged already. Others may not count, or the bounds would not hold."
+            )
 
 
 def meter_of(event: AuditBegun, before: AuditMeter | None = None) -> AuditMeter:
@@ -50,8 +77,8 @@ def meter_of(event: AuditBegun, before: AuditMeter | None = None) -> AuditMeter:
     return AuditMeter(event.q, event.delta, seed=event.seed, windows=windows)
 
 
-def audits_in(events: Iterable[Event]) -> AuditMeter | None:
-    """Give the meter of a log; None if no audit was begun in it.
+def audits_in(events: Iterable[Event]) -> Auditing | None:
+    """Give the audits of a log; None if none was begun in it.
 
     Examples
     --------
@@ -61,10 +88,10 @@ def audits_in(events: Iterable[Event]) -> AuditMeter | None:
     >>> agent.note(AuditBegun(q=1.0, delta=0.05, seed=7))
     >>> made = agent.decide([1.0])
     >>> agent.note(Audited(made.id, allowed=True))
-    >>> audits_in(log).bounds()
+    >>> audits_in(log).meter.bounds()
     Bounds(lower=0.0, upper=0.0)
     """
     auditing = Auditing()
     for event in events:
         auditing.fold(event)
-    return auditing.meter
+    return None if auditing.meter is None else auditing

@@ -71,7 +71,9 @@ _DTYPES = {
     "coin": "f8", "deltas": "f8", "seed": "u8", "names": "u8", "pending": "u1", "lengths": "i8",
     "steps": "i8", "total": "i8", "pending_steps": "i8", "numbers": "i8",
 }  # fmt: skip
-_DAMAGE = (BridleError, KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_DAMAGE = (
+    BridleError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 class AuditMeter:

@@ -20,6 +20,7 @@ from typing import overload
 import numpy as np
 
 from bridle import validate
+from bridle.auditing import Auditing
 from bridle.audits import AuditMeter
 from bridle.errors import InvalidValue, NotPossible
 from bridle.estimates import LEVEL, Interval, doubly_robust, effective_size, self_normalised
@@ -145,22 +146,22 @@ class Evaluation:
 @overload
 def evaluate(
     events: Iterable[Event], sigma: float, policy: Weighted | None = None, *,
-    level: float = 0.95, audits: AuditMeter | None = None,
+    level: float = 0.95, audits: AuditMeter | Auditing | None = None,
 ) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
     events: Iterable[Event], sigma: None = None, policy: Weighted = ..., *, level: float = 0.95,
-    audits: AuditMeter | None = None,
+    audits: AuditMeter | Auditing | None = None,
 ) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
     events: Iterable[Event], sigma: Sequence[float] | Floats, policy: Weighted | None = None, *,
-    level: float = 0.95, audits: AuditMeter | None = None,
+    level: float = 0.95, audits: AuditMeter | Auditing | None = None,
 ) -> list[Evaluation]: ...  # fmt: skip
 @overload
 def evaluate(
     events: Iterable[Event], sigma: None = None, policy: Sequence[Weighted] = ..., *,
-    level: float = 0.95, audits: AuditMeter | None = None,
+    level: float = 0.95, audits: AuditMeter | Auditing | None = None,
 ) -> list[Evaluation]: ...  # fmt: skip
 def evaluate(
     events: Iterable[Event],
@@ -168,7 +169,7 @@ def evaluate(
     policy: Weighted | Sequence[Weighted] | None = None,
     *,
     level: float = 0.95,
-    audits: AuditMeter | None = None,
+    audits: AuditMeter | Auditing | None = None,
 ) -> Evaluation | list[Evaluation]:
     """Say what another sigma, or another policy, would have earned on the decisions of a log.
 
@@ -392,6 +393,14 @@ def audits_of(audits: object, found: Survey, owner: str) -> AuditMeter | None:
     """Give the meter if it has counted all that was done in this log, and nothing else."""
     if audits is None:
         return None
+    if isinstance(audits, Auditing) and audits.meter is not None:
+        if audits.before or audits.before + audits.meter.steps != int(
+            (found.fate != UNFINISHED).sum()
+        ):
+            wanted = "begun before the first decision of this log"
+            got = f"audits of {audits.meter.steps:,} of its {len(found):,} decisions"
+            raise InvalidValue("audits", owner, wanted, got)
+        return audits.meter
     if not isinstance(audits, AuditMeter):
         raise InvalidValue("audits", owner, "an AuditMeter", audits)
     done = found.fate != UNFINISHED  # what still waits for an answer has not been done

@@ -1,34 +1,21 @@
-"""An agent in a file: named arrays and JSON, no pickle.
-
-The file is a zip of .npy arrays (what numpy calls .npz) and `meta.json`. Sizes and types are
-checked before anything is allocated: what is read never takes more memory than some times the
-file's own size. A sha256 over all of it shows a damaged file.
-"""
+"""All that an agent knows, as JSON and named arrays; and in a file (`bridle.packing`)."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import math
 import os
-import re
-import struct
-import tempfile
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.arms import LinearArms
 from bridle.certificates import Certificate
-from bridle.errors import BridleError, CorruptState
+from bridle.errors import CorruptState
 from bridle.events import Decided, Lapsed, Retracted, SigmaChanged, WaitChanged, check_event
 from bridle.knowledge import Example, Knowledge
 from bridle.limits import limits_from_state
+from bridle.packing import DAMAGE, Arrays, pack, read_file, write_file
 from bridle.questions import Open, Waiting
 from bridle.rules import Rule
 from bridle.settings import Arm, ItemId, Json, Settings
@@ -36,15 +23,7 @@ from bridle.validate import MAX_MAGNITUDE
 
 __all__ = ["knowledge_from_state", "knowledge_to_state", "read_state", "write_state"]
 
-FORMAT = "bridle agent 3"
-META = "meta.json"
-# The head of a .npy of version 1.0, as numpy writes it for these types.
-_HEADER = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype><[fiu]8|<i4|\|[biu]1|<U[1-9][0-9]{0,3})', "
-    rb"'fortran_order': False, "
-    rb"'shape': \((?P<shape>[0-9]{0,15}(?:, ?[0-9]{0,15}){0,3})\), \} *\n",
-    re.DOTALL,
-)
+FORM = "bridle agent 3"
 _COUNTS = ("version", "decisions", "taught", "dropped")
 _QUESTION_COUNTS = ("asked", "answered", "lapsed")
 _META = {
@@ -62,13 +41,6 @@ _SETTLED = {
     "ridge", "coding", "settings", "crosses", "groups", "pairs", "thresholds", "density", "errors",
     "doubt", "sampling", "seed", "known", "members", "prior",
 }  # fmt: skip
-# What the pieces raise when they are fed with something else.
-_DAMAGE = (
-    BridleError, AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError,
-    RecursionError,
-)  # fmt: skip
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
@@ -118,7 +90,7 @@ def knowledge_from_state(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
         return _knowledge(meta, arrays)
     except CorruptState:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise CorruptState(f"The file is whole, but it is no agent: {error!r}") from error
 
 
@@ -221,91 +193,13 @@ def _read_questions(know: Knowledge, meta: Mapping[str, Any], arrays: Arrays, d:
 
 
 def write_state(path: str | os.PathLike[str], meta: Mapping[str, Json], arrays: Arrays) -> None:
-    """Write JSON and arrays to `path`, whole or not at all. Equal states give equal bytes."""
-    target = Path(path)
-    blobs = {f"{name}.npy": _npy(array) for name, array in sorted(arrays.items())}
-    text = json.dumps({"format": FORMAT, "sha256": _digest(blobs, meta), "meta": meta})
-    handle, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, blob in {META: text.encode(), **blobs}.items():
-                    archive.writestr(zipfile.ZipInfo(name), blob)  # dated 1980: no clock
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, target)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    """Write an agent to a file, whole or not at all. Equal states give equal bytes."""
+    write_file(path, pack(FORM, meta, arrays))
 
 
 def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """Read what `write_state` wrote, or raise `CorruptState` (or OSError, if there is no file)."""
-    with open(path, "rb") as file:
-        try:
-            meta, blobs = _read(file, os.fstat(file.fileno()).st_size)
-            return meta, {name.removesuffix(".npy"): _array(blobs[name], name) for name in blobs}
-        except CorruptState as error:
-            raise CorruptState(f"{path} is no agent saved by bridle, or damaged: {error}") from None
-        # What zipfile raises where its own tables are damaged.
-        except (
-            *_DAMAGE,
-            zipfile.BadZipFile,
-            OSError,
-            EOFError,
-            RuntimeError,
-            struct.error,
-        ) as error:
-            raise CorruptState(f"{path} is damaged: {error!r}") from error
-
-
-def _read(file: BinaryIO, length: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    with zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-        sizes = {entry.filename: entry.file_size for entry in entries}
-        # Stored as they are, the parts are no larger than the file: nothing grows in memory.
-        stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
-        if not stored or len(sizes) != len(entries) or sum(sizes.values()) > length:
-            raise CorruptState("Its parts do not fit the file.")
-        names = [name for name in sizes if name != META]
-        if len(names) == len(sizes) or not all(name.endswith(".npy") for name in names):
-            raise CorruptState(f"It holds {sorted(sizes)}."[:1000])
-        head = json.loads(archive.read(META))
-        if not isinstance(head, dict) or head.get("format") != FORMAT:
-            raise CorruptState(f"It is not of the form {FORMAT!r}.")
-        blobs = {name: archive.read(name) for name in names}
-    meta = head.get("meta")
-    if not isinstance(meta, dict) or head.get("sha256") != _digest(blobs, meta):
-        raise CorruptState("Its sha256 does not fit what it holds.")
-    return meta, blobs
-
-
-def _digest(blobs: Mapping[str, bytes], meta: Mapping[str, Any]) -> str:
-    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
-    for name in sorted(blobs):
-        digest.update(name.encode())
-        digest.update(hashlib.sha256(blobs[name]).digest())
-    return digest.hexdigest()
-
-
-def _npy(array: npt.NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    little = array.astype(array.dtype.newbyteorder("<"))
-    np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _array(blob: bytes, name: str) -> npt.NDArray[Any]:
-    # The header is matched, not parsed: numpy would evaluate it.
-    head = _HEADER.match(blob)
-    if head is None:
-        raise CorruptState(f"{name}: not an array as bridle writes them.")
-    dtype = np.dtype(head["dtype"].decode())
-    shape = tuple(int(n) for n in head["shape"].replace(b",", b" ").split())
-    if math.prod(shape) * dtype.itemsize != len(blob) - head.end():
-        raise CorruptState(f"{name}: {dtype} of shape {shape!r:.100} is not {len(blob)} bytes.")
-    flat = np.frombuffer(blob, dtype, offset=head.end())
-    return flat.reshape(shape).astype(dtype.newbyteorder("="))
+    return read_file(path, FORM, "agent")
 
 
 def _rows(contexts: Iterable[bytes], width: int) -> npt.NDArray[Any]:

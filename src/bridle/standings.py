@@ -30,7 +30,7 @@ State = Literal["shown good", "not shown", "alarm"]
 DELTA = FloatRange(0.0, 1.0, open_low=True, open_high=True)
 # A shorter block could say nothing.
 LENGTH = IntRange(10, 2**31 - 1)
-NUMBER = IntRange(0, 2**63 - 1)
+NUMBER = IntRange(0, 2**63 - 2)
 # Each is kept as a 64-bit hash, to see that none comes twice.
 MAX_NAMES = 4_000_000
 

@@ -46,7 +46,8 @@ def test_a_table_a_figure_and_advice(log, tmp_path):
     out = tmp_path / "out"
     result = run(str(log), "--sigma", "0.4,0.5,1", "--out", str(out), "--budget", "0.9")
     assert result.exit_code == 0, result.output
-    for words in ("earned (DR)", "the reward a decision", "151 decisions", "1 of them have no reward",
+    for words in ("earned (DR)", "the reward a decision", "151 decisions",
+                  "1 of them have no reward",
                   "1 more have no propensity", "by the model's belief alone"):  # fmt: skip
         assert words in " ".join(result.output.split()), words
     rows = list(csv.DictReader((out / "evaluation.csv").read_text().splitlines()))

@@ -283,7 +283,8 @@ def _draw_evaluations(out: Path, found: Sequence[Found]) -> dict[str, Path]:
                    alpha=0.35, solid_capstyle="butt")  # fmt: skip
         right.plot([share], [place], "o", color=BLUE, markersize=8)
         right.annotate(f"{100 * share:.1f} % of {told}", (share, place), xytext=(0, 10),
-                       textcoords="offset points", ha="center", fontsize=9)  # fmt: skip
+                       textcoords="offset points", ha="right" if share > 0.985 else "center",
+                       fontsize=9)  # fmt: skip
     right.axvline(COVER, color=INK, linewidth=1.0, linestyle="--", zorder=0)
     right.axvline(0.93, color=RED, linewidth=1.0, zorder=0)
     for axes in (left, right):
