@@ -33,7 +33,7 @@ def test_it_is_the_meter_that_one_would_keep_by_hand():
     assert found.before == 1 and found.meter.steps == 50
     assert found.meter.bounds() == meter.bounds()
     assert found.meter.bounds(0, 2) == meter.bounds(0, 2)
-    assert found.pending == {f"d{step - 1}": step for step in meter.pending}
+    assert found.pending == {f"d{int(step) - 1}": step for step in meter.pending}
     for decision in ("d0", "d1", "nobody"):
         if decision not in found.pending:
             with pytest.raises(NotPossible, match="waits for no judgement"):
