@@ -123,7 +123,7 @@ GOOD: dict[str, Any] = {
     [0.5, 1.0], "sigma": 0.7, "rule": "r", "id": "new", "ids": ["new", "newer"], "by": "me",
     "note": "why", "at": 5.0, "propensity": True, "details": False, "pool": None, "ask": True,
     "groups": {0: "g", "b": "h"}, "limits": "logistic", "learned_since": True, "wait": 60.0,
-    "default_reward": 0.5,
+    "default_reward": 0.5, "decided": None,
 }  # fmt: skip
 # Where a name means something else: by method, or by method and name.
 GOOD_OF: dict[tuple[str, str], Any] = {
@@ -133,6 +133,7 @@ GOOD_OF: dict[tuple[str, str], Any] = {
     ("declare", "rule"): Rule("s", arms=[0]), ("rule_declared", "rule"): Rule("s", arms=[0]),
     ("resume", "decision"): "ready", ("resumed", "decision"): "ready",
     ("note", "note"): Audited("d", True), ("noted", "note"): RewardedLate("d", 0.5),
+    ("shadow_of", "decided"): Abstained(1, (1.0, 0.5, 0.0), 2),
     ("shadowed", "decision"): Abstention(Abstained(1, (1.0, 0.5, 0.0), 2)),
 }  # fmt: skip
 VERBS = (
@@ -144,7 +145,7 @@ MAKES = (
     "asked", "asked_many", "taught", "taught_many", "answered", "answered_many", "retracted",
     "retracted_many", "decided", "decided_many", "rewarded", "rewarded_many", "learned",
     "sigma_changed", "arms_added", "rule_declared", "rule_withdrawn", "lapsed", "regrouped",
-    "certified", "expired", "shadowed", "wait_changed", "noted",
+    "certified", "expired", "shadowed", "shadow_of", "wait_changed", "noted",
 )  # fmt: skip
 
 
@@ -164,7 +165,7 @@ def arguments_of(owner: type, method: str) -> dict[str, Any]:
 def test_every_verb_is_in_this_file():
     public = {name for name in dir(Agent) if not name.startswith("_")}
     values = {name for name in public if isinstance(getattr(Agent, name), property)}
-    looks = {"believed", "describe", "proposal", "novelty_rate", "certification"}
+    looks = {"believed", "describe", "proposal", "novelty_rate", "certification", "certification_of"}
     rest = {"apply", "replay", "save", "load", "of", "resume", "drop_certificate"}
     assert public - values == {*VERBS, *looks, *rest}
     made = {name for name in dir(Maker) if not name.startswith("_")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = [
     "BridleError",
+    "Busy",
     "CorruptState",
     "Duplicate",
     "InvalidValue",
@@ -101,6 +102,18 @@ class NotPossible(BridleError):
 
 class CorruptState(BridleError):
     """A saved file or an event is damaged, or not of a form that this version reads."""
+
+
+class Busy(BridleError):
+    """More waits to be done than may wait. Nothing of it was begun; it can be tried again."""
+
+    def __init__(self, waiting: int, seconds: float = 1.0) -> None:
+        self.waiting = waiting
+        self.seconds = seconds
+        super().__init__(f"{waiting:,} requests wait already. Try again in {seconds:g} s.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.waiting, self.seconds)
 
 
 class Duplicate(BridleError):

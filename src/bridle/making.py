@@ -17,7 +17,17 @@ from bridle.changing import Changer, distinct, some_words, time_of
 from bridle.choosing import Chooser
 from bridle.decisions import Abstention, Decision, Decisions, Question
 from bridle.errors import InvalidValue, LimitReached, NotPossible
-from bridle.events import Expired, Lapsed, Learned, Retracted, Rewarded, Shadowed, Taught
+from bridle.events import (
+    Abstained,
+    Decided,
+    Expired,
+    Lapsed,
+    Learned,
+    Retracted,
+    Rewarded,
+    Shadowed,
+    Taught,
+)
 from bridle.features import Context
 from bridle.kernels.types import Floats
 from bridle.knowledge import Example, Knowledge
@@ -343,8 +353,16 @@ class Maker(Changer):
         if not isinstance(decision, Decision | Abstention):
             wanted = "a Decision or an Abstention"
             raise InvalidValue("decision", "Agent.shadow", wanted, decision)
+        return self.shadow_of(decision.event, arm, at=at)
+
+    def shadow_of(
+        self, decided: Decided | Abstained, arm: ArmId, *, at: float | None = None
+    ) -> Shadowed:
+        """Write down the same, of the event of a decision."""
+        if not isinstance(decided, Decided | Abstained):
+            raise InvalidValue("decided", "Agent.shadow", "a Decided or an Abstained", decided)
         known = self._knowledge.arm_ids[self._knowledge.arm_number(arm)]
-        return Shadowed(decision.id, decision.context, known, time_of(at))
+        return Shadowed(decided.id, decided.context, known, time_of(at))
 
     def learned(
         self,

@@ -156,7 +156,23 @@ class Reader:
         parameters are those of `bridle.certifying.Certification`; `teaching` is by default what
         the agent was taught.
         """
-        rows = self.schema.encode_many(contexts)
+        return self.certification_of(
+            self.schema.encode_many(contexts), alpha, delta, lambda_min=lambda_min, on=on, ids=ids,
+            teaching=teaching,
+        )  # fmt: skip
+
+    def certification_of(
+        self,
+        rows: Floats,
+        alpha: float,
+        delta: float,
+        *,
+        lambda_min: float = DEFAULT_LAMBDA_MIN,
+        on: str = "",
+        ids: Sequence[int | str] | None = None,
+        teaching: Iterable[int | str] | npt.ArrayLike | None = None,
+    ) -> Certification:
+        """Begin a `certification` on contexts that are encoded already; for stores."""
         know = self._knowledge
         if know.examples and ids is None and teaching is None:
             taught = np.frombuffer(b"".join(e.context for e in know.examples.values()))

@@ -1,0 +1,125 @@
+"""Agents out of a store: from the last snapshot, or from the first event, to any version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bridle.agent import Agent
+from bridle.errors import CorruptState, InvalidValue, UnknownId
+from bridle.events import Created, Event
+from bridle.knowledge import Knowledge
+from bridle.store.chain import broken
+from bridle.store.kept import Kept, event_of
+from bridle.store.records import START, Entry, Head, Name, Snapshot, Store, Transaction
+
+__all__ = ["catch_up", "events_in", "keep_snapshot", "load", "next_snapshot"]
+
+PAGE = 1_000
+# A snapshot every so many events, or bytes of it for each event since, whichever is later.
+EVERY = 10_000
+BYTES_AN_EVENT = 200
+Progress = Callable[[int, int], None]
+
+
+def load(
+    store: Store,
+    agent: str,
+    at: int | None = None,
+    *,
+    snapshots: bool = True,
+    progress: Progress | None = None,
+) -> Kept:
+    """Give an agent as its log has it, at a version or now.
+
+    Every entry that is read is checked against the chain. A snapshot is used only if it is whole
+    and belongs to this chain; without `snapshots` all is folded from the first event.
+    """
+    head = store.head(agent)
+    if head is None or head.seq == 0:
+        raise UnknownId("agent", agent, "See `GET /v1/agents`, or `bridle agents`.")
+    if at is not None and not 1 <= at <= head.seq:
+        raise InvalidValue("version", "load", f"an int in the range [1, {head.seq}]", at)
+    until = head.seq if at is None else at
+    kept = _from_snapshot(store, agent, until) if snapshots else None
+    if kept is None:
+        kept = _from_the_start(store, agent)
+    catch_up(kept, store, agent, until, progress)
+    return kept
+
+
+def catch_up(
+    kept: Kept,
+    store: Store,
+    agent: str,
+    until: int,
+    progress: Progress | None = None,
+    within: Transaction | None = None,
+) -> None:
+    """Fold what the log has beyond what is folded, up to a sequence."""
+    while kept.head.seq < until:
+        source = store if within is None else within
+        entries = source.read(agent, kept.head.seq, min(PAGE, until - kept.head.seq))
+        if not entries:
+            raise CorruptState(f"The log of {agent!r} ends at {kept.head.seq}, before {until}.")
+        kept.follow(entries, _names_of_erased(store, agent, entries))
+        if progress is not None:
+            progress(kept.head.seq, until)
+
+
+def events_in(store: Store, agent: str, until: int | None = None) -> Iterator[Event]:
+    """Give the events of a log, in order, up to a sequence or to its end."""
+    at = 0
+    while until is None or at < until:
+        entries = store.read(agent, at, PAGE if until is None else min(PAGE, until - at))
+        if not entries:
+            return
+        names = _names_of_erased(store, agent, entries)
+        for entry in entries:
+            yield event_of(entry, names.get(entry.seq, ()))
+        at = entries[-1].seq
+
+
+def next_snapshot(size: int) -> int:
+    """Say after how many events the next snapshot is worth its bytes."""
+    return max(EVERY, size // BYTES_AN_EVENT)
+
+
+def keep_snapshot(store: Store, agent: str, kept: Kept) -> int:
+    """Keep a snapshot of an agent that has nothing staged; give its size."""
+    blob = kept.to_blob()
+    store.keep_snapshot(agent, Snapshot(kept.head, blob))
+    kept.snapped = kept.head.seq, len(blob)
+    return len(blob)
+
+
+def _from_snapshot(store: Store, agent: str, until: int) -> Kept | None:
+    at_most = until
+    while (found := store.snapshot(agent, at_most)) is not None:
+        try:
+            [entry] = store.read(agent, found.head.seq - 1, 1)
+            if entry.hash == found.head.hash:
+                kept = Kept.from_blob(found.blob, found.head)
+                kept.snapped = found.head.seq, len(found.blob)
+                return kept
+        except (CorruptState, ValueError):
+            pass  # it is only a shortcut: an older one, or the log itself, will do
+        at_most = found.head.seq - 1
+    return None
+
+
+def _from_the_start(store: Store, agent: str) -> Kept:
+    entries = store.read(agent, 0, 1)
+    why = broken(START, entries[0]) if entries else "it is empty"
+    if why is not None:
+        raise CorruptState(f"The log of {agent!r} is damaged: {why}. See `bridle verify`.")
+    created = event_of(entries[0])
+    if not isinstance(created, Created):
+        raise CorruptState("A log begins with the event Created.")
+    return Kept(Agent.of(Knowledge(created.settings)), Head(1, entries[0].hash))
+
+
+def _names_of_erased(store: Store, agent: str, entries: list[Entry]) -> dict[int, tuple[Name, ...]]:
+    """Give the names of entries that were erased: what is left of them."""
+    if all(entry.payload is not None for entry in entries):
+        return {}
+    return dict(store.names(agent, entries[0].seq - 1, len(entries)))

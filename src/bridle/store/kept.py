@@ -1,0 +1,221 @@
+"""One agent in memory: the fold of its log, and what is about to be appended to it.
+
+`record` folds an event and stages it. Nothing that is staged may be told to anyone before it is
+committed; if that fails, this copy must be thrown away, and the log read again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bridle.agent import Agent
+from bridle.auditing import Auditing
+from bridle.audits import AuditMeter
+from bridle.certifying import Certification
+from bridle.decisions import Decisions
+from bridle.errors import CorruptState
+from bridle.events import (
+    Abstained,
+    Created,
+    Decided,
+    Event,
+    check_event,
+    event_from_json,
+    event_to_json,
+)
+from bridle.knowledge import Knowledge
+from bridle.notes import AuditBegun, Audited, Erased
+from bridle.packing import DAMAGE, Arrays, pack, unpack
+from bridle.snapshot import knowledge_from_state, knowledge_to_state
+from bridle.store.chain import broken
+from bridle.store.naming import names_of, text_of
+from bridle.store.records import START, Entry, Head, Name, New
+from bridle.store.sides import Calibrating, Deadlines, Shadows
+
+__all__ = ["Kept", "event_of", "payload_of"]
+
+FORM = "bridle kept 1"
+
+
+class Kept:
+    """An agent and all else that follows from its log.
+
+    Attributes
+    ----------
+    agent : Agent
+        What the agent knows. Its verbs are not to be used: `record` what `agent.make` makes.
+    auditing, deadlines, shadows, calibrating
+        What else follows.
+    head : Head
+        What of the log is folded, the staged entries left out.
+    staged : list of New
+        What was folded and is not committed.
+    """
+
+    def __init__(self, agent: Agent, head: Head) -> None:
+        self.agent = agent
+        self.know: Knowledge = agent._knowledge
+        self.auditing = Auditing()
+        self.deadlines = Deadlines(self.know)
+        self.shadows = Shadows()
+        self.calibrating = Calibrating(agent)
+        self.head = head
+        self.staged: list[New] = []
+        self.snapped = head.seq, 0  # sequence and size of the last snapshot
+        self._staged_names: dict[tuple[str, str], tuple[Event, bytes | None, int]] = {}
+
+    @classmethod
+    def begin(cls, created: Created) -> Kept:
+        """Give a new agent, its creation staged."""
+        check_event(created)
+        kept = cls(Agent.of(Knowledge(created.settings)), START)
+        kept.staged.append(New("Created", payload_of(created)))
+        return kept
+
+    @property
+    def version(self) -> int:
+        """How many events are folded, the staged ones among them."""
+        return self.know.version
+
+    def record(self, event: Event, digest: bytes | None = None) -> None:
+        """Fold an event of our own and stage it; `digest` is of the request that led to it.
+
+        All checks stand before the first change: an event that is refused leaves all as it was.
+        """
+        self._check(event)
+        said = names_of(event, self.know)
+        names = tuple(Name(space, id, digest) for space, id in said)
+        new = New(type(event).__name__, payload_of(event), names)
+        self._fold(event)
+        self.staged.append(new)
+        self._staged_names |= dict.fromkeys(said, (event, digest, self.version))
+
+    def record_many(
+        self, made: Decisions, digests: Sequence[bytes | None]
+    ) -> list[Decided | Abstained]:
+        """Fold and stage a batch of decisions: the same as one by one, and faster."""
+        events, first = made.events(), self.version + 1
+        self.know.fold_decisions(made.ids, made.contexts, made.numbers)
+        for seq, (event, digest) in enumerate(zip(events, digests, strict=True), first):
+            self._follow(event)
+            said = ("decision", text_of(event.id))
+            name = Name(*said, digest)
+            self.staged.append(New(type(event).__name__, payload_of(event), (name,)))
+            self._staged_names[said] = event, digest, seq
+        return events
+
+    def staged_as(self, space: str, id: str) -> tuple[Event, bytes | None, int] | None:
+        """Give the event of that name that is not committed yet, its digest and its sequence."""
+        return self._staged_names.get((space, id))
+
+    def committed(self, head: Head) -> None:
+        """Take note that what was staged is in the log."""
+        self.head = head
+        self.staged = []
+        self._staged_names = {}
+
+    def follow(self, entries: Iterable[Entry], names: dict[int, tuple[Name, ...]]) -> None:
+        """Fold entries that are in the log already, in order; `names` are those of erased ones."""
+        for entry in entries:
+            why = broken(self.head, entry)
+            if why is not None:
+                raise CorruptState(f"The log is damaged: {why}. See `bridle verify`.")
+            event = event_of(entry, names.get(entry.seq, ()))
+            if entry.seq == 1:
+                raise CorruptState("A log begins once.")
+            self._fold(event)
+            self.head = Head(entry.seq, entry.hash)
+
+    def _check(self, event: Event) -> None:
+        self.calibrating.check(event)
+        if isinstance(event, Audited):
+            self.auditing.check(event.decision)
+        elif isinstance(event, AuditBegun):
+            Auditing.fold(_copy_of(self.auditing), event)
+
+    def _fold(self, event: Event) -> None:
+        self.shadows.fold(event, self.know)
+        self.know.fold(event)
+        self._follow(event)
+
+    def _follow(self, event: Event) -> None:
+        self.auditing.fold(event)
+        self.deadlines.fold(event)
+        self.calibrating.fold(event)
+
+    # -- snapshots ---------------------------------------------------------------------------
+
+    def to_blob(self) -> bytes:
+        """Give all of it as bytes. Equal states give equal bytes."""
+        assert not self.staged
+        meta, arrays = knowledge_to_state(self.know)
+        meter, asking = self.auditing.meter, self.calibrating.now
+        sides: dict[str, Any] = {
+            "audited_before": self.auditing.before,
+            "audits_pending": [[id, step] for id, step in self.auditing.pending.items()],
+            "audits": meter is not None,
+            "calibration": asking is not None,
+            "deadlines": [id for id, _ in self.deadlines.since],
+            "shadows": self.shadows.to_list(),
+        }
+        parts: Arrays = {f"agent.{name}": array for name, array in arrays.items()}
+        parts["deadlines"] = np.array([at for _, at in self.deadlines.since], np.float64)
+        for prefix, thing in (("audits.", meter), ("calibration.", asking)):
+            if thing is not None:
+                parts |= {prefix + name: array for name, array in thing.to_state().items()}
+        return pack(FORM, {"agent": meta, "sides": sides}, parts)
+
+    @classmethod
+    def from_blob(cls, blob: bytes, head: Head) -> Kept:
+        """Give back what `to_blob` wrote, or raise `CorruptState`."""
+        meta, parts = unpack(blob, FORM)
+        try:
+            know = knowledge_from_state(meta["agent"], _under("agent.", parts))
+            if know.version != head.seq:
+                raise CorruptState(f"It is of version {know.version}, not of {head.seq}.")
+            kept, sides = cls(Agent.of(know), head), meta["sides"]
+            since = zip(sides["deadlines"], parts["deadlines"].tolist(), strict=True)
+            kept.deadlines.since.extend(since)
+            kept.shadows = Shadows(*sides["shadows"])
+            kept.auditing.before = sides["audited_before"]
+            kept.auditing.pending = dict(sides["audits_pending"])
+            if sides["audits"]:
+                kept.auditing.meter = AuditMeter.from_state(_under("audits.", parts))
+            if sides["calibration"]:
+                kept.calibrating.now = Certification.from_state(_under("calibration.", parts))
+        except DAMAGE as error:
+            raise CorruptState(f"A damaged snapshot: {error}") from error
+        return kept
+
+
+def payload_of(event: Event) -> bytes:
+    """Give an event as it stands in the log."""
+    data = event_to_json(event)
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def event_of(entry: Entry, names: Iterable[Name] = ()) -> Event:
+    """Give the event of an entry; an `Erased` where its payload was erased."""
+    if entry.payload is None:
+        return Erased(entry.kind, tuple(name.space for name in names))
+    try:
+        event = event_from_json(json.loads(entry.payload))
+    except (ValueError, RecursionError) as error:
+        raise CorruptState(f"Entry {entry.seq} is no event: {error}") from None
+    if type(event).__name__ != entry.kind:
+        raise CorruptState(f"Entry {entry.seq} is a {type(event).__name__}, not a {entry.kind}.")
+    return event
+
+
+def _copy_of(auditing: Auditing) -> Auditing:
+    twin = Auditing()
+    twin.meter = auditing.meter
+    return twin
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}

@@ -1,0 +1,84 @@
+"""What each event is the one to say: the names that may stand once in a log.
+
+A name is a space and an id. The database keeps them unique, so that whatever fails or is sent
+twice, a decision is made once and has one outcome, and an example begins once.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bridle.errors import InvalidValue
+from bridle.events import (
+    Abstained,
+    Asked,
+    Decided,
+    Event,
+    Expired,
+    Lapsed,
+    Retracted,
+    Rewarded,
+    Shadowed,
+    Taught,
+)
+from bridle.known import Known
+from bridle.notes import Audited, RewardedLate
+from bridle.settings import ItemId
+
+__all__ = ["check_id", "id_of", "names_of", "text_of"]
+
+# What can stand in the path of an address as it is.
+_FORM = re.compile(r"[A-Za-z0-9._~:@-]{1,200}")
+
+
+def check_id(id: str, owner: str) -> str:
+    """Give an id that a client chose, or refuse it. Whole numbers are the agent's own."""
+    if not isinstance(id, str) or not _FORM.fullmatch(id) or id.isdigit():
+        wanted = "1 to 200 letters, digits and ._~:@- that are no whole number"
+        raise InvalidValue("id", owner, wanted, id)
+    return id
+
+
+def text_of(id: ItemId) -> str:
+    """Give an id as it stands among the names of a log."""
+    return id if isinstance(id, str) else str(id)
+
+
+def id_of(text: str) -> ItemId:
+    """Give back what `text_of` was given."""
+    return int(text) if text.isdigit() and len(text) < 17 else text
+
+
+def names_of(event: Event, know: Known) -> tuple[tuple[str, str], ...]:
+    """Give the names of an event that is about to be folded: pairs of a space and an id.
+
+    A decision that asks is named by its question, and again, as settled, when it is made.
+    """
+    waiting = know.questions.waiting
+    if isinstance(event, Decided | Abstained):
+        return (("settled" if event.id in waiting else "decision", text_of(event.id)),)
+    if isinstance(event, Asked):
+        mine = ("question", text_of(event.id))
+        first = event.decision is not None and event.decision not in waiting
+        if first and know.settings.on_doubt == "wait":
+            assert event.decision is not None
+            return (("decision", text_of(event.decision)), mine)
+        return (mine,)
+    if isinstance(event, Taught):
+        mine = ("example", text_of(event.id))
+        if event.question is None:
+            return (mine,)
+        return (mine, ("answer", text_of(event.question)))
+    if isinstance(event, Lapsed):
+        return (("answer", text_of(event.question)),)
+    if isinstance(event, Retracted):
+        return (("retraction", text_of(event.example)),)
+    if isinstance(event, Rewarded | Expired):
+        return (("outcome", text_of(event.decision)),)
+    if isinstance(event, RewardedLate):
+        return (("late", text_of(event.decision)),)
+    if isinstance(event, Shadowed):
+        return (("shadow", text_of(event.decision)),)
+    if isinstance(event, Audited):
+        return (("judgement", text_of(event.decision)),)
+    return ()

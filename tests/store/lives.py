@@ -1,0 +1,105 @@
+"""Agents that live in a store: pieces of work, and how to compare what is left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bridle import Agent, Flag, Question
+from bridle.events import Created
+from bridle.notes import AuditBegun, Audited, Calibrated, CalibrationBegun, RewardedLate
+from bridle.store.kept import Kept
+from bridle.store.writing import Desk, Writer
+from tests.histories import bits
+
+FEATURES = [Flag("child"), Flag("late")]
+CONTEXTS = [{"child": c, "late": late} for c in (True, False) for late in (True, False)]
+
+
+def created(**more: Any) -> Created:
+    given = {"arms": ["crime", "nature"], "features": FEATURES, "limits": "rules", "seed": 3}
+    return Created(Agent(**(given | more)).settings, 0.0)
+
+
+def begin(writer: Writer, name: str = "movies", **more: Any) -> None:
+    writer.do(name, lambda desk: None, created=created(**more))
+
+
+def decide(n: int, id: str | None = None) -> Callable[[Desk], Any]:
+    def do(desk: Desk) -> Any:
+        context = CONTEXTS[n % 4]
+        made = desk.kept.agent.make.decided(context, id=id, propensity=True, at=desk.now)
+        for event in made.events:
+            desk.kept.record(event, b"d" * 32)
+        return made
+
+    return do
+
+
+def teach(n: int, allowed: bool) -> Callable[[Desk], Any]:
+    def do(desk: Desk) -> Any:
+        make = desk.kept.agent.make
+        event = make.taught(CONTEXTS[n % 4], ["crime", "nature"][n // 4 % 2], allowed, by="Ann")
+        desk.kept.record(event)
+        return event.id
+
+    return do
+
+
+def live(writer: Writer, steps: int, name: str = "movies") -> None:
+    """Do something of everything."""
+    for n in range(steps):
+        writer.do(name, teach(n, n % 3 > 0))
+        made = writer.do(name, decide(n, f"d{n}" if n % 2 else None))
+        writer.do(name, partial(_then, made=made, n=n))
+
+
+def _then(desk: Desk, made: Any, n: int) -> None:
+    kept = desk.kept
+    make, at = kept.agent.make, desk.now
+    if isinstance(made, Question):
+        kept.record(make.answered(made.id, n % 2 > 0, at=at))
+        for event in make.resumed(made.decision, at=at).events:
+            kept.record(event)
+    elif made.id in kept.know.pending:
+        if n % 5 == 0:
+            kept.record(make.expired(made.id, at=at))
+            kept.record(RewardedLate(made.id, 0.5, at))
+        elif n % 5 < 4:
+            kept.record(make.rewarded(made.id, n % 3 / 2, at=at))
+    if n == 3:
+        kept.record(AuditBegun(0.5, 0.05, 7, ((10, 0.05),)))
+    if n == 5:
+        rows = kept.agent.schema.encode_many(CONTEXTS * 20)
+        kept.record(CalibrationBegun(rows, 0.1, 0.1, 0.5, "here"))
+    if n > 5 and kept.calibrating.now is not None and kept.calibrating.now.question() is not None:
+        kept.record(Calibrated(True))
+    if n % 4 == 1 and kept.auditing.pending:
+        kept.record(Audited(next(iter(kept.auditing.pending)), n % 3 > 0))
+    if n % 4 == 2:
+        other = make.decided(CONTEXTS[n % 4], ask=False, at=at)
+        for event in other.events:
+            kept.record(event)
+        kept.record(make.shadowed(other, "crime", at=at))
+
+
+def state(kept: Kept) -> list[Any]:
+    """All that follows from a log, in bits."""
+    meter, asking = kept.auditing.meter, kept.calibrating.now
+    return [
+        bits(kept.agent),
+        kept.head,
+        kept.auditing.before,
+        kept.auditing.pending,
+        None if meter is None else _arrays(meter.to_state()),
+        None if asking is None else _arrays(asking.to_state()),
+        [pair for pair in kept.deadlines.since if pair[0] in kept.know.pending],
+        kept.shadows.to_list(),
+    ]
+
+
+def _arrays(arrays: dict[str, Any]) -> list[tuple[str, bytes]]:
+    return [(name, np.asarray(array).tobytes()) for name, array in sorted(arrays.items())]
