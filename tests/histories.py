@@ -39,7 +39,9 @@ from bridle.notes import (
     Calibrated,
     CalibrationBegun,
     CalibrationDropped,
+    Erasure,
     RewardedLate,
+    RunsOn,
 )
 
 # The paper's agent: tests of it say so.
@@ -402,8 +404,8 @@ class Life:
             (
                 RewardedLate("d", self.value(x)), AuditBegun(0.5, 0.1, n), Audited("d", x < 0.5),
                 CalibrationBegun(rows, 0.1, 0.1, 0.5, ""), Calibrated(x < 0.5),
-                CalibrationDropped(note="so"),
-            )[n % 6]
+                CalibrationDropped(note="so"), Erasure((1,)), RunsOn("here"),
+            )[n % 8]
         )  # fmt: skip
 
     def _learn(self, n: int, x: float) -> None:

@@ -25,7 +25,7 @@ from tests.histories import OPS, PAPER, POLICIES, Life, bits, lives, seen, setti
 def test_the_lives_below_hold_every_kind_of_event():
     arguments = {"world": "plain", "arms": 5, "features": 3, "exact_denials": True}
     arms = [Arm(k, group="ab"[k % 2]) for k in range(5)]
-    life = [(op, n, 0.5) for n in (2, 7) for op in OPS] + [("note", n, 0.5) for n in range(6)]
+    life = [(op, n, 0.5) for n in (2, 7) for op in OPS] + [("note", n, 0.5) for n in range(8)]
     lived = Life.of({**arguments, "arms": arms}).go([*life, *life])
     # No agent makes an Erased: a store puts it in the place of what was erased.
     assert {type(event) for event in lived.log} | {Erased} == set(get_args(Event))

@@ -48,7 +48,9 @@ from bridle.notes import (
     CalibrationBegun,
     CalibrationDropped,
     Erased,
+    Erasure,
     RewardedLate,
+    RunsOn,
 )
 from tests.histories import PAPER, bits
 
@@ -165,7 +167,8 @@ def arguments_of(owner: type, method: str) -> dict[str, Any]:
 def test_every_verb_is_in_this_file():
     public = {name for name in dir(Agent) if not name.startswith("_")}
     values = {name for name in public if isinstance(getattr(Agent, name), property)}
-    looks = {"believed", "describe", "proposal", "novelty_rate", "certification", "certification_of"}
+    looks = {"believed", "describe", "proposal", "novelty_rate"}
+    looks |= {"certification", "certification_of"}
     rest = {"apply", "replay", "save", "load", "of", "resume", "drop_certificate"}
     assert public - values == {*VERBS, *looks, *rest}
     made = {name for name in dir(Maker) if not name.startswith("_")}
@@ -264,6 +267,7 @@ def some_events() -> list[Event]:
     events += [RewardedLate("d", 0.5), AuditBegun(0.5, 0.1, 3), Audited("d", True)]
     events += [CalibrationBegun(np.ones((1, 3)), 0.1, 0.1, 0.5, "here"), Calibrated(True)]
     events += [CalibrationDropped(), Erased("Decided", ("decision",))]
+    events += [Erasure((1, 2)), RunsOn("here")]
     return [*events, agent.make.rule_withdrawn("r")]
 
 
@@ -272,7 +276,7 @@ def test_there_is_an_event_of_every_kind():
     assert kinds | {"Created"} == {kind.__name__ for kind in get_args(Event)}
 
 
-@pytest.mark.parametrize("which", range(26))
+@pytest.mark.parametrize("which", range(28))
 def test_an_event_with_one_bad_field(which):
     agent, _ = an_agent()
     before, good = bits(agent), some_events()[which]

@@ -56,7 +56,9 @@ from bridle.notes import (
     CalibrationBegun,
     CalibrationDropped,
     Erased,
+    Erasure,
     RewardedLate,
+    RunsOn,
 )
 from bridle.settings import Settings
 from tests.histories import PAPER
@@ -187,6 +189,14 @@ GOLDEN: list[tuple[Event, str]] = [
     (
         CalibrationDropped("Ann", "enough", None),
         '{"event": "CalibrationDropped", "by": "Ann", "note": "enough", "at": null}',
+    ),
+    (
+        Erasure((3, 4), "Ann", "as asked", 5.0),
+        '{"event": "Erasure", "events": [3, 4], "by": "Ann", "note": "as asked", "at": 5.0}',
+    ),
+    (
+        RunsOn("bridle 1", None),
+        '{"event": "RunsOn", "platform": "bridle 1", "at": null}',
     ),
     (
         Erased("Decided", ("decision",)),

@@ -236,6 +236,8 @@ FORMS: dict[str, Form] = {
     "on": Form(_words, _words),
     "kind": _TEXT,
     "spaces": _each(_TEXT),
+    "events": _each(Form(_version, _version)),
+    "platform": _TEXT,
     "sigma": _NUMBER,
     "propensity": _maybe(_NUMBER),
     "by": _maybe(_TEXT),

@@ -19,8 +19,10 @@ __all__ = [
     "CalibrationBegun",
     "CalibrationDropped",
     "Erased",
+    "Erasure",
     "Note",
     "RewardedLate",
+    "RunsOn",
 ]
 
 
@@ -104,6 +106,24 @@ class CalibrationDropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Erasure:
+    """What these events held was erased; from here on it is as if they had never been."""
+
+    events: tuple[int, ...]
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsOn:
+    """From here on events are made by these versions, on this platform: bits depend on both."""
+
+    platform: str
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Erased:
     """In the place of an event that was erased. It counts, and says nothing.
 
@@ -121,5 +141,7 @@ Note: TypeAlias = (
     | CalibrationBegun
     | Calibrated
     | CalibrationDropped
+    | Erasure
+    | RunsOn
     | Erased
 )

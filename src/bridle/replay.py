@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeAlias, TypeVar
@@ -11,13 +11,13 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from bridle.choosing import Chooser
-from bridle.decisions import Abstention, Decision, Question
+from bridle.decisions import Abstention, Decision
 from bridle.errors import BridleError, CorruptState, InvalidValue, UnknownId
 from bridle.events import Abstained, Asked, Created, Decided, Event, check_event
 from bridle.knowledge import Knowledge
 from bridle.settings import ItemId
 
-__all__ = ["Replay", "replay"]
+__all__ = ["Replay", "remade", "replay"]
 
 # A choice may stand this many events after the version that it was made from. Choices are looked
 # up ahead of the fold within this distance, so that memory stays flat for a log of any length.
@@ -58,30 +58,43 @@ def replay(agent_of: Callable[[Knowledge], A], events: Iterable[Event]) -> Repla
     created = next(stream, None)
     if not isinstance(created, Created):
         raise CorruptState("A log begins with the event Created.")
-    ahead: deque[Event] = deque()
-    made_at: dict[int, list[Choice]] = defaultdict(list)
-    checked, differing = 0, list[ItemId]()
-    place = 1  # of the event at hand, from 1
     try:
         check_event(created)
         know = Knowledge(created.settings)
-        chooser = Chooser(know)
+    except BridleError as error:
+        raise CorruptState(f"Event 1 of the log does not fit: {error}") from error
+    checked, differing = 0, list[ItemId]()
+    for choice, again in remade(know, stream):
+        checked += 1
+        if again != choice:
+            differing.append(choice.id)
+    return Replay(agent_of(know), checked, tuple(differing))
+
+
+def remade(know: Knowledge, events: Iterable[Event]) -> Iterator[tuple[Choice, Choice | None]]:
+    """Fold `events`, which follow what is known, and make every choice in them again.
+
+    Each choice is given with what came of it now, from the state at the version that it names;
+    None if that names what was not there.
+    """
+    stream, chooser = iter(events), Chooser(know)
+    ahead: deque[Event] = deque()
+    made_at: dict[int, list[Choice]] = defaultdict(list)
+    place = know.version  # of the event at hand
+    try:
         while True:
             for event in islice(stream, WINDOW - len(ahead)):
                 place = know.version + len(ahead) + 1
                 _look_at(event, know, made_at)
                 ahead.append(event)
             for choice in made_at.pop(know.version, ()):
-                checked += 1
-                if not _agrees(chooser, know, choice):
-                    differing.append(choice.id)
+                yield choice, _again(chooser, know, choice)
             if not ahead:
-                break
+                return
             place = know.version + 1
             know.fold(ahead.popleft())
     except BridleError as error:
         raise CorruptState(f"Event {place} of the log does not fit: {error}") from error
-    return Replay(agent_of(know), checked, tuple(differing))
 
 
 def _look_at(event: Event, know: Knowledge, made_at: dict[int, list[Choice]]) -> None:
@@ -94,7 +107,7 @@ def _look_at(event: Event, know: Knowledge, made_at: dict[int, list[Choice]]) ->
         made_at[event.version].append(event)
 
 
-def _agrees(chooser: Chooser, know: Knowledge, event: Choice) -> bool:
+def _again(chooser: Chooser, know: Knowledge, event: Choice) -> Choice | None:
     row = np.frombuffer(bytearray(know.raw(event.context)))
     wants = event.propensity is not None
     ask, id = True, event.id
@@ -102,7 +115,7 @@ def _agrees(chooser: Chooser, know: Knowledge, event: Choice) -> bool:
     if not isinstance(event, Asked):
         ask = event.ask
     elif event.decision is None:
-        return chooser.question(row, event.id, event.version, event.at) == Question(event)
+        return chooser.question(row, event.id, event.version, event.at).event
     else:
         id, question = event.decision, event.id
     try:
@@ -110,7 +123,7 @@ def _agrees(chooser: Chooser, know: Knowledge, event: Choice) -> bool:
             row, id, event.version, event.among, wants, event.at, ask=ask, question=question
         )
     except UnknownId:  # of an arm that was not there
-        return False
+        return None
     if isinstance(event, Asked) and isinstance(made, Decision | Abstention):
-        return made.question is not None and made.question.event == event
-    return made.event == event
+        return None if made.question is None else made.question.event
+    return made.event

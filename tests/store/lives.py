@@ -49,11 +49,11 @@ def teach(n: int, allowed: bool) -> Callable[[Desk], Any]:
     return do
 
 
-def live(writer: Writer, steps: int, name: str = "movies") -> None:
+def live(writer: Writer, steps: int, name: str = "movies", first: str = "d") -> None:
     """Do something of everything."""
     for n in range(steps):
         writer.do(name, teach(n, n % 3 > 0))
-        made = writer.do(name, decide(n, f"d{n}" if n % 2 else None))
+        made = writer.do(name, decide(n, f"{first}{n}" if n % 2 else None))
         writer.do(name, partial(_then, made=made, n=n))
 
 

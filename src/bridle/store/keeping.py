@@ -12,7 +12,7 @@ from bridle.store.chain import broken
 from bridle.store.kept import Kept, event_of
 from bridle.store.records import START, Entry, Head, Name, Snapshot, Store, Transaction
 
-__all__ = ["catch_up", "events_in", "keep_snapshot", "load", "next_snapshot"]
+__all__ = ["catch_up", "events_in", "keep_snapshot", "load", "log_head", "next_snapshot"]
 
 PAGE = 1_000
 # A snapshot every so many events, or bytes of it for each event since, whichever is later.
@@ -34,9 +34,7 @@ def load(
     Every entry that is read is checked against the chain. A snapshot is used only if it is whole
     and belongs to this chain; without `snapshots` all is folded from the first event.
     """
-    head = store.head(agent)
-    if head is None or head.seq == 0:
-        raise UnknownId("agent", agent, "See `GET /v1/agents`, or `bridle agents`.")
+    head = log_head(store, agent)
     if at is not None and not 1 <= at <= head.seq:
         raise InvalidValue("version", "load", f"an int in the range [1, {head.seq}]", at)
     until = head.seq if at is None else at
@@ -45,6 +43,16 @@ def load(
         kept = _from_the_start(store, agent)
     catch_up(kept, store, agent, until, progress)
     return kept
+
+
+def log_head(store: Store, agent: str) -> Head:
+    """Give the end of the log of an agent that there is."""
+    head = store.head(agent)
+    if head is None or head.seq == 0:
+        known = ", ".join(repr(row.name) for row in store.agents()[:5])
+        remedy = f"The store has {known}, …" if known else "The store has none."
+        raise UnknownId("agent", agent, remedy)
+    return head
 
 
 def catch_up(

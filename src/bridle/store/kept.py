@@ -7,9 +7,12 @@ committed; if that fails, this copy must be thrown away, and the log read again.
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
+import numba
 import numpy as np
 
 from bridle.agent import Agent
@@ -28,7 +31,7 @@ from bridle.events import (
     event_to_json,
 )
 from bridle.knowledge import Knowledge
-from bridle.notes import AuditBegun, Audited, Erased
+from bridle.notes import AuditBegun, Audited, Erased, RunsOn
 from bridle.packing import DAMAGE, Arrays, pack, unpack
 from bridle.snapshot import knowledge_from_state, knowledge_to_state
 from bridle.store.chain import broken
@@ -36,7 +39,7 @@ from bridle.store.naming import names_of, text_of
 from bridle.store.records import START, Entry, Head, Name, New
 from bridle.store.sides import Calibrating, Deadlines, Shadows
 
-__all__ = ["Kept", "event_of", "payload_of"]
+__all__ = ["Kept", "event_of", "payload_of", "platform_here"]
 
 FORM = "bridle kept 1"
 
@@ -65,6 +68,7 @@ class Kept:
         self.calibrating = Calibrating(agent)
         self.head = head
         self.staged: list[New] = []
+        self.platform: str | None = None  # on what the events are made, as the log has it
         self.snapped = head.seq, 0  # sequence and size of the last snapshot
         self._staged_names: dict[tuple[str, str], tuple[Event, bytes | None, int]] = {}
 
@@ -87,6 +91,7 @@ class Kept:
         All checks stand before the first change: an event that is refused leaves all as it was.
         """
         self._check(event)
+        self._say_where(getattr(event, "at", None))
         said = names_of(event, self.know)
         names = tuple(Name(space, id, digest) for space, id in said)
         new = New(type(event).__name__, payload_of(event), names)
@@ -98,7 +103,9 @@ class Kept:
         self, made: Decisions, digests: Sequence[bytes | None]
     ) -> list[Decided | Abstained]:
         """Fold and stage a batch of decisions: the same as one by one, and faster."""
-        events, first = made.events(), self.version + 1
+        events = made.events()
+        self._say_where(None)
+        first = self.version + 1
         self.know.fold_decisions(made.ids, made.contexts, made.numbers)
         for seq, (event, digest) in enumerate(zip(events, digests, strict=True), first):
             self._follow(event)
@@ -130,6 +137,14 @@ class Kept:
             self._fold(event)
             self.head = Head(entry.seq, entry.hash)
 
+    def _say_where(self, at: float | None) -> None:
+        """Write down on what events are made from here on, if that is not what was written last."""
+        here = platform_here()
+        if self.platform != here:
+            event = RunsOn(here, at)
+            self._fold(event)
+            self.staged.append(New("RunsOn", payload_of(event)))
+
     def _check(self, event: Event) -> None:
         self.calibrating.check(event)
         if isinstance(event, Audited):
@@ -146,6 +161,8 @@ class Kept:
         self.auditing.fold(event)
         self.deadlines.fold(event)
         self.calibrating.fold(event)
+        if isinstance(event, RunsOn):
+            self.platform = event.platform
 
     # -- snapshots ---------------------------------------------------------------------------
 
@@ -161,6 +178,7 @@ class Kept:
             "calibration": asking is not None,
             "deadlines": [id for id, _ in self.deadlines.since],
             "shadows": self.shadows.to_list(),
+            "platform": self.platform,
         }
         parts: Arrays = {f"agent.{name}": array for name, array in arrays.items()}
         parts["deadlines"] = np.array([at for _, at in self.deadlines.since], np.float64)
@@ -181,6 +199,7 @@ class Kept:
             since = zip(sides["deadlines"], parts["deadlines"].tolist(), strict=True)
             kept.deadlines.since.extend(since)
             kept.shadows = Shadows(*sides["shadows"])
+            kept.platform = sides["platform"]
             kept.auditing.before = sides["audited_before"]
             kept.auditing.pending = dict(sides["audits_pending"])
             if sides["audits"]:
@@ -190,6 +209,16 @@ class Kept:
         except DAMAGE as error:
             raise CorruptState(f"A damaged snapshot: {error}") from error
         return kept
+
+
+@cache
+def platform_here() -> str:
+    """Say which versions make events here, and on what: where both are equal, bits are."""
+    import bridle
+
+    versions = [f"{one.__name__} {one.__version__}" for one in (bridle, np, numba)]
+    versions.append(f"python {platform.python_version()}")
+    return "; ".join([*versions, f"{platform.system()} {platform.machine()}"])
 
 
 def payload_of(event: Event) -> bytes:
