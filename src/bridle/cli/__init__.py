@@ -15,6 +15,8 @@ import typer
 import bridle
 from bridle.cli.data import data
 from bridle.cli.evaluate import evaluate
+from bridle.cli.serve import serve
+from bridle.cli.store import add_to as add_store_commands
 from bridle.cli.study import study
 
 __all__ = ["app", "main"]
@@ -31,6 +33,8 @@ app = typer.Typer(
 app.add_typer(study)
 app.add_typer(data, name="data")
 app.command()(evaluate)
+app.command()(serve)
+add_store_commands(app)
 
 
 def _version(asked: bool) -> None:

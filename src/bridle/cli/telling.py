@@ -12,6 +12,12 @@ __all__ = ["told"]
 # Whose parameters have an option of the same name.
 OWNERS = ("Plan", "Movies", "Warfarin", "study", "read_block", "read_patients", "synthetic_block")
 
+# Which extra brings a module; studies need most of them.
+EXTRAS = {
+    "psycopg": "postgres", "starlette": "serve", "uvicorn": "serve", "pydantic": "serve",
+    "pydantic_core": "serve", "prometheus_client": "serve", "httpx2": "serve", "uvloop": "serve",
+}  # fmt: skip
+
 
 @contextmanager
 def told(interrupted: str = "The same command goes on from here.") -> Iterator[None]:
@@ -26,8 +32,9 @@ def told(interrupted: str = "The same command goes on from here.") -> Iterator[N
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("bridle"):
             raise
-        remedy = "pip install '.[study]' in bridle's folder"
-        typer.echo(f"Error: Studies need {error.name}: {remedy}.", err=True)
+        extra = EXTRAS.get(error.name or "", "study")
+        remedy = f"pip install '.[{extra}]' in bridle's folder"
+        typer.echo(f"Error: This needs {error.name}: {remedy}.", err=True)
         raise typer.Exit(2) from None
     except BrokenPipeError:
         raise

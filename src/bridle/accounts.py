@@ -1,0 +1,376 @@
+"""The account of one choice: what was believed of every arm, and what made it so.
+
+It is computed from an agent as it was when it chose, and changes nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from bridle import validate
+from bridle.agent import Agent
+from bridle.choosing import Chooser
+from bridle.contributions import Contributions, Share, limit_shares, reward_shares
+from bridle.decisions import Abstention, Odds
+from bridle.errors import InvalidValue, NotPossible
+from bridle.events import Abstained, Asked, Decided, check_event
+from bridle.explaining import Believed, believed_of
+from bridle.influences import Influence, Influences, influences_of
+from bridle.kernels.types import Floats
+from bridle.knowledge import Knowledge
+from bridle.policies import policy_to_json, with_sigma
+from bridle.remaking import Remade, agrees, is_teaching, make_again, remade
+from bridle.replay import Choice
+from bridle.settings import ArmId, ItemId, listed
+
+__all__ = [
+    "Account", "ArmAccount", "Contributions", "Influence", "Influences", "Otherwise", "Promise",
+    "Share", "account_of",
+]  # fmt: skip
+
+OWNER = "account_of"
+SIGMAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+MAX_SIGMAS = 101
+KINDS = {Decided: "decision", Abstained: "abstention", Asked: "question"}
+MOST = validate.IntRange(0, 100_000)
+TOP = validate.IntRange(0, 1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmAccount:
+    """What was believed of one arm, and how it fared.
+
+    Attributes
+    ----------
+    arm : arm id
+    reward_mean, reward_sd, limit_mean, limit_sd : float
+        The reward part, in [0, 1] units, and the constraint part: see `Decision`.
+    mean, sd, draw : float or None
+        The blend, and what was drawn from it; the highest draw of those in the running won. None
+        where a question was picked to be taught by: that is no blend.
+    play, ask : float or None
+        The exact probability that it is played, or asked about. None where there was no such
+        chance: an answer had settled it, or it was a question to be taught by.
+    information : float
+        What an answer about it would teach, in nats; nothing if it is certain.
+    p : float
+        Probability that it is allowed; 0 or 1 where people or rules say so.
+    eligible, safe, possible : bool
+        Whether it was in the running, was surely allowed, was not surely denied.
+    certified : bool or None
+        Whether the certificate lets it through; None without one.
+    why_not : str or None
+        Why a mask may not play it; None if it may.
+    novelty : float
+        How much of the context was never taught of it, or its group.
+    unseen : tuple of str
+        What the context holds that no example of it, or its group, held.
+    """
+
+    arm: ArmId
+    reward_mean: float
+    reward_sd: float
+    limit_mean: float
+    limit_sd: float
+    mean: float | None
+    sd: float | None
+    draw: float | None
+    play: float | None
+    ask: float | None
+    information: float
+    p: float
+    eligible: bool
+    safe: bool
+    possible: bool
+    certified: bool | None
+    why_not: str | None
+    novelty: float
+    unseen: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The certificate that was in force."""
+
+    alpha: float
+    delta: float
+    threshold: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """What another sigma would have done in its place: with the same draws, and by its odds.
+
+    `play` and `ask` are in the order of the arms. Of a question that was filed beside a decision
+    (``on_doubt="play_safe"``) it is what that decision would have been.
+    """
+
+    sigma: float
+    kind: str
+    arm: ArmId | None
+    play: tuple[float, ...]
+    ask: tuple[float, ...]
+    abstain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account of one choice, in plain values.
+
+    Attributes
+    ----------
+    id, version, at
+        As logged.
+    kind : {"decision", "abstention", "question"}
+    arm : arm id or None
+        That was played or asked about; None of an abstention.
+    decision : id or None
+        Of a question: the decision that it came up in.
+    context : dict
+        In words, by feature.
+    among : tuple of arm ids, or None
+        The arms that could be had; None: all.
+    policy : dict
+        Its kind, and its parameters.
+    sigma : float or None
+        The dial, if the policy has one.
+    propensity : float or None
+        As logged.
+    abstain : float or None
+        The exact probability that nothing is played.
+    settled : bool
+        Whether an answer had settled it, so that nothing was left to chance.
+    agrees : bool
+        Whether the same comes of it when it is made again: the arm, and the odds to 1e-9. If not,
+        the event is not of this agent, or was made by another version of bridle.
+    certificate : Promise or None
+        That was in force.
+    arms : tuple of ArmAccount
+    about : arm id
+        The arm that contributions and examples are about: the one that was chosen or, of an
+        abstention, the one that is most likely allowed.
+    contributions : tuple of Contributions
+        To the reward and to the constraint part, of `about` and of the arms that were asked for.
+    sigmas : tuple of Otherwise
+        What other sigmas would have done; empty if the policy has none, or nothing was left to it.
+    examples : Influences
+        Those that move what is believed of `about` most when left out.
+    reward : float or None
+        If it came.
+    """
+
+    id: ItemId
+    kind: str
+    arm: ArmId | None
+    version: int
+    at: float | None
+    decision: ItemId | None
+    context: dict[str, object]
+    among: tuple[ArmId, ...] | None
+    policy: dict[str, float | str | None]
+    sigma: float | None
+    propensity: float | None
+    abstain: float | None
+    settled: bool
+    agrees: bool
+    certificate: Promise | None
+    arms: tuple[ArmAccount, ...]
+    about: ArmId
+    contributions: tuple[Contributions, ...]
+    sigmas: tuple[Otherwise, ...]
+    examples: Influences
+    reward: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain JSON values."""
+        data: dict[str, Any] = _plain(self)
+        return data
+
+
+def account_of(
+    agent: Agent,
+    event: Decided | Abstained | Asked,
+    *,
+    arms: Sequence[ArmId] = (),
+    sigmas: Sequence[float] = SIGMAS,
+    most: int | None = None,
+    top: int = 5,
+    reward: float | None = None,
+) -> Account:
+    """Explain one choice of an agent.
+
+    Parameters
+    ----------
+    agent : Agent
+        As it was when it chose: ``agent.version == event.version``. It is not changed.
+    event : Decided, Abstained or Asked
+        The choice, as logged.
+    arms : list of arm ids
+        Those whose contributions are wanted, too.
+    sigmas : list of floats
+        Of which to say what they would have done.
+    most : int, optional
+        How many examples to leave out in turn, however long that takes. By default up to 200 of the
+        nearest, and fewer where that would take much more than half a second.
+    top : int, default 5
+        How many of the examples to give.
+    reward : float, optional
+        What the choice earned, if it is known.
+
+    Examples
+    --------
+    >>> agent = Agent(arms=["horror", "drama"], features=2, seed=1)
+    >>> _ = agent.teach([1.0, 0.0], "horror", allowed=False, by="a parent")
+    >>> _ = agent.teach([1.0, 0.0], "drama", allowed=True)
+    >>> made = agent.make.decided([1.0, 0.0])
+    >>> account = account_of(agent, made.event)
+    >>> account.arm, account.arms[0].why_not
+    ('drama', 'denied by the teacher in this very context')
+    >>> account.examples.examples[0].id, account.examples.examples[0].change < 0
+    (2, True)
+    """
+    know = _checked(agent, event)
+    row = np.frombuffer(bytearray(know.raw(event.context)))
+    wanted = [know.arm_number(arm) for arm in listed(arms, "arms", OWNER)]
+    dials = _sigmas(sigmas)
+    tries = None if most is None else MOST.check(most, "most", OWNER)
+    shown = TOP.check(top, "top", OWNER)
+    if reward is not None:
+        know.unit_reward(reward)
+        reward = float(reward)
+    again = remade(know, event, row)
+    believed = believed_of(know, row)
+    k = _about(know, event, believed)
+    taught_by = is_teaching(event)
+    odds = again.made.odds
+    numbers = dict.fromkeys([k, *wanted])
+    return Account(
+        id=event.id,
+        kind=KINDS[type(event)],
+        arm=None if isinstance(event, Abstained) else event.arm,
+        version=event.version,
+        at=event.at,
+        decision=event.decision if isinstance(event, Asked) else None,
+        context=know.settings.features.decode(row),
+        among=event.among,
+        policy=policy_to_json(know.policy),
+        sigma=agent.sigma,
+        propensity=event.propensity,
+        abstain=None if odds is None else odds.abstain,
+        settled=odds is None and not taught_by,
+        agrees=agrees(event, again.made),
+        certificate=_promise(know),
+        arms=_arms(know, row, again, believed, odds, taught_by),
+        about=know.arm_ids[k],
+        contributions=tuple(
+            shares(know, row, j) for j in numbers for shares in (reward_shares, limit_shares)
+        ),
+        sigmas=()
+        if odds is None or agent.sigma is None
+        else tuple(_otherwise(know, event, row, sigma) for sigma in dials),
+        examples=influences_of(know, row, k, tries, shown),
+        reward=reward,
+    )
+
+
+# -- what is told of it ----------------------------------------------------------------------
+
+
+def _arms(
+    know: Knowledge, row: Floats, again: Remade, believed: Believed, odds: Odds | None,
+    taught_by: bool,
+) -> tuple[ArmAccount, ...]:  # fmt: skip
+    parts = again.parts.tolist()
+    nothing = [None] * len(know.arms)
+    blend = [nothing] * 3 if taught_by else parts[4:7]
+    chances = [nothing] * 2 if odds is None else [odds.play.tolist(), odds.ask.tolist()]
+    columns: list[list[Any]] = [
+        list(know.arm_ids),
+        *parts[:4],
+        *blend,
+        *chances,
+        Chooser(know).information(row).tolist(),
+        believed.p.tolist(),
+        again.eligible.tolist(),
+        believed.safe.tolist(),
+        believed.possible.tolist(),
+        nothing if believed.certified is None else believed.certified.tolist(),
+        list(believed.why),
+        believed.novelty.tolist(),
+        list(believed.unseen),
+    ]
+    return tuple(ArmAccount(*one) for one in zip(*columns, strict=True))
+
+
+def _otherwise(know: Knowledge, event: Choice, row: Floats, sigma: float) -> Otherwise:
+    twin = copy(know)  # shares all that it knows, and has a dial of its own
+    twin.policy = with_sigma(know.policy, sigma)
+    twin.weights = np.array(twin.policy.weights)
+    made = make_again(twin, event, row)
+    odds = made.odds
+    assert odds is not None  # whether an answer settled it is not for sigma to say
+    return Otherwise(
+        sigma=sigma,
+        kind=KINDS[type(made.event)],
+        arm=None if isinstance(made, Abstention) else made.arm,
+        play=tuple(odds.play.tolist()),
+        ask=tuple(odds.ask.tolist()),
+        abstain=odds.abstain,
+    )
+
+
+def _about(know: Knowledge, event: Choice, believed: Believed) -> int:
+    if not isinstance(event, Abstained):
+        return know.arm_number(event.arm)
+    among = range(len(know.arms))
+    if event.among:
+        among = [know.arm_number(arm) for arm in event.among]  # type: ignore[assignment]
+    return max(among, key=lambda k: (believed.p[k], -k))
+
+
+def _promise(know: Knowledge) -> Promise | None:
+    given = know.certificate
+    if given is None:
+        return None
+    return Promise(given.alpha, given.delta, given.threshold, given.sentence())
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+# -- bad input -------------------------------------------------------------------------------
+
+
+def _checked(agent: Agent, event: Choice) -> Knowledge:
+    if not isinstance(agent, Agent):
+        raise InvalidValue("agent", OWNER, "an Agent", agent)
+    if not isinstance(event, Choice):
+        wanted = "a Decided, Abstained or Asked"
+        raise InvalidValue("event", OWNER, wanted, event)
+    check_event(event)
+    if agent.version != event.version:
+        raise NotPossible(
+            f"This choice was made from {event.version:,} events, and the agent holds "
+            f"{agent.version:,}. Fold its log up to there, and ask that agent."
+        )
+    return agent._knowledge
+
+
+def _sigmas(sigmas: object) -> list[float]:
+    given = listed(sigmas, "sigmas", OWNER)
+    if len(given) > MAX_SIGMAS:
+        raise InvalidValue("sigmas", OWNER, f"at most {MAX_SIGMAS}", f"{len(given):,} of them")
+    return [validate.SIGMA.check(sigma, "sigmas", OWNER) for sigma in given]

@@ -1,0 +1,239 @@
+"""The commands on a store of logs: verify, replay, backup, restore, export, fork, erase, tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridle.cli.telling import told
+
+if TYPE_CHECKING:
+    from bridle.store.opening import AnyStore
+
+__all__ = ["add_to"]
+
+Db = Annotated[
+    str,
+    typer.Option("--db", metavar="DB", help="A SQLite file, or postgresql://USER@HOST/NAME."),
+]
+AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")]
+NOTHING = "Nothing was changed."
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (agents, verify, replay, backup, restore, export, fork, erase, token):
+        app.command()(command)
+
+
+def agents(db: Db = "bridle.db") -> None:
+    """List the agents of a store, with the head of each log."""
+    with told(NOTHING), _opened(db) as store:
+        for row in store.agents():
+            origin = f"  (from {row.origin})" if row.origin else ""
+            typer.echo(f"{row.name}  {row.head}{origin}")
+
+
+def verify(
+    agent: Annotated[
+        str | None, typer.Argument(metavar="[AGENT]", help="One agent; else all.")
+    ] = None,
+    db: Db = "bridle.db",
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEQ:HASH",
+            help="A head that the log once had, kept elsewhere: shows a cut tail.",
+        ),
+    ] = None,
+) -> None:
+    """Check every hash of a log, and print its head.
+
+    A chain cannot show that its tail was cut, or that all of it was written anew. A head that was
+    kept elsewhere, of a backup or of an answer, can: --expect.
+    """
+    from bridle.store.verifying import verify as check
+
+    with told(NOTHING), _opened(db) as store:
+        names = [agent] if agent is not None else [row.name for row in store.agents()]
+        if expect is not None and agent is None:
+            raise typer.BadParameter("it is of one agent: name it.", param_hint="--expect")
+        bad = 0
+        for name in names:
+            with _bar(f"verifying {name}") as progress:
+                found = check(store, name, expect=expect, progress=progress)
+            for problem in found.problems:
+                typer.echo(f"{name}: {problem.text}", err=True)
+            bad += len(found.problems)
+            erased = f", {found.erased:,} of them erased" if found.erased else ""
+            state = "DAMAGED" if found.problems else "whole"
+            typer.echo(f"{name}  {found.head}  {state}: {found.entries:,} entries{erased}")
+    if bad:
+        raise typer.Exit(1)
+
+
+def replay(agent: AgentName, db: Db = "bridle.db") -> None:
+    """Make every decision of a log again, arm and propensity, and say how many agree.
+
+    On equal versions and platform to the last bit; elsewhere the same arms, and propensities to
+    1e-9, counted apart.
+    """
+    from bridle.store.replaying import replay as run
+
+    with told(NOTHING), _opened(db) as store, _bar(f"replaying {agent}") as progress:
+        found = run(store, agent, progress=progress)
+    typer.echo(f"{found.choices:,} choices, {found.same:,} the same to the last bit")
+    if found.elsewhere:
+        typer.echo(
+            f"{found.elsewhere:,} were made by other versions or on another platform: "
+            f"{found.near:,} of them are the same arm with a propensity within 1e-9"
+        )
+    if found.unchecked:
+        typer.echo(f"{found.unchecked:,} rest on what was erased since, and cannot be checked")
+    if not found.agrees:
+        some = ", ".join(map(str, found.examples[:10]))
+        typer.echo(f"{found.differing:,} DIFFER: {some}", err=True)
+        raise typer.Exit(1)
+
+
+def backup(
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it may not exist yet.")],
+    db: Db = "bridle.db",
+) -> None:
+    """Copy a store, also one in use, into one SQLite file; print the head of each log."""
+    from bridle.store.copying import backup as run
+
+    with told("There is no backup."), _opened(db) as store, _bar("copying") as progress:
+        heads = run(store, to, progress=progress)
+    for name, head in heads.items():
+        typer.echo(f"{name}  {head}")
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="What `bridle backup` wrote.")],
+    db: Db = "bridle.db",
+) -> None:
+    """Bring a backup into an empty store, of either kind; print the head of each log."""
+    from bridle.store.copying import restore as run
+
+    with told("Nothing was restored."), _opened(db) as store, _bar("restoring") as progress:
+        heads = run(source, store, progress=progress)
+    for name, head in heads.items():
+        typer.echo(f"{name}  {head}")
+
+
+def export(
+    agent: AgentName,
+    to: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Where to.")],
+    db: Db = "bridle.db",
+) -> None:
+    """Write the log of an agent as a table, for pandas, polars or DuckDB."""
+    from bridle.store.exporting import export as run
+
+    with told("There is no file."), _opened(db) as store:
+        rows = run(store, agent, to)
+    typer.echo(f"{to}: {rows:,} events")
+
+
+def fork(
+    agent: AgentName,
+    to: Annotated[str, typer.Option("--to", metavar="NAME", help="The name of the new agent.")],
+    at: Annotated[
+        int | None, typer.Option(metavar="VERSION", help="Up to which version; else all of it.")
+    ] = None,
+    db: Db = "bridle.db",
+) -> None:
+    """Begin an agent with the log of another, up to a version: to try, or to roll back."""
+    from bridle.store.copying import fork as run
+    from bridle.store.keeping import log_head
+
+    with told(NOTHING), _opened(db) as store:
+        version = log_head(store, agent).seq if at is None else at
+        head = run(store, agent, version, to)
+    typer.echo(f"{to}  {head}")
+
+
+def erase(
+    agent: AgentName,
+    decision: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="A decision; may be given again.")
+    ] = None,
+    example: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="An example; may be given again.")
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="Why; it is kept.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    db: Db = "bridle.db",
+) -> None:
+    """Erase all that the log holds of a decision or an example. Stop the service before.
+
+    The chain still verifies. The agent is from then on what it would be without them. Backups and
+    forks are not touched.
+    """
+    from bridle.store.erasing import erase as run
+
+    if not yes:
+        typer.confirm("This cannot be undone. Erase it?", abort=True)
+    with told(NOTHING), _opened(db) as store:
+        head = run(
+            store, agent, decisions=decision or (), examples=example or (), by="bridle erase",
+            note=note, at=time.time(),
+        )  # fmt: skip
+    typer.echo(f"{agent}  {head}")
+
+
+def token(
+    role: Annotated[str, typer.Argument(help="agent, teacher, auditor or admin.")],
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="NAME", help="For this agent alone; may be given again."),
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="How long it is good; else for ever.")] = None,
+    note: Annotated[str, typer.Option(help="Whose it is.")] = "",
+    db: Db = "bridle.db",
+) -> None:
+    """Make a token for the service, and print it once: only a hash of it is kept."""
+    with told("No token was made."):
+        from bridle.errors import InvalidValue
+        from bridle.service.endpoints import ROLES
+        from bridle.service.tokens import make_token
+        from bridle.store.keeping import log_head
+
+        if role not in ROLES:
+            raise InvalidValue("role", "bridle token", f"one of {', '.join(ROLES)}", role)
+        with _opened(db) as store:
+            for name in agent or ():
+                log_head(store, name)
+            now = time.time()
+            made = make_token(
+                role, now=now, agents=None if agent is None else tuple(agent), note=note,
+                expires=None if days is None else now + 86_400 * days,
+            )  # fmt: skip
+            with store.transaction() as transaction:
+                transaction.add_token(made.row)
+    typer.echo(made.text)
+
+
+@contextmanager
+def _opened(db: str) -> Iterator[AnyStore]:
+    from bridle.store.opening import open_store
+
+    with closing(open_store(db)) as store:
+        yield store
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how far it is, on the error stream, if that is a terminal and it takes a while."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

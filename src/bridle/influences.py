@@ -1,0 +1,338 @@
+"""The examples that what is believed of an arm in a context rests on most.
+
+Nothing here changes anything: what is learned anew is learned by a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeGuard, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.believing import Example
+from bridle.kernels import keys, rulesets
+from bridle.kernels.types import Floats
+from bridle.knowledge import Knowledge
+from bridle.limits import (
+    AutoLimits,
+    Beliefs,
+    FoundLimits,
+    LinearLimits,
+    LogisticLimits,
+    Relearns,
+    RuleLimits,
+)
+from bridle.limits.members import floor_of, said
+from bridle.limits.ruleunits import MAX_SAMPLED
+from bridle.settings import ArmId, ItemId
+
+__all__ = ["Influence", "Influences", "influences_of"]
+
+# Of a unit's examples no more than so many are left out in turn, unless more are asked for.
+MOST = 200
+# Seconds, roughly, that this may take then.
+SECONDS = 0.6
+# A change of less is none.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """An example, and what would be believed without it."""
+
+    id: ItemId
+    context: dict[str, object]
+    arm: ArmId
+    allowed: bool
+    by: str | None
+    note: str | None
+    here: bool  # whether it is about this very context and arm
+    change: float  # of what is believed here, if it is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Influences:
+    """The examples of an arm, or its group, that move most when left out.
+
+    Attributes
+    ----------
+    arm : arm id
+        Of which the belief is.
+    unit : {"label", "probability"}
+        What changes: the mean label of linear limits, or P(allowed).
+    how : str
+        How an example was left out.
+    noise : float
+        How far the belief moves by chance, roughly, when limits that sample learn anew. A change
+        that is not well above it tells little. 0 for limits that do not sample.
+    tried, of : int
+        How many examples were left out in turn, of how many. The nearest in context come first,
+        and those that only repeat another (the same context and answer) last.
+    examples : tuple of Influence
+        By how far they move it; none that does not move it at all.
+    """
+
+    arm: ArmId
+    unit: str
+    how: str
+    noise: float
+    tried: int
+    of: int
+    examples: tuple[Influence, ...]
+
+
+def influences_of(know: Knowledge, row: Floats, k: int, most: int | None, top: int) -> Influences:
+    """Leave out examples of an arm's unit in turn; give those that move the belief most.
+
+    `most`: how many are tried, learning anew each time; None: up to 200, in about half a second.
+    """
+    limits = know.believing.limits
+    unit = int(know.believing.unit_of[k])
+    mine = list(know.believing._of[unit].values())
+    case = _Case(know, row, k, unit, mine)
+    way: _Way = _Anew(case)
+    if isinstance(limits, FoundLimits):
+        way = _Found(case, limits)
+    elif most is None and way.seconds() * min(len(mine), MOST) > SECONDS and _weighs(limits):
+        way = _Weighed(case, limits)
+    tries = min(MOST, int(SECONDS / way.seconds())) if most is None else most
+    order = _nearest_first(case)[:tries]
+    before = case.belief(limits)
+    moved = [(mine[i], way.without(i) - before) for i in order]
+    moved = sorted(
+        (one for one in moved if abs(one[1]) > ROUNDING), key=lambda one: abs(one[1]), reverse=True
+    )
+    raw, decode = row.tobytes(), know.settings.features.decode
+    return Influences(
+        arm=know.arm_ids[k],
+        unit="label" if isinstance(limits, LinearLimits) else "probability",
+        how=way.how,
+        noise=0.0 if isinstance(limits, LinearLimits) else _noise(limits, before),
+        tried=len(order),
+        of=len(mine),
+        examples=tuple(
+            Influence(
+                e.id, decode(np.frombuffer(e.context)), know.arm_ids[e.arm], e.allowed, e.by,
+                e.note, e.context == raw and e.arm == k, change,
+            )
+            for e, change in moved[:top]
+        ),
+    )  # fmt: skip
+
+
+class _Case:
+    """The belief about one arm in one context, and the examples that it rests on."""
+
+    def __init__(
+        self, know: Knowledge, row: Floats, k: int, unit: int, examples: Sequence[Example]
+    ) -> None:
+        self.row, self.k, self.unit, self.examples = row, k, unit, examples
+        self.limits = know.believing.limits
+        raw = np.frombuffer(b"".join(e.context for e in examples))
+        self.contexts: Floats = raw.reshape(len(examples), len(row))
+        self.allowed = np.array([e.allowed for e in examples], np.bool_)
+        self.keys = np.array([know.believing._key(e.id) for e in examples], np.uint64)
+
+    def belief(self, limits: Beliefs) -> float:
+        """Give what limits believe here: the mean label, or P(allowed)."""
+        if isinstance(limits, LinearLimits):  # whose P(allowed) is cut to [0, 1]
+            return math.fsum((limits.linear.kernel_state.mu[self.k] * self.row).tolist())
+        return float(limits.look(self.unit, self.row[None]).p[0])
+
+    def relearn(self, limits: Beliefs, i: int) -> None:
+        """Let limits learn the unit anew, without example i."""
+        kept = np.arange(len(self.keys)) != i
+        cast("Relearns", limits).relearn(
+            self.unit, self.contexts[kept], self.allowed[kept], self.keys[kept]
+        )
+
+
+def _nearest_first(case: _Case) -> list[int]:
+    """Give places: the nearest context first, this arm's before others', repeats last."""
+    far = ((case.contexts - case.row) ** 2).sum(axis=1).tolist()
+    mine = case.examples
+    order = sorted(range(len(mine)), key=lambda i: (far[i], mine[i].arm != case.k, i))
+    met: Counter[tuple[bytes, bool]] = Counter()
+    repeat: dict[int, int] = {}
+    for i in order:
+        same = mine[i].context, mine[i].allowed
+        repeat[i] = met[same]
+        met[same] += 1
+    return sorted(order, key=lambda i: repeat[i])  # stable
+
+
+# -- ways to leave an example out ------------------------------------------------------------
+
+
+class _Way(Protocol):
+    """A way to leave out one example."""
+
+    how: str
+
+    def seconds(self) -> float:
+        """Say how long it takes, roughly: by size, so that an account is the same anywhere."""
+        ...
+
+    def without(self, i: int) -> float:
+        """Give the belief without example i."""
+        ...
+
+
+class _Anew:
+    """Learns the unit anew, on a copy of the limits."""
+
+    how = "learned anew without it"
+
+    def __init__(self, case: _Case) -> None:
+        self._case = case
+        self._limits = case.limits.copy()
+
+    def seconds(self) -> float:
+        return _seconds(self._limits, len(self._case.examples))
+
+    def without(self, i: int) -> float:
+        self._case.relearn(self._limits, i)
+        return self._case.belief(self._limits)
+
+
+class _Weighed:
+    """Weighs rules as if the answer had not been given: for where learning anew takes too long.
+
+    The opposite answer, in the same context, has the inverse odds for every rule: after both, rules
+    are believed as without either. A kind's evidence falls by what it gave to the answer.
+    """
+
+    how = "weighed as if it had not been said"
+
+    def __init__(self, case: _Case, limits: RuleLimits | AutoLimits) -> None:
+        self._case = case
+        self._members: dict[str, Beliefs] = {"": limits}
+        self._weights = {"": 1.0}
+        if isinstance(limits, AutoLimits):
+            self._members, self._weights = limits.members, limits.weights()
+        self._floor = floor_of(self._members.values())
+        self._twins = {
+            name: member.copy()
+            for name, member in self._members.items()
+            if not isinstance(member, RuleLimits)
+        }
+
+    def seconds(self) -> float:
+        each = 0.0
+        for name, member in self._members.items():
+            if name in self._twins:
+                each += _seconds(member, len(self._case.examples))
+            else:
+                each += _seconds(member, 1) + 5e-4 + 1e-4 * member.units
+        return each
+
+    def without(self, i: int) -> float:
+        case = self._case
+        context, allowed = case.contexts[i], bool(case.allowed[i])
+        bits = int(keys.aside(case.keys[i]))
+        weights, beliefs = [], []
+        for name, member in self._members.items():
+            if not self._weights[name]:
+                continue
+            if name in self._twins:
+                twin = self._twins[name]
+                case.relearn(twin, i)
+            else:
+                twin = member.copy()
+                twin.learn(context, case.examples[i].arm, not allowed, bits)
+            q = float(said(twin, case.unit, context[None], self._floor)[0])
+            weights.append(self._weights[name] / (q if allowed else 1.0 - q))
+            beliefs.append(case.belief(twin))
+        pairs = zip(weights, beliefs, strict=True)
+        return math.fsum(w * p for w, p in pairs) / math.fsum(weights)
+
+
+class _Found:
+    """Takes the answer out of the counts of found limits.
+
+    To find the groups anew takes a minute from a thousand answers on; so they stay as they are.
+    """
+
+    how = "taken out of the counts, with the groups as they were found"
+
+    def __init__(self, case: _Case, limits: FoundLimits) -> None:
+        self._case, self._terms = case, limits.terms
+        self._state = limits.to_state()
+        self._cells = limits.arms * 2.0 ** len(limits.terms)
+
+    def seconds(self) -> float:
+        return 2e-3 + 1.2e-7 * self._cells
+
+    def without(self, i: int) -> float:
+        case, arm = self._case, self._case.examples[i].arm
+        state = {name: array.copy() for name, array in self._state.items()}
+        held = self._terms.held(case.contexts[i : i + 1])
+        mask = int(rulesets.masks_of(held, False, len(self._terms))[0])
+        allows = (np.arange(state["wrong"].shape[1]) & mask) == 0
+        state["wrong"][arm] -= allows != case.allowed[i]
+        state["answers"][arm] -= 1
+        if not state["answers"][arm]:  # it is in no group then
+            state["classes"][:, arm] = -1
+            _number(state["classes"])
+        return case.belief(FoundLimits.from_state(state))
+
+
+def _number(classes: npt.NDArray[np.int64]) -> None:
+    """Number the classes of each chain from 0 on, as they first occur."""
+    for chain in classes:
+        numbers: dict[int, int] = {-1: -1}
+        for old in chain.tolist():
+            numbers.setdefault(old, len(numbers) - 1)
+        chain[:] = [numbers[old] for old in chain.tolist()]
+
+
+def _weighs(limits: Beliefs) -> TypeGuard[RuleLimits | AutoLimits]:
+    """Whether an opposite answer undoes an answer, in all members that are rules.
+
+    Not where the rate of error is estimated, for it makes the teacher one that errs; and not where
+    terms are so many that some are cleared one by one.
+    """
+    rules = [limits] if isinstance(limits, RuleLimits) else []
+    if isinstance(limits, AutoLimits):
+        rules = [one for one in limits.members.values() if isinstance(one, RuleLimits)]
+    return bool(rules) and all(
+        len(one.errors) == 1 and len(one.terms) <= MAX_SAMPLED for one in rules
+    )
+
+
+def _noise(limits: Beliefs, p: float) -> float:
+    """Say how far a belief moves by chance, roughly, when limits that sample learn anew."""
+    if isinstance(limits, AutoLimits):
+        weights = limits.weights()
+        return math.fsum(weights[name] * _noise(m, p) for name, m in limits.members.items())
+    if not isinstance(limits, RuleLimits) or limits.exact:
+        return 0.0
+    q = (p * limits.chains + 1.0) / (limits.chains + 2.0)  # nothing that is sampled is sure
+    return math.sqrt(2.0 * q * (1.0 - q) / limits.chains)
+
+
+def _seconds(limits: Beliefs, n: int) -> float:
+    """Say how long it takes, roughly, to learn n examples anew.
+
+    The figures were measured on one core, at 10 to 100 features and up to 1,000 examples.
+    """
+    if isinstance(limits, LinearLimits):
+        return 2e-4 + n * (1.2e-6 + 6e-10 * limits.features**2)
+    if isinstance(limits, LogisticLimits):
+        D = limits.columns
+        return 2e-4 + n * (2e-6 + 2e-9 * D**2) + 4e-9 * D**3
+    if isinstance(limits, RuleLimits):
+        T = len(limits.terms)
+        each = 4.5e-8 * 2.0**T
+        if not limits.exact:
+            active = limits.chains * limits.sweeps * min(T, 200)
+            each = active * (1.8e-8 + 1.7e-11 * n)
+        return n * (2e-5 + len(limits.errors) * each)
+    if isinstance(limits, AutoLimits):
+        return math.fsum(_seconds(member, n) for member in limits.members.values())
+    return SECONDS

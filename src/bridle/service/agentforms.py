@@ -1,0 +1,207 @@
+"""The form of an agent: every setting of `Agent`, as a client writes it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from bridle.agent import Agent
+from bridle.features import Category, Feature, Flag, Labels, Number
+from bridle.policies import policy_from_json
+from bridle.rules import Rule
+from bridle.service.forms import ArmName, Form, Words
+from bridle.settings import Arm, Settings
+
+__all__ = ["AgentForm", "ArmForm", "AuditForm", "RuleForm", "arms_of", "rule_of", "settings_of"]
+
+MAX_ARMS = 100_000
+MAX_RULES = 1_000
+
+
+class ArmForm(Form):
+    """One thing that the agent can choose."""
+
+    id: ArmName
+    label: Words | None = None
+    group: Words | None = None
+
+
+class NumberForm(Form):
+    """A number, scaled to [0, 1] if it has a range."""
+
+    kind: Literal["number"]
+    name: Words
+    low: float | None = None
+    high: float | None = None
+    clip: bool = False
+    missing: float | None = None
+    unit: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+
+
+class FlagForm(Form):
+    """Something that is so or not."""
+
+    kind: Literal["flag"]
+    name: Words
+    missing: bool | None = None
+
+
+Values: TypeAlias = Annotated[tuple[Words, ...], Field(min_length=1, max_length=1_000)]
+
+
+class CategoryForm(Form):
+    """One word out of several."""
+
+    kind: Literal["category"]
+    name: Words
+    values: Values
+    missing: Words | Annotated[tuple[Words, ...], Field(max_length=0)] | None = None
+
+
+class LabelsForm(Form):
+    """Any of several words."""
+
+    kind: Literal["labels"]
+    name: Words
+    values: Values
+    missing: Annotated[tuple[Words, ...], Field(max_length=1_000)] | None = None
+
+
+FeatureForm: TypeAlias = Annotated[
+    NumberForm | FlagForm | CategoryForm | LabelsForm, Field(discriminator="kind")
+]
+
+
+class PolicyForm(Form):
+    """How scores become a choice; see docs/api.md for what each kind takes."""
+
+    kind: Literal[
+        "LearnedMask", "BehaviorConstrained", "Thompson", "Uniform", "Greedy", "EpsilonGreedy",
+        "LinUCB",
+    ]  # fmt: skip
+    sigma: Annotated[float, Field(ge=0, le=1)] | None = None
+    v: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    v_constraint: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    epsilon: Annotated[float, Field(ge=0, le=1)] | None = None
+    alpha: Annotated[float, Field(ge=0, le=1e6)] | None = None
+
+
+class WhenForm(Form):
+    """A condition on one feature."""
+
+    feature: Words
+    equals: bool | Words | None = None
+    has: Words | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class RuleForm(Form):
+    """Denies arms in every context in which all its conditions hold."""
+
+    id: Words
+    when: Annotated[tuple[WhenForm, ...], Field(max_length=100)] = ()
+    arms: Annotated[tuple[ArmName, ...], Field(max_length=MAX_ARMS)] = ()
+    groups: Annotated[tuple[Words, ...], Field(max_length=MAX_ARMS)] = ()
+    note: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class WindowForm(Form):
+    """Blocks of steps that are metered on their own as well."""
+
+    length: Annotated[int, Field(ge=10, le=2**31 - 1)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class AuditForm(Form):
+    """An audit meter: a coin chooses which decisions are judged. Fixed for life."""
+
+    q: Annotated[float, Field(ge=1e-6, le=1)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    windows: Annotated[tuple[WindowForm, ...], Field(max_length=16)] = ()
+
+
+class AgentForm(Form):
+    """An agent: its arms, its features and how it learns. What is left out has its default."""
+
+    arms: Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1, max_length=MAX_ARMS)]
+    features: (
+        Annotated[int, Field(ge=1, le=10_000)]
+        | Annotated[tuple[FeatureForm, ...], Field(min_length=1, max_length=1_000)]
+    )
+    sigma: Annotated[float, Field(ge=0, le=1)] | None = None
+    policy: PolicyForm | None = None
+    seed: Annotated[int, Field(ge=0, le=2**53, description="Random if left out")] | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    limits: Literal["auto", "rules", "logistic", "found", "linear"] = "auto"
+    share: Literal["group", "arm"] = "group"
+    crosses: bool = False
+    teacher_error: Annotated[float, Field(ge=1e-6, le=0.49)] | None = 0.001
+    doubt: Annotated[float, Field(gt=0, lt=0.5)] | None = None
+    on_empty: Literal["abstain", "safe_arm", "least_bad"] = "abstain"
+    safe_arm: ArmName | None = None
+    budget: Annotated[int, Field(ge=0, le=2**53)] = 0
+    on_doubt: Literal["wait", "play_safe"] = "wait"
+    ask_at_most: Annotated[int, Field(ge=1, le=1_000)] = 3
+    patience: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    exact_denials: bool = True
+    rules: Annotated[tuple[RuleForm, ...], Field(max_length=MAX_RULES)] = ()
+    teaching: Literal["random", "thompson", "arm", "pool"] | None = None
+    v_teaching: Annotated[float, Field(ge=0, le=1e6)] = 0.25
+    label_coding: Literal["1/0", "1/-1", "0/-1"] = "1/0"
+    ridge: Annotated[float, Field(gt=0)] = 1.0
+    ridge_limits: Annotated[float, Field(gt=0)] = 1.0
+    prior: Literal["centred", "paper"] = "centred"
+    max_pending: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
+    max_examples: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
+    wait: Annotated[float, Field(gt=0, le=3.2e9)] | None = None
+    default_reward: float | None = None
+
+
+def settings_of(form: AgentForm) -> Settings:
+    """Give the settings of an agent, every one in full, or refuse them as `Agent` does."""
+    given: dict[str, Any] = {
+        name: getattr(form, name)
+        for name in AgentForm.model_fields
+        if name not in ("arms", "features", "policy", "rules", "seed")
+    }
+    given["policy"] = None if form.policy is None else _policy(form.policy)
+    given["rules"] = [rule_of(rule) for rule in form.rules]
+    given["seed"] = secrets.randbits(53) if form.seed is None else form.seed
+    features = form.features
+    if not isinstance(features, int):
+        given["features"] = [_feature(feature) for feature in features]
+    else:
+        given["features"] = features
+    return Agent(arms=arms_of(form.arms), **given).settings
+
+
+def arms_of(arms: Sequence[ArmForm | int | str]) -> list[Arm]:
+    """Give arms as `Agent` takes them."""
+    return [
+        Arm(arm.id, arm.label or "", arm.group) if isinstance(arm, ArmForm) else Arm(arm)
+        for arm in arms
+    ]
+
+
+def rule_of(form: RuleForm) -> Rule:
+    """Give a rule as `Agent` takes it."""
+    return Rule.from_json(form.model_dump(exclude_none=True))
+
+
+def _policy(form: PolicyForm) -> Any:
+    return policy_from_json(form.model_dump(exclude_none=True))
+
+
+def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm) -> Feature:
+    rest = form.model_dump(exclude={"kind"})
+    if isinstance(form, NumberForm):
+        return Number(**rest)
+    if isinstance(form, FlagForm):
+        return Flag(**rest)
+    if isinstance(rest["missing"], list | tuple):
+        rest["missing"] = tuple(rest["missing"])
+    return Category(**rest) if isinstance(form, CategoryForm) else Labels(**rest)

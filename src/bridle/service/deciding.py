@@ -1,0 +1,214 @@
+"""Deciding: a context in, an arm out; and what it earned."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from bridle.decisions import Abstention, Decision
+from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
+from bridle.events import Abstained, Decided, Event, Rewarded
+from bridle.notes import Erased, RewardedLate
+from bridle.service.choices import Choice, plain_choice
+from bridle.service.endpoints import Call, Endpoint, Reply
+from bridle.service.forms import (
+    MAX_BATCH,
+    Answered,
+    ArmName,
+    ClientId,
+    ContextForm,
+    Form,
+    digest_of,
+)
+from bridle.store.naming import id_of
+from bridle.store.writing import Desk, Stood
+
+__all__ = ["ENDPOINTS"]
+
+
+class Item(Form):
+    """A context to decide in. `played`: what another system played there, in shadow mode."""
+
+    context: ContextForm
+    id: ClientId | None = None
+    played: ArmName | None = None
+
+
+class How(Form):
+    """How to decide: among which arms, and whether to say the exact probability."""
+
+    among: Annotated[tuple[ArmName, ...], Field(max_length=100_000)] | None = None
+    propensity: bool = False
+
+
+class Decide(How, Item):
+    """One decision. With `ask` false it never asks, whatever it may."""
+
+    ask: bool = True
+
+
+class DecideMany(How):
+    """Up to 1,000 decisions; a batch never asks."""
+
+    decisions: Annotated[tuple[Item, ...], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+class Choices(Form):
+    """What came of each, in order."""
+
+    decisions: list[Choice]
+
+
+class Reward(Form):
+    """What a decision earned, in the agent's own range."""
+
+    value: float
+
+
+class RewardShown(Answered):
+    """`learned`; or `late`, if nobody waited for it any more: then it is kept and not learned."""
+
+    outcome: Literal["learned", "late"]
+
+
+async def decide(call: Call) -> Reply:
+    """Decide."""
+    form: Decide | DecideMany = call.body
+    agent = call.path["agent"]
+    if isinstance(form, DecideMany):
+        many: DecideMany = form
+        made = await call.service.do(agent, lambda desk: _batch(desk, many))
+        return Reply(200, {"decisions": made})
+    one: Decide = form
+    return Reply(200, await call.service.do(agent, lambda desk: _single(desk, one)))
+
+
+def _single(desk: Desk, form: Decide) -> dict[str, Any]:
+    kept, digest = desk.kept, None
+    if form.id is not None:
+        digest = digest_of(form)
+        found = desk.stood("decision", form.id)
+        if found is not None:
+            return _again(found, form.id, digest)
+    if form.played is not None:
+        kept.know.arm_number(form.played)
+    made = kept.agent.make.decided(
+        form.context, form.among, form.id, propensity=form.propensity,
+        ask=form.ask and form.played is None, at=desk.now,
+    )  # fmt: skip
+    for event in made.events:
+        kept.record(event, digest)
+    if form.played is not None:
+        assert isinstance(made, Decision | Abstention)
+        kept.record(kept.agent.make.shadowed(made, form.played, at=desk.now))
+    return plain_choice(made)
+
+
+def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
+    kept, items = desk.kept, form.decisions
+    ids = [item.id for item in items if item.id is not None]
+    if ids and len(ids) != len(items):
+        raise NotPossible("Give every decision of a batch an id, or none.")
+    digests: list[bytes | None] = [None] * len(items)
+    if ids:
+        if len(set(ids)) != len(ids):
+            raise InvalidValue("id", "POST decisions", "distinct in a batch", "one of them twice")
+        how = form.model_dump_json(exclude={"decisions"})
+        digests = [digest_of(item, how) for item in items]
+        known = [desk.stood("decision", id) for id in ids]
+        if all(found is not None for found in known):
+            pairs = zip(known, ids, digests, strict=True)
+            return [_again(found, id, digest) for found, id, digest in pairs if found is not None]
+        if any(found is not None for found in known):
+            raise NotPossible("Some of these decisions were made before, and some were not.")
+    for item in items:
+        if item.played is not None:
+            kept.know.arm_number(item.played)
+    made = kept.agent.make.decided_many(
+        [item.context for item in items], form.among, ids or None, propensity=form.propensity,
+        details=False, at=desk.now,
+    )  # fmt: skip
+    events = kept.record_many(made, digests)
+    for event, item in zip(events, items, strict=True):
+        if item.played is not None:
+            kept.record(kept.agent.make.shadow_of(event, item.played, at=desk.now))
+    return [plain_choice(event) for event in events]
+
+
+def _again(found: Stood, id: str, digest: bytes | None) -> dict[str, Any]:
+    """Give the same answer again, or refuse another request of the same id."""
+    if isinstance(found.event, Erased):
+        raise NotPossible(f"The decision {id!r} was erased.")
+    if found.digest != digest:
+        raise Duplicate("decision", id, "It was another request: give this one another id.")
+    return plain_choice(found.event)
+
+
+async def reward(call: Call) -> Reply:
+    """Take the reward of a decision."""
+    form: Reward = call.body
+    text = call.path["id"]
+    given = await call.service.do(call.path["agent"], lambda desk: _rewarded(desk, text, form))
+    return Reply(200, given)
+
+
+def _rewarded(desk: Desk, text: str, form: Reward) -> dict[str, Any]:
+    kept, id, digest = desk.kept, id_of(text), digest_of(form)
+    if id in kept.know.pending:
+        kept.record(kept.agent.make.rewarded(id, form.value, at=desk.now), digest)
+        return _told("learned", kept.version)
+    outcome = desk.stood("outcome", text)
+    if outcome is not None and isinstance(outcome.event, Rewarded):
+        return _told("learned", _same(outcome, digest, text))
+    late = desk.stood("late", text)
+    if late is not None:
+        return _told("late", _same(late, digest, text))
+    if outcome is None:
+        _check_made(desk, text)
+    note = RewardedLate(id, form.value, desk.now)
+    kept.record(kept.agent.make.noted(note), digest)
+    return _told("late", kept.version)
+
+
+def _check_made(desk: Desk, text: str) -> None:
+    """Refuse the reward of what was never played."""
+    found = desk.stood("settled", text) or desk.stood("decision", text)
+    if found is None:
+        raise UnknownId("decision", text, "No decision of that id was made.")
+    event: Event = found.event
+    if isinstance(event, Abstained):
+        raise NotPossible(f"Nothing was played in decision {text!r}: it earns nothing.")
+    if isinstance(event, Erased):
+        raise NotPossible(f"The decision {text!r} was erased.")
+    if not isinstance(event, Decided):
+        raise NotPossible(f"The decision {text!r} waits for an answer: nothing was played yet.")
+
+
+def _same(found: Stood, digest: bytes, text: str) -> int:
+    """Give the version of the same reward, which came before; refuse another one."""
+    if found.digest != digest:
+        raise Duplicate("reward", text, "A decision has one reward, and this is another.")
+    return found.seq
+
+
+def _told(outcome: str, version: int) -> dict[str, Any]:
+    return {"version": version, "outcome": outcome}
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/decisions", roles=("agent", "admin"),
+        handle=decide, body=Decide | DecideMany, summary="Decide",
+        description="One context, or up to 1,000. In shadow mode `played` says what another system "
+        "played: the reward will be that arm's.",
+        replies={200: (Choice | Choices, "What came of it: durable when you read this")},
+        problems={409: "The id stands for another request"},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/decisions/{id}/reward", roles=("agent", "admin"),
+        handle=reward, body=Reward, summary="Reward a decision",
+        replies={200: (RewardShown, "It is learned, or was late")},
+        problems={409: "It has another reward, or nothing was played"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,84 @@
+"""The forms that bodies share: strict, closed and of limited length."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "MAX_BATCH",
+    "MAX_PAGE",
+    "Answered",
+    "ArmName",
+    "ClientId",
+    "ContextForm",
+    "Form",
+    "Id",
+    "Page",
+    "Said",
+    "Words",
+    "digest_of",
+]
+
+MAX_BATCH = 1_000
+MAX_PAGE = 1_000
+MAX_WIDTH = 10_000
+
+
+class Form(BaseModel):
+    """The base of all forms: nothing is guessed, nothing unknown is let pass."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
+Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Note: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000)]
+ArmName: TypeAlias = Whole | Words
+Id: TypeAlias = Annotated[int, Field(ge=1, le=2**53)] | Words
+ClientId: TypeAlias = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[A-Za-z0-9._~:@-]*[A-Za-z._~:@-][A-Za-z0-9._~:@-]*$",
+        description="Your own name for it. The same id and body get the same answer, another body "
+        "is refused with 409. No whole number: those are the agent's.",
+    ),
+]
+Value: TypeAlias = bool | int | float | str | list[str] | None
+ContextForm: TypeAlias = Annotated[
+    dict[Words, Value] | list[float],
+    Field(
+        max_length=MAX_WIDTH,
+        description="The features by name; or a list, where all features are plain numbers.",
+    ),
+]
+
+
+class Said(Form):
+    """Who says so, and why; both optional."""
+
+    by: Words | None = None
+    note: Note | None = None
+
+
+class Answered(Form):
+    """What every change answers with."""
+
+    version: Annotated[int, Field(ge=1, description="Events of the agent's log, this one included")]
+
+
+class Page(Form):
+    """Which part of a list."""
+
+    after: Annotated[int, Field(ge=0, le=2**53)] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
+
+
+def digest_of(form: BaseModel | None, *more: Any) -> bytes:
+    """Give the digest of a request, to tell whether another is the same."""
+    text = "" if form is None else form.model_dump_json()
+    return hashlib.sha256("\0".join([text, *map(str, more)]).encode()).digest()

@@ -1,0 +1,21 @@
+"""The table: every endpoint of the API, gathered."""
+
+from __future__ import annotations
+
+from bridle.service import agents, deciding, granting, looking, operations, promising, teaching
+from bridle.service.endpoints import Endpoint
+
+__all__ = ["endpoints"]
+
+
+def endpoints(*, open_metrics: bool = False) -> tuple[Endpoint, ...]:
+    """Give all rows. With `open_metrics`, /metrics needs no token."""
+    return (
+        *agents.ENDPOINTS,
+        *teaching.ENDPOINTS,
+        *deciding.ENDPOINTS,
+        *promising.ENDPOINTS,
+        *looking.ENDPOINTS,
+        *granting.ENDPOINTS,
+        *operations.endpoints(open_metrics=open_metrics),
+    )
