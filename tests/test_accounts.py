@@ -21,12 +21,13 @@ from bridle import (
     Labels,
     LearnedMask,
     Number,
+    Question,
     Rule,
 )
 from bridle.accounts import account_of
 from bridle.certifying import Calibration, certify
 from bridle.errors import InvalidValue, NotPossible, UnknownId
-from bridle.events import Abstained, Asked, Decided, Rewarded
+from bridle.events import Abstained, Asked, Decided, Event, Rewarded
 from bridle.explaining import DENIED_HERE
 from tests.histories import FEATURES, PAPER, POLICIES, POOLS, Life, bits, lives, settings_of_agents
 
@@ -107,10 +108,12 @@ def test_every_choice_of_a_life_has_its_account(arguments, life):
         if account.abstain is None:
             teaching = account.kind == "question" and account.decision is None
             assert account.settled != teaching
-            assert set(play + ask) == {None}
+            assert {*play, *ask} == {None}
             assert account.sigmas == ()
         else:
-            assert math.isclose(math.fsum([*play, *ask, account.abstain]), 1.0, abs_tol=1e-9)
+            chances = [chance for chance in [*play, *ask] if chance is not None]
+            assert len(chances) == 2 * len(agent.arms)
+            assert math.isclose(math.fsum([*chances, account.abstain]), 1.0, abs_tol=1e-9)
             for one in account.sigmas:
                 total = math.fsum([*one.play, *one.ask, one.abstain])
                 assert math.isclose(total, 1.0, abs_tol=1e-9)
@@ -237,9 +240,10 @@ def test_where_there_are_rules_a_feature_gave_what_is_lost_without_it(kind):
 
 def test_why_an_arm_may_not_be_played():
     agent = taught("rules", rules=[Rule("first", arms=[1])])
-    agent.teach(FILM, 2, False)
-    row = agent.believed(FILM)
-    account = account_of(agent, agent.make.decided(FILM, among=[0, 1, 2]).event)
+    film = {**FILM, "age": 31}
+    agent.teach(film, 2, False)
+    row = agent.believed(film)
+    account = account_of(agent, agent.make.decided(film, among=[0, 1, 2]).event)
     assert account.among == (0, 1, 2)
     assert [one.why_not for one in account.arms] == list(row.why)
     assert account.arms[1].why_not == "denied by the rule 'first'"
@@ -251,9 +255,11 @@ def test_why_an_arm_may_not_be_played():
 
 
 def test_a_question_that_a_decision_waits_for_and_what_its_answer_settles():
-    log = []
+    log: list[Event] = []
     agent = Agent(arms=3, features=MIXED, limits="rules", budget=5, sink=log.extend)
     question = agent.decide(FILM, propensity=True)
+    assert isinstance(question, Question)
+    assert question.odds is not None
     agent.answer(question.id, True)
     (first, asked), (second, decided) = choices_with_accounts(log)
     assert (asked.kind, asked.decision, asked.arm) == ("question", 1, question.arm)
@@ -276,7 +282,7 @@ def choices_with_accounts(log):
 
 
 def test_a_question_that_is_filed_beside_a_decision():
-    log = []
+    log: list[Event] = []
     agent = Agent(
         arms=3, features=MIXED, limits="rules", budget=5, on_doubt="play_safe", sink=log.extend,
     )  # fmt: skip
@@ -341,13 +347,15 @@ def test_the_certificate_in_force():
     assert account_of(agent, agent.make.decided([1.0, 0.0]).event).certificate is None
     agent.adopt(certificate)
     account = account_of(agent, agent.make.decided([1.0, 0.0]).event)
-    promise = account.certificate
+    promise, held = account.certificate, agent.certificate
+    assert promise is not None
+    assert held is not None
     assert (promise.alpha, promise.delta) == (0.05, 0.1)
     assert promise.threshold == certificate.threshold
-    assert promise.sentence == certificate.sentence()
+    assert promise.sentence == held.sentence()
     assert [one.certified for one in account.arms] == [True, False]
     assert [one.eligible for one in account.arms] == [True, False]
-    assert [one.play for one in account.arms] == [1.0, 0.0]
+    assert [one.play for one in account.arms] == pytest.approx([1.0, 0.0], abs=1e-9)
 
 
 def test_the_reward_if_it_came():

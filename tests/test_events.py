@@ -48,6 +48,7 @@ from bridle.events import (
     check_event,
     event_from_json,
     event_to_json,
+    event_to_text,
 )
 from bridle.notes import (
     AuditBegun,
@@ -264,6 +265,7 @@ KINDS = pytest.mark.parametrize(
 @KINDS
 def test_the_form_on_disk_stays(event, text):
     assert json.dumps(event_to_json(event)) == text
+    assert json.loads(event_to_text(event)) == json.loads(text)
     read = event_from_json(json.loads(text))
     assert read == event and type(read) is type(event)
     assert hash(read) == hash(event)

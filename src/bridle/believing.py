@@ -114,7 +114,7 @@ class Believing:
     def learn(self, example: Example) -> None:
         """Fold one answer."""
         row = np.frombuffer(example.context)
-        self.limits.learn(row, example.arm, example.allowed, self._key(example.id))
+        self.limits.learn(row, example.arm, example.allowed, self.key(example.id))
         self._of[self.unit_of[example.arm]][example.id] = example
         self._seen.clear()
 
@@ -208,6 +208,10 @@ class Believing:
             out.append(np.flatnonzero(new).tolist())
         return out
 
+    def examples_of(self, unit: int) -> list[Example]:
+        """Give the examples of a unit that stand, in order."""
+        return list(self._of[unit].values())
+
     def taught(self, unit: int) -> bool:
         """Whether any answer, or rule, says something of this very unit."""
         return bool(self._of[unit]) or unit in self._known
@@ -257,18 +261,19 @@ class Believing:
                     unit,
                     rows.reshape(len(mine), self.limits.features),
                     np.array([e.allowed for e in mine], np.bool_),
-                    np.array([self._key(e.id) for e in mine], np.uint64),
+                    np.array([self.key(e.id) for e in mine], np.uint64),
                 )
         self._seen.clear()
 
     def _answers(self, examples: Iterable[Example]) -> list[tuple[Floats, int, bool, int]]:
-        return [(np.frombuffer(e.context), e.arm, e.allowed, self._key(e.id)) for e in examples]
+        return [(np.frombuffer(e.context), e.arm, e.allowed, self.key(e.id)) for e in examples]
 
     def _groups(self, arms: Sequence[Arm]) -> list[str | None]:
         shared = self._settings.share == "group"
         return [arm.group if shared else None for arm in arms]
 
-    def _key(self, id: ItemId) -> int:
+    def key(self, id: ItemId) -> int:
+        """Give what keys the draws of an answer."""
         if isinstance(id, int):
             return int(keys.key_of(self._numbered, np.uint64(id)))
         return int(keys.key_of(self._named, np.uint64(hashed(id))))

@@ -7,8 +7,10 @@ their ids; `at` is the caller's time in seconds since 1970, kept and never read.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from json.encoder import encode_basestring
 from typing import TypeAlias, cast, get_args
 
 import numpy as np
@@ -45,6 +47,7 @@ __all__ = [
     "check_event",
     "event_from_json",
     "event_to_json",
+    "event_to_text",
 ]
 
 
@@ -306,6 +309,28 @@ def event_to_json(event: Event) -> dict[str, Json]:
     for field in fields(event):
         data[field.name] = _plain(getattr(event, field.name))
     return data
+
+
+def event_to_text(event: Event) -> str:
+    """Give an event as JSON text: that of `event_to_json`, for logs that are written fast."""
+    parts = [f'{{"event": "{type(event).__name__}"']
+    for field in _FORMS_OF[type(event)]:
+        value = getattr(event, field)
+        kind = type(value)
+        if kind is tuple and field == "context":
+            text = repr(list(value))  # floats, which JSON writes as Python does
+        elif value is None:
+            text = "null"
+        elif kind is bool:
+            text = "true" if value else "false"
+        elif kind is float or kind is int:
+            text = repr(value)
+        elif kind is str:
+            text = encode_basestring(value)
+        else:
+            text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+        parts.append(f'"{field}": {text}')
+    return ", ".join(parts) + "}"
 
 
 def event_from_json(data: Mapping[str, Json]) -> Event:

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeGuard, cast
 
 import numpy as np
@@ -93,15 +94,15 @@ def influences_of(know: Knowledge, row: Floats, k: int, most: int | None, top: i
     """
     limits = know.believing.limits
     unit = int(know.believing.unit_of[k])
-    mine = list(know.believing._of[unit].values())
+    mine = know.believing.examples_of(unit)
     case = _Case(know, row, k, unit, mine)
     way: _Way = _Anew(case)
     if isinstance(limits, FoundLimits):
         way = _Found(case, limits)
     elif most is None and way.seconds() * min(len(mine), MOST) > SECONDS and _weighs(limits):
         way = _Weighed(case, limits)
-    tries = min(MOST, int(SECONDS / way.seconds())) if most is None else most
-    order = _nearest_first(case)[:tries]
+    tries = min(MOST, int(SECONDS / (way.seconds() + 1e-6))) if most is None else most
+    order = _nearest_first(case)[:tries] if tries else []
     before = case.belief(limits)
     moved = [(mine[i], way.without(i) - before) for i in order]
     moved = sorted(
@@ -136,7 +137,16 @@ class _Case:
         raw = np.frombuffer(b"".join(e.context for e in examples))
         self.contexts: Floats = raw.reshape(len(examples), len(row))
         self.allowed = np.array([e.allowed for e in examples], np.bool_)
-        self.keys = np.array([know.believing._key(e.id) for e in examples], np.uint64)
+        self._key = know.believing.key
+
+    def key(self, i: int) -> int:
+        """Give the random bits of an example."""
+        return self._key(self.examples[i].id)
+
+    @cached_property
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """Those of all examples."""
+        return np.array([self._key(e.id) for e in self.examples], np.uint64)
 
     def belief(self, limits: Beliefs) -> float:
         """Give what limits believe here: the mean label, or P(allowed)."""
@@ -190,10 +200,13 @@ class _Anew:
 
     def __init__(self, case: _Case) -> None:
         self._case = case
-        self._limits = case.limits.copy()
+
+    @cached_property
+    def _limits(self) -> Beliefs:
+        return self._case.limits.copy()
 
     def seconds(self) -> float:
-        return _seconds(self._limits, len(self._case.examples))
+        return _seconds(self._case.limits, len(self._case.examples))
 
     def without(self, i: int) -> float:
         self._case.relearn(self._limits, i)
@@ -223,18 +236,16 @@ class _Weighed:
         }
 
     def seconds(self) -> float:
-        each = 0.0
+        n, each = len(self._case.examples), 0.0
         for name, member in self._members.items():
-            if name in self._twins:
-                each += _seconds(member, len(self._case.examples))
-            else:
-                each += _seconds(member, 1) + 5e-4 + 1e-4 * member.units
+            anew = _seconds(member, n)
+            each += anew if name in self._twins else anew / n + 5e-4 + 1e-4 * member.units
         return each
 
     def without(self, i: int) -> float:
         case = self._case
         context, allowed = case.contexts[i], bool(case.allowed[i])
-        bits = int(keys.aside(case.keys[i]))
+        bits = int(keys.aside(np.uint64(case.key(i))))
         weights, beliefs = [], []
         for name, member in self._members.items():
             if not self._weights[name]:

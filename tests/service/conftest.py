@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pydantic", reason="the serve extra is not installed")
 pytest.importorskip("prometheus_client", reason="the serve extra is not installed")
 
-from tests.service.driving import Server  # noqa: E402
+from tests.service.driving import Server
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ def arms_of(arms: Sequence[ArmForm | int | str]) -> list[Arm]:
 
 def rule_of(form: RuleForm) -> Rule:
     """Give a rule as `Agent` takes it."""
-    return Rule.from_json(form.model_dump(exclude_none=True))
+    return Rule.from_json(form.model_dump(mode="json", exclude_none=True))
 
 
 def _policy(form: PolicyForm) -> Any:

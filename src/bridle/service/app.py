@@ -238,7 +238,8 @@ async def _send(answer: _Answer, head: Head, most: int, send: Send) -> None:
         headers.append((b"content-type", media))
     for name, value in more.items():
         headers.append((name.lower().encode(), value.encode()))
-    if status >= 400 and head.has_body and (head.length is None or head.length > most):
+    endless = head.has_body and (head.length is None or head.length > most)
+    if status == 408 or (status >= 400 and endless):
         # The rest of the body is not waited for, however long it may be.
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -247,8 +248,7 @@ async def _send(answer: _Answer, head: Head, most: int, send: Send) -> None:
 
 def _late(reading: bool, read: float, answer: float) -> Problem:
     if reading:
-        headers = {"Connection": "close"}
-        return Problem("too_slow", f"A body must come within {read:g} s.", headers=headers)
+        return Problem("too_slow", f"A body must come within {read:g} s.")
     return Problem(
         "timed_out",
         f"It was not done within {answer:g} s.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from bridle.decisions import Abstention, Decision
@@ -94,7 +96,7 @@ def _single(desk: Desk, form: Decide) -> dict[str, Any]:
     if form.played is not None:
         kept.know.arm_number(form.played)
     made = kept.agent.make.decided(
-        form.context, form.among, form.id, propensity=form.propensity,
+        _row(form.context), form.among, form.id, propensity=form.propensity,
         ask=form.ask and form.played is None, at=desk.now,
     )  # fmt: skip
     for event in made.events:
@@ -126,7 +128,7 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
         if item.played is not None:
             kept.know.arm_number(item.played)
     made = kept.agent.make.decided_many(
-        [item.context for item in items], form.among, ids or None, propensity=form.propensity,
+        _rows(items), form.among, ids or None, propensity=form.propensity,
         details=False, at=desk.now,
     )  # fmt: skip
     events = kept.record_many(made, digests)
@@ -134,6 +136,20 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
         if item.played is not None:
             kept.record(kept.agent.make.shadow_of(event, item.played, at=desk.now))
     return [plain_choice(event) for event in events]
+
+
+def _row(context: Any) -> Any:
+    # An array is encoded at once, a list value by value.
+    return np.array(context) if isinstance(context, list) else context
+
+
+def _rows(items: Sequence[Item]) -> Any:
+    """Give the contexts of a batch, as one array where they can be."""
+    contexts = [item.context for item in items]
+    width = len(contexts[0])
+    if all(isinstance(one, list) and len(one) == width for one in contexts):
+        return np.array(contexts, np.float64)
+    return contexts
 
 
 def _again(found: Stood, id: str, digest: bytes | None) -> dict[str, Any]:

@@ -128,6 +128,8 @@ def problem_of(error: BaseException) -> Problem:
             return error
         case InvalidValue():
             return Problem("invalid_value", str(error), field=error.name, remedy=error.remedy)
+        case UnknownId(kind="arm" | "rule"):  # these stand in bodies, never in an address
+            return Problem("invalid_value", str(error), field=error.kind, remedy=error.remedy)
         case UnknownId():
             return Problem("not_found", str(error), field=error.kind, remedy=error.remedy)
         case Duplicate():

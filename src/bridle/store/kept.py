@@ -28,7 +28,7 @@ from bridle.events import (
     Event,
     check_event,
     event_from_json,
-    event_to_json,
+    event_to_text,
 )
 from bridle.knowledge import Knowledge
 from bridle.notes import AuditBegun, Audited, Erased, RunsOn
@@ -223,8 +223,7 @@ def platform_here() -> str:
 
 def payload_of(event: Event) -> bytes:
     """Give an event as it stands in the log."""
-    data = event_to_json(event)
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return event_to_text(event).encode()
 
 
 def event_of(entry: Entry, names: Iterable[Name] = ()) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from typing import cast
 
 from bridle.store.records import START, AgentRow, Entry, Found, Head, Name, Snapshot, TokenRow
 from bridle.store.seam import Connection
@@ -69,7 +70,18 @@ def entries(connection: Connection, agent: str, after: int, limit: int) -> list[
         f"WHERE e.agent = {_NUMBER} AND e.seq > ? ORDER BY e.seq LIMIT ?",
         (agent, after, limit),
     )
-    return [Entry(*row) for row in rows]
+    found = [Entry(*row) for row in rows]
+    for place, entry in enumerate(found):
+        # SQLite lets whoever tampers put a text in the place of bytes: it must not pass for less.
+        if isinstance(cast("object", entry.payload), str) or isinstance(
+            cast("object", entry.salt), str
+        ):
+            found[place] = entry._replace(salt=_raw(entry.salt), payload=_raw(entry.payload))
+    return found
+
+
+def _raw(value: object) -> bytes | None:
+    return value.encode() if isinstance(value, str) else cast("bytes | None", value)
 
 
 def find(connection: Connection, agent: str, space: str, ids: Sequence[str]) -> dict[str, Found]:

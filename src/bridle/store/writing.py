@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bridle.errors import BridleError, Busy, Duplicate, StoreFailed, UnknownId
@@ -80,7 +80,7 @@ class Work(Generic[T]):
     agent: str
     do: Callable[[Desk], T]
     created: Created | None = None
-    result: Future[T] = field(default_factory=Future)
+    result: Any = None  # what hands it out: a Future, or what `deliver` knows
     given: Any = None
     error: BaseException | None = None
 
@@ -135,7 +135,7 @@ class Writer:
         self, agent: str, do: Callable[[Desk], T], *, created: Created | None = None
     ) -> Work[T]:
         """Hand in work; `Busy` if too much waits."""
-        work = Work(agent, do, created)
+        work = Work(agent, do, created, Future())
         self.put(work)
         return work
 
@@ -157,7 +157,8 @@ class Writer:
         timeout: float | None = None,
     ) -> T:
         """Hand in work and wait for what it gives."""
-        return self.submit(agent, do, created=created).result.result(timeout)
+        given: T = self.submit(agent, do, created=created).result.result(timeout)
+        return given
 
     def close(self, *, snapshots: bool = True) -> None:
         """Do what waits, keep snapshots, and end."""
