@@ -37,7 +37,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check bench soak clean
+.PHONY: help setup demo test check bench faults load serve soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -78,7 +78,7 @@ test: .venv/.stamp-dev ## run the tests
 check: .venv/.stamp-dev ## lint, format, types, layers, length of files
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet || { echo "run: $(PY) -m ruff format" >&2; exit 1; }
-	@$(PY) -m mypy $(wildcard src tests benchmarks examples)
+	@$(PY) -m mypy $(wildcard src tests benchmarks examples faults)
 	@.venv/bin/lint-imports --no-logo
 	@files=$$(git ls-files --cached --others --exclude-standard -- '*.py') || exit 1; \
 	long=$$(for file in $$files; do \
@@ -93,6 +93,15 @@ bench: .venv/.stamp-bench ## compare with other libraries, time limits: build/be
 	@$(PY) -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("contextualbandits"))' \
 	    || echo "contextualbandits could not be built here (see .venv/contextualbandits.log): going on without it"
 	@$(PY) -m benchmarks
+
+faults: .venv/.stamp-dev ## kills, power cuts, disk errors, a database that stops: build/faults.json
+	@mkdir -p build; $(PY) -m faults $(ARGS)
+
+load: .venv/.stamp-dev ## the service under load: build/load.json
+	@mkdir -p build; $(PY) -m benchmarks.serviceload $(ARGS)
+
+serve: .venv/.stamp-dev ## agents over HTTP, in build/bridle.db
+	@mkdir -p build; .venv/bin/bridle serve --db build/bridle.db $(ARGS)
 
 soak: .venv/.stamp-dev ## 10,000 examples for each property, and the slow tests
 	@BRIDLE_SOAK=1 $(PY) -m pytest -q -m 'soak or hypothesis' $(ARGS)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bridle.audits import AuditMeter
     from bridle.certificates import Certificate
     from bridle.certifying import Calibration, Certification, certify
+    from bridle.client import AsyncClient, Client
     from bridle.decisions import Abstention, Answer, Decision, Decisions, Question
     from bridle.errors import BridleError
     from bridle.evaluating import evaluate
@@ -44,6 +45,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "advising": ("recommend",),
     "agent": ("Agent",),
+    "client": ("AsyncClient", "Client"),
     "arms": ("LinearArms",),
     "audits": ("AuditMeter",),
     "certificates": ("Certificate",),
@@ -93,6 +95,7 @@ __all__ = [
     "Agent",
     "Answer",
     "Arm",
+    "AsyncClient",
     "AuditMeter",
     "BehaviorConstrained",
     "BridleError",
@@ -100,6 +103,7 @@ __all__ = [
     "Category",
     "Certificate",
     "Certification",
+    "Client",
     "Decision",
     "Decisions",
     "EpsilonGreedy",

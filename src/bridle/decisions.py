@@ -5,6 +5,7 @@ Each holds its event, made and not yet folded, so that a store can commit it fir
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import overload
@@ -299,6 +300,18 @@ class Decisions(Sequence[Decision | Abstention]):
         self._certificate = certificate
 
     @property
+    def first_version(self) -> int:
+        """The number of events folded before the first of them."""
+        return self._first_version
+
+    def propensity(self, i: int) -> float | None:
+        """The exact probability of what came of the i-th, if it was asked for."""
+        if self._propensities is None:
+            return None
+        k = self.numbers[i]
+        return 1.0 if k < 0 else float(self._propensities[i, k])
+
+    @property
     def chosen(self) -> list[ArmId | None]:
         """The arm of each decision, None where the agent abstained."""
         return [self._arms[k] if k >= 0 else None for k in self.numbers]
@@ -338,6 +351,35 @@ class Decisions(Sequence[Decision | Abstention]):
     def events(self) -> list[Decided | Abstained]:
         """Give what goes into the log."""
         return [self._event(i) for i in range(len(self))]
+
+    def texts(self) -> list[str]:
+        """Give the JSON text of each event, without making it: as `event_to_text` has it."""
+        among = "null" if self._among is None else json.dumps(self._among, ensure_ascii=False)
+        at = "null" if self._at is None else repr(self._at)
+        rows, arms = (
+            self.contexts.tolist(),
+            [json.dumps(arm, ensure_ascii=False) for arm in self._arms],
+        )
+        odds = self._propensities
+        out = []
+        for i, (id, k, row) in enumerate(zip(self.ids, self.numbers, rows, strict=True)):
+            name = id if isinstance(id, int) else json.dumps(id, ensure_ascii=False)
+            version = self._first_version + i
+            if k < 0:
+                sure = "null" if odds is None else "1.0"
+                out.append(
+                    f'{{"event": "Abstained", "id": {name}, "context": {row}, '
+                    f'"version": {version}, "among": {among}, "at": {at}, "ask": false, '
+                    f'"propensity": {sure}}}'
+                )
+            else:
+                p = "null" if odds is None else repr(float(odds[i, k]))
+                out.append(
+                    f'{{"event": "Decided", "id": {name}, "context": {row}, "arm": {arms[k]}, '
+                    f'"version": {version}, "among": {among}, "propensity": {p}, "at": {at}, '
+                    '"ask": false}'
+                )
+        return out
 
     def _certified(self, i: int) -> Bools | None:
         if self._certificate is None:

@@ -26,7 +26,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         return begun[-1]
 
     yield start
-    for server in begun:
+    for server in reversed(begun):
         server.close()
 
 

@@ -65,6 +65,7 @@ class Server:
         self.runner = asyncio.Runner()
         self.clock = Clock()
         self.steady = Clock(0.0)
+        self._owns = store is None
         self.store = SqliteStore(folder / "service.db") if store is None else store
         self.service = Service(
             self.store, limits=limits or Limits(), clock=self.clock, steady=self.steady
@@ -75,7 +76,8 @@ class Server:
 
     def close(self) -> None:
         self.runner.run(self.service.stop())
-        self.store.close()
+        if self._owns:
+            self.store.close()
         self.runner.close()
 
     def grant(self, role: Role, agents: tuple[str, ...] | None = None, **more: Any) -> NewToken:

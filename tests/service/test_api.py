@@ -198,6 +198,9 @@ def test_a_decision_is_made_once_and_rewarded_once(movies):
     body = {"context": CHILD, "id": "d-1", "propensity": True, "among": ["nature"]}
     made = movies.call("POST", f"{A}/decisions", body)
     assert made.json["arm"] == "nature" and made.json["propensity"] == pytest.approx(1.0)
+    head = made.headers["bridle-head"]  # to be kept elsewhere
+    assert head == str(movies.store.head("movies"))
+    assert verify(movies.store, "movies", expect=head).problems == ()
     assert movies.call("POST", f"{A}/decisions", body).json == made.json
     assert movies.call("POST", f"{A}/decisions", {**body, "among": None}).code == "conflict"
     first = movies.call("POST", f"{A}/decisions/d-1/reward", {"value": 0.5})

@@ -198,9 +198,29 @@ def test_a_wrong_value_is_named_and_cut(serve):
     assert len(answer.body) < 1_000
 
 
+class Rows(BaseModel, extra="forbid", strict=True):
+    rows: list[int]
+
+
+def test_of_very_many_wrong_values_only_the_number_is_told(serve):
+    server = serve(more=[endpoint("/rows", fine, method="POST", body=Rows)])
+    answer = server.call("POST", "/rows", {"rows": ["x"] * 2_000})
+    assert answer.json["error"]["field"] == "rows.0"
+    answer = server.call("POST", "/rows", {"rows": ["x"] * 2_001})
+    assert (answer.status, answer.code) == (422, "invalid_value")
+    assert answer.json["error"]["message"].startswith("2,001 values")
+
+
+def test_of_several_forms_the_nearest_is_told(serve):
+    server = serve(more=[endpoint("/either", fine, method="POST", body=Form | Rows)])
+    answer = server.call("POST", "/either", {"rows": [1, "x"]})
+    assert answer.json["error"]["field"] == "Rows.rows.1"
+
+
 ERRORS = [
     (InvalidValue("sigma", "Agent", "a float", "x"), 422, "invalid_value", "sigma"),
-    (UnknownId("arm", "x", "Add it."), 404, "not_found", "arm"),
+    (UnknownId("example", "x", "Teach it."), 404, "not_found", "example"),
+    (UnknownId("arm", "x", "Add it."), 422, "invalid_value", "arm"),
     (Duplicate("agent", "x", "Another name."), 409, "conflict", "agent"),
     (NotPossible("Not now."), 409, "conflict", None),
     (LimitReached("arms", 3, "Fewer."), 422, "limit_reached", "arms"),

@@ -23,4 +23,4 @@ def test_nothing_beyond_a_range_is_taken(name: str):
 
 def test_open_metrics_is_a_truth():
     with pytest.raises(InvalidValue, match="open_metrics"):
-        Limits(open_metrics=1)
+        Limits(open_metrics="yes")

@@ -120,7 +120,7 @@ def test_half_old_tokens_are_read_again_while_requests_go_on(serve):
     assert there.call("GET", "/fine", token=here.token).status == 200
 
     async def reading() -> None:
-        await there.service.tokens._reading  # type: ignore[misc]
+        await there.service.tokens._reading
 
     there.runner.run(reading())
     assert there.call("GET", "/fine", token=made.text).status == 200
@@ -149,10 +149,10 @@ def test_a_reading_that_began_before_a_change_does_not_undo_it(serve):
     old = server.store.tokens()
 
     async def race() -> None:
-        server.store.tokens, real = lambda: old, server.store.tokens  # type: ignore[method-assign]
+        server.store.tokens, real = lambda: old, server.store.tokens
         reading = tokens._read()
         step = reading.send(None)  # it is under way
-        server.store.tokens = real  # type: ignore[method-assign]
+        server.store.tokens = real
         await tokens.revoke(made.row.id)
         await step
         with pytest.raises(StopIteration):

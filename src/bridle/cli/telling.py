@@ -14,7 +14,7 @@ OWNERS = ("Plan", "Movies", "Warfarin", "study", "read_block", "read_patients", 
 
 # Which extra brings a module; studies need most of them.
 EXTRAS = {
-    "psycopg": "postgres", "starlette": "serve", "uvicorn": "serve", "pydantic": "serve",
+    "psycopg": "postgres", "uvicorn": "serve", "pydantic": "serve",
     "pydantic_core": "serve", "prometheus_client": "serve", "httpx2": "serve", "uvloop": "serve",
 }  # fmt: skip
 

@@ -145,6 +145,9 @@ class App:
             if not deadline.expired():
                 raise
             raise _late(reading, limits.read_seconds, limits.answer_seconds) from None
+        end = self.service.head_of(path["agent"]) if "agent" in path else None
+        if end is not None:
+            reply = reply._replace(headers={**reply.headers, "bridle-head": str(end)})
         return _written(row, reply)
 
     async def _read(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bridle.decisions import Abstention, Decision
+from bridle.decisions import Abstention, Decision, Decisions
 from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
 from bridle.events import Abstained, Decided, Event, Rewarded
 from bridle.notes import Erased, RewardedLate
@@ -131,11 +131,25 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
         _rows(items), form.among, ids or None, propensity=form.propensity,
         details=False, at=desk.now,
     )  # fmt: skip
-    events = kept.record_many(made, digests)
-    for event, item in zip(events, items, strict=True):
-        if item.played is not None:
-            kept.record(kept.agent.make.shadow_of(event, item.played, at=desk.now))
-    return [plain_choice(event) for event in events]
+    shadowed = [item.played for item in items]
+    events = made.events() if any(arm is not None for arm in shadowed) else []
+    kept.record_many(made, digests if ids else None)
+    for event, arm in zip(events, shadowed, strict=False):
+        if arm is not None:
+            kept.record(kept.agent.make.shadow_of(event, arm, at=desk.now))
+    return _choices(made, form.propensity)
+
+
+def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
+    """Give what came of a batch, as plain JSON values."""
+    first, odds = made.first_version, made.propensity
+    return [
+        {
+            "outcome": "abstention" if arm is None else "decision", "id": id, "arm": arm,
+            "version": first + i, "propensity": odds(i) if propensity else None, "question": None,
+        }
+        for i, (id, arm) in enumerate(zip(made.ids, made.chosen, strict=True))
+    ]  # fmt: skip
 
 
 def _row(context: Any) -> Any:

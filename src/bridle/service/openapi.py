@@ -35,6 +35,14 @@ _RETRY: Json = {
     }
 }
 
+# Where the log of an agent ends.
+_HEAD: Json = {
+    "Bridle-Head": {
+        "description": "SEQ:HASH of the log, for `bridle verify --expect`: keep it elsewhere",
+        "schema": {"type": "string", "pattern": "^[0-9]+:[0-9a-f]{64}$"},
+    }
+}
+
 
 def document(table: Sequence[Endpoint]) -> Json:
     """Give the document."""
@@ -118,7 +126,10 @@ def _reply(status: int, endpoint: Endpoint, schemas: Mapping[tuple[str, str], Js
     else:
         schema = schemas[f"{endpoint.method} {endpoint.path} {status}", "serialization"]
         content = {"application/json": {"schema": schema}}
-    return {"description": words, "content": content}
+    found: Json = {"description": words, "content": content}
+    if "{agent}" in endpoint.path:
+        found["headers"] = _HEAD
+    return found
 
 
 def _problem(status: int, words: str) -> Json:

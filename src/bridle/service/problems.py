@@ -32,6 +32,7 @@ log = logging.getLogger("bridle.service")
 
 SHOWN = 100  # characters of a wrong value
 LONGEST = 1_000  # characters of a message
+MOST_ERRORS = 2_000  # of one body, that are looked through for the one to tell
 
 # The status of each code, and what it means; the documentation is made from it.
 CODES: dict[str, tuple[int, str]] = {
@@ -160,16 +161,22 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def wrong_form(error: ValidationError, where: str = "body") -> Problem:
-    """Tell the first thing that is wrong with a body or with parameters."""
-    first = error.errors(include_url=False, include_context=False)[0]
+    """Tell what is wrong with a body or with parameters: one thing, and how much more there is."""
+    count = error.error_count()
+    if count > MOST_ERRORS:
+        # To list millions of them takes seconds and gigabytes.
+        message = f"{count:,} values are not what is taken. Send some of them alone to see why."
+        return Problem("invalid_value", message, field=where)
+    found = error.errors(include_url=False, include_context=False)
+    # Of forms that a body may have, the one that it comes nearest to has the deepest error.
+    first = max(found, key=lambda one: len(one["loc"]))
     if first["type"] == "json_invalid":
         return Problem("malformed", f"{first['msg']}.", field=where)
     if first["type"] == "finite_number" and where == "body":
         return Problem("malformed", "NaN and Infinity are no numbers of JSON.", field=where)
     path = ".".join(str(part) for part in first["loc"]) or where
     got = _cut(_shown(first["input"]), SHOWN)
-    more = error.error_count() - 1
-    rest = f" ({more:,} more)" if more else ""
+    rest = f" ({count - 1:,} more)" if count > 1 else ""
     return Problem(
         "invalid_value",
         f"'{_cut(path, SHOWN)}': {first['msg']}. Got {got} instead.{rest}",

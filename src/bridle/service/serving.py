@@ -21,7 +21,7 @@ from bridle.service.limits import Limits
 from bridle.service.metrics import Metrics
 from bridle.service.ticking import Ticker
 from bridle.service.tokens import NewToken, Tokens
-from bridle.store.records import New, Store
+from bridle.store.records import Head, New, Store
 from bridle.store.writing import Desk, Work, Writer
 
 __all__ = ["Service"]
@@ -170,7 +170,12 @@ class Service:
     @property
     def agents_held(self) -> int:
         """How many agents are in memory."""
-        return 0 if self._writer is None else len(self._writer._kept)
+        return 0 if self._writer is None else self._writer.agents_held
+
+    def head_of(self, agent: str) -> Head | None:
+        """Give the end of a log as memory has it: it holds all that was answered so far."""
+        kept = None if self._writer is None else self._writer.held(agent)
+        return None if kept is None else kept.head
 
     # -- the writer's thread -----------------------------------------------------------------
 

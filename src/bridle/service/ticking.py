@@ -92,7 +92,9 @@ class Ticker:
             else:
                 # Not through the writer: a long log takes long, and others want to write.
                 noted = await service.aside(lambda: _noted(load(service.store, agent)))
-                self._noted.setdefault(agent, noted)
+                known = self._noted.get(agent)
+                if known is None or known.version < noted.version:
+                    self._noted[agent] = noted
         except Busy:
             raise
         except BridleError as error:

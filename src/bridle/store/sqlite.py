@@ -15,6 +15,8 @@ from bridle.store.sqltransaction import NameRow, SqlTransaction
 
 __all__ = ["SqliteStore"]
 
+_SETTLE = "UPDATE settled SET times = times + 1"
+
 
 class SqliteStore(SqlStore):
     """The logs of many agents in one SQLite file.
@@ -45,6 +47,7 @@ class SqliteStore(SqlStore):
     ) -> None:
         self._file = SqliteFile(Path(path), library, vfs, synchronous, wait, migrations)
         super().__init__(str(path), alone=self._file.alone)
+        self._unsettled = False  # whether a commit failed, and none has been made since
         self._file.prepare()
 
     @property
@@ -57,7 +60,14 @@ class SqliteStore(SqlStore):
 
     def _start(self, connection: Connection) -> SqlTransaction:
         connection.execute("BEGIN IMMEDIATE")
+        if self._unsettled:
+            # A commit of nothing writes nothing, and would say that the disk works again.
+            connection.execute(_SETTLE)
         return _Transaction(connection, self._where)
+
+    def _commit(self, connection: Connection) -> None:
+        super()._commit(connection)
+        self._unsettled = False
 
     def _settle(self, connection: Connection, error: SqlError) -> bool:
         """Make sure that a commit that failed will not come back.
@@ -66,16 +76,18 @@ class SqliteStore(SqlStore):
         counts for nothing as long as a process has the file open, but after a crash it would be
         found and taken for good. The next commit overwrites it.
         """
+        self._unsettled = True
         self._roll_back(connection)
         if self._writer is None:
             return False
         try:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute("UPDATE settled SET times = times + 1")
+            connection.execute(_SETTLE)
             connection.execute("COMMIT")
         except SqlError:
             self._discard_writer()
             return False
+        self._unsettled = False
         return True
 
     def _after_erasing(self, connection: Connection) -> None:

@@ -131,6 +131,15 @@ class Writer:
         """How much work waits."""
         return self._queue.qsize()
 
+    @property
+    def agents_held(self) -> int:
+        """How many agents are in memory."""
+        return len(self._kept)
+
+    def held(self, agent: str) -> Kept | None:
+        """Give an agent that is in memory, to look at its `head`: the rest is the thread's."""
+        return self._kept.get(agent)
+
     def submit(
         self, agent: str, do: Callable[[Desk], T], *, created: Created | None = None
     ) -> Work[T]:

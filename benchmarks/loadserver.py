@@ -1,0 +1,82 @@
+"""A server for `benchmarks.serviceload`: the service, and beside it a route that does nothing.
+
+The empty route goes through the same server, the same checks of token and body, and answers as much
+JSON as a decision does. What a decision costs beyond it is the decision, and that it is durable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sys
+from dataclasses import replace
+from typing import Any
+
+from bridle.service.app import App
+from bridle.service.deciding import Decide, DecideMany
+from bridle.service.endpoints import Call, Endpoint, Reply
+from bridle.service.limits import Limits
+from bridle.service.running import SWITCH_SECONDS, ServerSettings, _Server, server_config
+from bridle.service.serving import Service
+from bridle.service.table import endpoints
+from bridle.store.opening import open_store
+
+NOTHING = {
+    "outcome": "decision", "id": 1_000_000, "arm": 42, "version": 2_000_000, "propensity": None,
+    "question": None,
+}  # fmt: skip
+
+
+async def nothing(call: Call) -> Reply:
+    """Answer at once."""
+    return Reply(200, NOTHING)
+
+
+async def memory(call: Call) -> Reply:
+    """Say how much memory the process has now."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[1])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Reply(200, {"rss": pages * resource.getpagesize(), "peak": peak * 1024})
+
+
+ROUTES = (
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/nothing", roles=("agent", "admin"), handle=nothing,
+        body=Decide | DecideMany, summary="Do nothing", replies={200: (dict[str, Any], "Nothing")},
+    ),
+    Endpoint(
+        method="GET", path="/memory", roles=("admin",), handle=memory,
+        summary="Say how much memory there is", replies={200: (dict[str, Any], "Bytes")},
+    ),
+)  # fmt: skip
+
+
+async def _serve(db: str) -> None:
+    store = open_store(db)
+    # So many requests a second are no attack here.
+    limits = replace(Limits(), rate=1e6, burst=1_000_000)
+    service = Service(store, limits=limits)
+    settings = ServerSettings(db=db, port=0, limits=limits, access_log=False)
+    config = server_config(service, settings)
+    config.app = App(service, (*endpoints(), *ROUTES))
+    first = await service.start()
+    token = "" if first is None else first.text
+    server = _Server(config, lambda port: print(json.dumps([port, token]), flush=True))
+    try:
+        await server.serve()
+    finally:
+        await service.stop()
+        store.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--db", required=True)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(parser.parse_args().db))

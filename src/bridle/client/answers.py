@@ -1,0 +1,416 @@
+"""What the service answers, as frozen records, under the names that the OpenAPI document has.
+
+A test holds them against the service's own forms. What a newer service says beyond them is left
+out, so that an older client still reads it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from bridle.client.refusals import UNEXPECTED, ServiceError
+
+__all__ = [
+    "AgentLine", "AgentShown", "AnswerShown", "Answered", "ArmBelieved", "ArmShown", "AuditShown",
+    "CalibrationQuestion", "CertificateShown", "Choice", "EvaluationList", "EvaluationShown",
+    "EventList", "EventShown", "ExampleList", "ExampleShown", "Filed", "IntervalShown",
+    "PendingAudit", "Promise", "QuestionList", "QuestionShown", "Recommended", "RewardShown",
+    "ShadowShown", "StandingShown", "TaughtShown", "TokenMade", "TokenShown", "WindowForm", "read",
+]  # fmt: skip
+
+T = TypeVar("T")
+Id: TypeAlias = int | str
+Plain: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What every change answers with: the agent's version, which is the length of its log."""
+
+    version: int
+
+
+# -- agents ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ArmShown:
+    """An arm."""
+
+    id: Id
+    label: str
+    group: str | None
+
+
+@dataclass(frozen=True)
+class AgentShown:
+    """An agent, and what it is doing. `settings`: as it was made, every one in full."""
+
+    name: str
+    version: int
+    sigma: float | None
+    policy: Plain
+    limits: str
+    arms: tuple[ArmShown, ...]
+    features: tuple[Plain, ...]
+    rules: tuple[Plain, ...]
+    decisions: int
+    pending: int
+    taught: int
+    examples: int
+    open_questions: int
+    budget_left: int
+    certified: bool
+    audits: bool
+    wait: float | None
+    default_reward: float | None
+    reward_range: tuple[float, ...]
+    settings: Plain
+
+
+@dataclass(frozen=True)
+class AgentLine:
+    """An agent in a list; `hash` is of the head of its log."""
+
+    name: str
+    version: int
+    hash: str
+    created: float
+    origin: str | None
+
+
+# -- decisions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Filed:
+    """A question that a decision filed."""
+
+    id: Id
+    arm: Id
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What came of a decision.
+
+    `outcome` is "decision": play `arm`; "abstention": play nothing; or "question": wait for its
+    answer, and get the decision with it. `question` may also stand beside a decision: filed while
+    it plays safe.
+    """
+
+    outcome: str
+    id: Id
+    arm: Id | None
+    version: int
+    propensity: float | None
+    question: Filed | None
+
+
+@dataclass(frozen=True)
+class RewardShown(Answered):
+    """`outcome` is "learned"; or "late": it is kept and not learned."""
+
+    outcome: str
+
+
+# -- teaching --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TaughtShown(Answered):
+    """What was taken: the ids of the examples."""
+
+    examples: tuple[Id, ...]
+
+
+@dataclass(frozen=True)
+class ExampleShown:
+    """An example that stands."""
+
+    id: Id
+    context: Plain
+    arm: Id
+    allowed: bool
+    by: str | None
+    note: str | None
+
+
+@dataclass(frozen=True)
+class ExampleList:
+    """A page of the examples that stand, and how many there are."""
+
+    examples: tuple[ExampleShown, ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class QuestionShown:
+    """A question that waits for its answer. `decision`: the one it came up in, if any."""
+
+    id: Id
+    context: Plain
+    arm: Id
+    decision: Id | None
+
+
+@dataclass(frozen=True)
+class QuestionList:
+    """A page of the questions that wait, and how many there are."""
+
+    questions: tuple[QuestionShown, ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class AnswerShown(Answered):
+    """What became of an answer: the example that it made, and the decision that went on."""
+
+    example: Id | None
+    then: Choice | None
+
+
+# -- promises --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CalibrationQuestion:
+    """The calibration question at hand, and how far the calibration is."""
+
+    context: Plain
+    arm: Id
+    done: int
+    contexts: int
+    answers: int
+    at_most: int
+
+
+@dataclass(frozen=True)
+class CertificateShown:
+    """What is promised, on what it rests and what it assumes."""
+
+    alpha: float
+    delta: float
+    n: int
+    threshold: float
+    broken: int
+    answers: int
+    keeps: float
+    at: float | None
+    on: str
+    assumptions: tuple[str, ...]
+    kind: str
+    fingerprint: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Promise(Answered):
+    """The certificate that binds, and the calibration that is under way, if any."""
+
+    certificate: CertificateShown | None
+    calibration: CalibrationQuestion | None
+
+
+@dataclass(frozen=True)
+class StandingShown:
+    """What audits say for a level."""
+
+    state: str
+    level: float
+    granted: float
+    lower: float
+    upper: float
+    first: int
+    steps: int
+    found: int
+    judged: int
+    pending: int
+    delta: float
+
+
+@dataclass(frozen=True)
+class PendingAudit:
+    """A decision that a teacher must judge."""
+
+    decision: Id
+
+
+@dataclass(frozen=True)
+class WindowForm:
+    """Blocks of steps that are metered on their own as well."""
+
+    length: int
+    delta: float
+
+
+@dataclass(frozen=True)
+class AuditShown:
+    """The audit meter: bounds on the violations so far, which hold at any time."""
+
+    q: float
+    delta: float
+    windows: tuple[WindowForm, ...]
+    steps: int
+    before: int
+    total: StandingShown
+    alarms: tuple[StandingShown, ...]
+    pending: tuple[PendingAudit, ...]
+    pending_total: int
+
+
+@dataclass(frozen=True)
+class IntervalShown:
+    """An estimate and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class EvaluationShown:
+    """What one sigma would have earned and violated, a decision."""
+
+    sigma: float
+    decisions: int
+    left_out: int
+    missing: int
+    logged: float
+    abstains: float
+    ips: IntervalShown | None
+    dr: IntervalShown | None
+    effective_plays: float
+    support: float
+    believed: float
+    believed_logged: float
+    audited: tuple[float, ...] | None
+    refused: str | None
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """The largest sigma within the budget, and by what that is known."""
+
+    sigma: float | None
+    basis: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class EvaluationList:
+    """What each sigma would have earned, and which is recommended."""
+
+    version: int
+    evaluations: tuple[EvaluationShown, ...]
+    recommended: Recommended | None
+
+
+# -- looking ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EventShown:
+    """An entry of the log. `event` is None once it was erased."""
+
+    seq: int
+    kind: str
+    hash: str
+    event: Plain | None
+
+
+@dataclass(frozen=True)
+class EventList:
+    """A page of the log; `next` is None at its end. `head` is for `bridle verify --expect`."""
+
+    events: tuple[EventShown, ...]
+    next: int | None
+    head: str
+
+
+@dataclass(frozen=True)
+class ArmBelieved:
+    """What is believed of an arm in a context."""
+
+    arm: Id
+    p: float
+    safe: bool
+    possible: bool
+    certified: bool | None
+    playable: bool
+    why_not: str | None
+    novelty: float
+    unseen: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ShadowShown:
+    """How the agent compares with the system beside which it runs."""
+
+    decisions: int
+    agreed: int
+    abstained: int
+    denied_ours: int
+    denied_theirs: int
+    believed_ours: float
+    believed_theirs: float
+
+
+@dataclass(frozen=True)
+class TokenShown:
+    """A token, without its secret."""
+
+    id: str
+    role: str
+    agents: tuple[str, ...] | None
+    created: float
+    expires: float | None
+    revoked: float | None
+    note: str
+
+
+@dataclass(frozen=True, repr=False)
+class TokenMade(TokenShown):
+    """A new token, with its secret: it is shown here and never again."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return f"TokenMade({self.id})"  # no secret in a log
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def read(kind: type[T], value: Any) -> T:
+    """Make a record out of what JSON gave, or raise `ServiceError`."""
+    try:
+        return cast(T, _reader(cast(Any, kind))(value))
+    except (LookupError, TypeError, AttributeError) as error:
+        message = f"The answer is no {kind.__name__} that this client knows: {error!r}."
+        remedy = "Use a client of the service's version."
+        raise ServiceError(200, UNEXPECTED, message, remedy=remedy) from None
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Give what makes a value of a type out of JSON's; None for those that JSON has itself."""
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        parts = [(field.name, _reader(hints[field.name])) for field in fields(kind)]
+        make = cast("Callable[..., Any]", kind)
+        return lambda value: make(*[part(value[name]) for name, part in parts])
+    options = get_args(kind)
+    if get_origin(kind) is tuple:
+        inner = _reader(options[0])
+        return lambda value: tuple(map(inner, value))
+    if get_origin(kind) in (Union, types.UnionType) and type(None) in options:
+        rest = [option for option in options if option is not type(None)]
+        if len(rest) == 1:
+            inner = _reader(rest[0])
+            return lambda value: None if value is None else inner(value)
+    return lambda value: value

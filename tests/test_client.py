@@ -1,0 +1,509 @@
+"""The clients against the service: every verb, lost answers, many calls at once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+pytest.importorskip("httpx2", reason="the serve extra is not installed")
+pytest.importorskip("pydantic", reason="the serve extra is not installed")
+pytest.importorskip("prometheus_client", reason="the serve extra is not installed")
+
+import httpx2
+import numpy as np
+
+import bridle.client.answers as answers
+from bridle import Arm, Flag, Rule, Schema, When
+from bridle.client import AsyncClient, Client, ServiceError, Trial
+from bridle.client.calls import new_id
+from bridle.client.clients import Verb, Verbs
+from bridle.errors import InvalidValue
+from bridle.service.app import App
+from bridle.service.serving import Service
+from bridle.service.table import endpoints
+from bridle.store.sqlite import SqliteStore
+from tests.service.driving import Server
+
+URL = "http://service.test"
+AGENT: dict[str, Any] = {
+    "arms": [Arm("crime", group="grim"), Arm("nature")],
+    "features": Schema([Flag("child"), Flag("late")]),
+    "limits": "rules",
+    "seed": 1,
+}
+CHILD = {"child": True, "late": False}
+ADULT = {"child": False, "late": True}
+
+
+class Through(httpx2.BaseTransport):
+    """Goes to a service in this process. Of the calls in `lost` the answer is dropped."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.count = 0
+        self.lost: set[int] = set()
+        self.called: set[tuple[str, str]] = set()
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        body = request.read()
+        path = request.url.raw_path.decode()
+        answer = self.server.call(
+            request.method, path, body or None, token=None, headers=request.headers.items()
+        )
+        self.count += 1
+        if self.count in self.lost:
+            raise httpx2.ReadError("the answer was lost")
+        return httpx2.Response(answer.status, headers=answer.headers, content=answer.body)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def through(server: Server) -> Through:
+    return Through(server)
+
+
+@pytest.fixture
+def client(server: Server, through: Through, monkeypatch) -> Iterator[Client]:
+    monkeypatch.setattr("bridle.client.tries.FIRST_WAIT", 0.0)
+    with Client(URL, server.token, transport=through) as client:
+        yield client
+
+
+# -- the table and the verbs ---------------------------------------------------------------------
+
+
+def verbs() -> list[str]:
+    return [name for name, value in vars(Verbs).items() if isinstance(value, Verb)]
+
+
+def test_every_verb_is_in_both_clients_and_says_what_it_does():
+    assert len(verbs()) >= 30
+    client = Client(URL)
+    for name in verbs():
+        assert inspect.getdoc(getattr(Client, name)), name
+        bound = inspect.signature(getattr(client, name))
+        assert bound == inspect.signature(getattr(AsyncClient, name)), name
+
+
+def test_every_endpoint_has_a_verb_and_no_verb_goes_elsewhere():
+    """Descriptions are made with made-up arguments, and looked up in the table."""
+    given = {
+        "name": "{agent}", "agent": "{agent}", "id": "{id}", "example": "{id}", "question": "{id}",
+        "decision": "{id}", "contexts": [], "arms": [], "allowed": [], "context": {}, "arm": 1,
+        "features": 1, "value": 1.0, "alpha": 0.1, "delta": 0.1, "q": 0.1, "role": "agent",
+    }  # fmt: skip
+    sent = set()
+    for name in verbs():
+        describe = getattr(Client, name)
+        wanted = inspect.signature(describe).parameters.values()
+        chosen = {
+            one.name: given[one.name]
+            for one in wanted
+            if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+        }
+        call = describe(**chosen)
+        path = call.path.partition("?")[0].replace("%7B", "{").replace("%7D", "}")
+        sent.add((call.method, path))
+        assert (call.again == "read") == (call.method == "GET" or name in ("believed", "evaluate"))
+    table = {(row.method, row.path) for row in endpoints()}
+    assert table - sent == {("GET", "/metrics"), ("GET", "/openapi.json")}
+    assert sent <= table
+
+
+def models() -> dict[str, Any]:
+    """Every form that the service answers with, by its name."""
+    found: dict[str, Any] = {}
+
+    def walk(kind: Any) -> None:
+        if hasattr(kind, "model_fields") and kind.__name__ not in found:
+            found[kind.__name__] = kind
+            for field in kind.model_fields.values():
+                walk(field.annotation)
+        for inner in get_args(kind):
+            walk(inner)
+
+    for row in endpoints():
+        for what, _ in row.replies.values():
+            walk(what)
+    return found
+
+
+def test_answers_have_the_fields_of_the_service():
+    known = models()
+    # What stands in a list is given as the list alone.
+    outer = {"AgentList", "BelievedShown", "Choices", "Explained", "Fine", "TokenList"}
+    ours = {name for name in answers.__all__ if name != "read"}
+    assert ours == set(known) - outer
+    for name in ours:
+        kind = getattr(answers, name)
+        names = [field.name for field in kind.__dataclass_fields__.values()]
+        assert set(names) == set(known[name].model_fields), name
+
+
+def test_new_ids_are_uuids_in_order_and_never_the_same():
+    made = [new_id() for _ in range(1_000)]
+    assert len(set(made)) == 1_000
+    assert [one[:8] for one in made] == sorted(one[:8] for one in made)
+    assert all(one[14] == "7" and one[19] in "89ab" and len(one) == 36 for one in made)
+
+
+# -- a life over HTTP ----------------------------------------------------------------------------
+
+
+def test_teach_decide_reward_explain(client: Client, server: Server):
+    made = client.create("ann", **AGENT)
+    assert (made.name, made.limits, [arm.group for arm in made.arms]) == (
+        "ann", "rules", ["grim", None],
+    )  # fmt: skip
+    assert [one.name for one in client.agents()] == ["ann"]
+    taught = client.teach("ann", CHILD, "crime", False, by="editor", note="not for children")
+    many = client.teach_many("ann", [ADULT, CHILD], ["crime", "nature"], [True, True])
+    assert len({*taught.examples, *many.examples}) == 3
+    listed = client.examples("ann", limit=1)
+    assert (listed.total, listed.examples[0].id) == (3, taught.examples[0])
+    choice = client.decide("ann", CHILD, propensity=True)
+    assert (choice.outcome, choice.arm, choice.propensity) == ("decision", "nature", 1.0)
+    assert client.reward("ann", choice.id, 0.8).outcome == "learned"
+    account = client.explain("ann", choice.id)
+    assert (account["arm"], account["reward"]) == ("nature", 0.8)
+    crime, nature = client.believed("ann", CHILD)
+    assert (crime.playable, nature.playable) == (False, True)
+    assert client.retract("ann", taught.examples[0]).version == client.agent("ann").version
+    assert client.examples("ann").total == 2
+    both = client.decide_many("ann", [CHILD, ADULT], among=["nature"], played=["crime", "nature"])
+    assert len(both) == 2
+    assert client.shadow("ann").decisions == 2
+    kinds = [entry.kind for entry in client.events("ann", limit=2)]
+    assert len(kinds) == client.agent("ann").version
+    assert kinds.count("Decided") + kinds.count("Abstained") == 3
+    assert next(client.events("ann", after=3)).seq == 4
+
+
+def test_changes_of_an_agent(client: Client):
+    client.create("ann", **{**AGENT, "limits": "linear"}, sigma=0.5)
+    rule = Rule("night", when=[When("late", equals=True)], arms=["crime"])
+    for change in (
+        {"sigma": 0.25},
+        {"wait": {"seconds": 60.0, "default_reward": 0.0}},
+        {"add_arms": [Arm("music", "Music")]},
+        {"declare": rule, "note": "by law"},
+        {"withdraw": "night", "by": "ann"},
+    ):
+        assert client.change("ann", **change).version == client.agent("ann").version
+    shown = client.agent("ann")
+    assert (shown.sigma, shown.wait, len(shown.arms), shown.rules) == (0.25, 60.0, 3, ())
+    with pytest.raises(ServiceError) as caught:
+        client.change("ann", sigma=2.0)
+    assert (caught.value.status, caught.value.field) == (422, "sigma")
+
+
+def test_questions_are_asked_answered_and_skipped(client: Client):
+    client.create("ann", **AGENT, budget=10)
+    asked = client.ask("ann", pool=[CHILD, ADULT])
+    assert client.questions("ann").questions[0].id == asked.id
+    assert client.answer("ann", asked.id, True, by="editor").then is None
+    choice = client.decide("ann", CHILD)
+    assert choice.outcome == "question"
+    assert choice.question is not None
+    assert [one.decision for one in client.questions("ann").questions] == [choice.id]
+    said = client.skip("ann", choice.question.id)
+    assert said.example is None
+    assert said.then is not None
+    assert said.then.id == choice.id
+
+
+def test_certificate_audits_and_evaluation(client: Client):
+    client.create("ann", **AGENT)
+    client.teach_many(
+        "ann", [CHILD, ADULT, CHILD], ["crime", "crime", "nature"], [False, True, True]
+    )
+    contexts = [CHILD if i % 3 else ADULT for i in range(40)]
+    promise = client.certify("ann", contexts, 0.2, 0.1, on="made up")
+    while promise.calibration is not None:
+        asked = promise.calibration
+        allowed = not (asked.context["child"] and asked.arm == "crime")
+        promise = client.calibrate("ann", allowed, by="editor")
+    assert promise.certificate is not None
+    assert client.certificate("ann").certificate == promise.certificate
+    assert client.drop_certificate("ann").certificate is None
+    begun = client.begin_audits("ann", q=1.0, delta=0.05, windows=[{"length": 10, "delta": 0.01}])
+    assert begun.windows[0].length == 10
+    for choice in client.decide_many("ann", [CHILD] * 5, propensity=True):
+        client.reward("ann", choice.id, 0.5)
+        client.judge("ann", choice.id, True, note="seen")
+    audits = client.audits("ann", level=0.5)
+    assert (audits.total.judged, audits.pending_total) == (5, 0)
+    found = client.evaluate("ann", sigmas=[1.0], budget=0.1)
+    assert [one.sigma for one in found.evaluations] == [1.0]
+    assert found.recommended is not None
+
+
+def test_tokens_are_made_used_and_revoked(client: Client, through: Through):
+    made = client.make_token("teacher", agents=["ann"], note="of the editor")
+    assert made.token not in repr(made)
+    client.create("ann", **AGENT)
+    editor = Client(URL, made.token, transport=through)
+    assert editor.examples("ann").total == 0
+    with pytest.raises(ServiceError) as caught:
+        editor.decide("ann", CHILD)
+    assert (caught.value.status, caught.value.code) == (403, "forbidden")
+    assert caught.value.remedy is not None
+    assert client.revoke_token(made.id).revoked is not None
+    with pytest.raises(ServiceError) as caught:
+        editor.examples("ann")
+    assert caught.value.status == 401
+    assert [one.note for one in client.tokens()][1:] == ["of the editor"]
+
+
+def test_a_wrong_token_and_none(server: Server, through: Through):
+    for token in (None, "brd_wrong", server.token[:-1] + "A"):
+        client = Client(URL, token, transport=through)
+        client.health()
+        client.ready()
+        with pytest.raises(ServiceError) as caught:
+            client.agents()
+        assert (caught.value.status, caught.value.code) == (401, "no_token")
+        assert server.token not in str(caught.value)
+
+
+def test_contexts_of_numpy_and_odd_ids(client: Client):
+    client.create("plain", arms=[1, 2], features=3, seed=1, sigma=1.0, limits="linear")
+    made = client.decide("plain", np.array([0.0, 0.5, 1.0]), id="..")
+    assert client.reward("plain", "..", np.float64(0.5)).outcome == "learned"
+    assert client.explain("plain", "..")["arm"] == made.arm
+    client.decide_many("plain", np.eye(3))
+    with pytest.raises(InvalidValue) as caught:
+        client.decide_many("plain", np.eye(3), ids=["a"])
+    assert caught.value.name == "ids"
+
+
+# -- answers that are lost -----------------------------------------------------------------------
+
+# Each with the number of events that it makes.
+NAMED: dict[str, tuple[int, Callable[[Client], object]]] = {
+    "teach": (1, lambda one: one.teach("ann", CHILD, "crime", False)),
+    "teach_many": (
+        2, lambda one: one.teach_many("ann", [CHILD, ADULT], ["crime"] * 2, [False, True])
+    ),
+    "ask": (1, lambda one: one.ask("ann", CHILD)),
+    "decide": (1, lambda one: one.decide("ann", CHILD, propensity=True)),
+    "decide, in shadow": (2, lambda one: one.decide("ann", CHILD, played="crime")),
+    "decide_many": (2, lambda one: one.decide_many("ann", [CHILD, ADULT])),
+}  # fmt: skip
+# Their address is their id.
+PLACED: dict[str, tuple[int, Callable[[Client], object]]] = {
+    "retract": (1, lambda one: one.retract("ann", "first")),
+    "answer": (1, lambda one: one.answer("ann", "asked", True)),
+    "skip": (1, lambda one: one.skip("ann", "asked")),
+    "reward": (1, lambda one: one.reward("ann", "made", 0.8)),
+    "judge": (1, lambda one: one.judge("ann", "made", True)),
+}
+
+
+@pytest.mark.parametrize("verb", [*NAMED, *PLACED])
+def test_what_was_done_and_not_heard_of_is_done_once(client: Client, through: Through, verb: str):
+    client.create("ann", **AGENT)
+    client.begin_audits("ann", q=1.0, delta=0.1)
+    client.teach("ann", ADULT, "nature", True, id="first")
+    client.teach("ann", CHILD, "nature", True)
+    client.ask("ann", CHILD, id="asked")
+    client.decide("ann", ADULT, id="made")
+    before = client.agent("ann").version
+    through.lost = {through.count + 1, through.count + 2}
+    events, call = (NAMED | PLACED)[verb]
+    given = call(client)
+    assert through.count == max(through.lost) + 1
+    assert client.agent("ann").version == before + events
+    if verb in PLACED:
+        assert call(client) == given
+        assert client.agent("ann").version == before + events
+
+
+def test_an_id_of_the_callers_own_can_be_sent_again_much_later(client: Client):
+    client.create("ann", **AGENT)
+    client.teach("ann", CHILD, "nature", True)
+    first = client.decide("ann", CHILD, id="order-17")
+    client.teach("ann", CHILD, "crime", True)
+    assert client.decide("ann", CHILD, id="order-17") == first
+    with pytest.raises(ServiceError) as caught:
+        client.decide("ann", ADULT, id="order-17")
+    assert (caught.value.status, caught.value.code) == (409, "conflict")
+
+
+class Cutting:
+    """A proxy on a socket: passes a request on, waits for the whole answer, and hangs up."""
+
+    def __init__(self, url: str, cuts: int) -> None:
+        self.cuts = cuts
+        self.count = 0
+        self._host, _, port = url.removeprefix("http://").partition(":")
+        self._port = int(port)
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            caller, _ = self._door.accept()
+            with caller:
+                request = read_message(caller)
+                if request is None:
+                    return
+                with socket.create_connection((self._host, self._port)) as service:
+                    service.sendall(request)
+                    answer = read_message(service)
+                self.count += 1
+                if self.count > self.cuts and answer is not None:
+                    caller.sendall(answer)
+
+    def close(self) -> None:
+        socket.create_connection(self._door.getsockname()).close()
+        self._thread.join()
+        self._door.close()
+
+
+def read_message(stream: socket.socket) -> bytes | None:
+    """Read one message with a Content-Length, or none; None if there is nothing."""
+    read = b""
+    while b"\r\n\r\n" not in read:
+        part = stream.recv(65_536)
+        if not part:
+            return None
+        read += part
+    head, _, body = read.partition(b"\r\n\r\n")
+    lengths = [
+        int(line.partition(b":")[2])
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length:")
+    ]
+    while len(body) < sum(lengths):
+        body += stream.recv(65_536)
+    return head + b"\r\n\r\n" + body
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[Trial]:
+    with Trial() as trial:
+        yield trial
+
+
+def test_a_connection_that_is_cut_after_the_commit(trial: Trial):
+    with trial.client() as client:
+        client.create("ann", **AGENT)
+        client.teach("ann", CHILD, "nature", True)
+    proxy = Cutting(trial.url, cuts=2)
+    try:
+        with Client(proxy.url, trial.token) as client:
+            choice = client.decide("ann", CHILD)
+    finally:
+        proxy.close()
+    assert proxy.count == 3
+    with trial.client() as client:
+        decided = [one.event for one in client.events("ann") if one.kind == "Decided"]
+        assert [one["id"] for one in decided if one is not None] == [choice.id]
+
+
+def test_nobody_is_there():
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    client = Client(f"http://127.0.0.1:{port}", deadline=0.2)
+    with client, pytest.raises(ServiceError) as caught:
+        client.health()
+    assert (caught.value.code, caught.value.unknown) == ("no_answer", False)
+
+
+def test_an_agent_that_was_made_and_not_heard_of(trial: Trial):
+    proxy = Cutting(trial.url, cuts=1)
+    try:
+        with Client(proxy.url, trial.token) as client, pytest.raises(ServiceError) as caught:
+            client.create("bob", **AGENT)
+    finally:
+        proxy.close()
+    assert caught.value.unknown
+    assert proxy.count == 1
+    with trial.client() as client:
+        assert client.agent("bob").version == 1
+
+
+# -- the async client ----------------------------------------------------------------------------
+
+
+def test_many_calls_at_once_and_each_once(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("bridle.client.tries.FIRST_WAIT", 0.0)
+
+    class Losing(httpx2.AsyncBaseTransport):
+        """Every third answer is lost."""
+
+        def __init__(self, app: App) -> None:
+            self.inner = httpx2.ASGITransport(app)
+            self.count = 0
+
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            answer = await self.inner.handle_async_request(request)
+            self.count += 1
+            if self.count % 3 == 0:
+                raise httpx2.ReadError("the answer was lost")
+            return answer
+
+    async def live() -> None:
+        store = SqliteStore(tmp_path / "a.db")
+        service = Service(store)
+        first = await service.start(ticking=False)
+        assert first is not None
+        transport = Losing(App(service, endpoints()))
+        async with AsyncClient(URL, first.text, transport=transport) as client:
+            await client.create("ann", **AGENT)
+            await client.teach_many("ann", [CHILD, ADULT], ["nature", "nature"], [True, True])
+
+            async def one(i: int) -> str:
+                choice = await client.decide("ann", CHILD if i % 2 else ADULT)
+                rewarded = await client.reward("ann", choice.id, 0.5)
+                assert rewarded.outcome == "learned"
+                return str(choice.id)
+
+            ids = await asyncio.gather(*map(one, range(100)))
+            kinds = [entry.kind async for entry in client.events("ann", limit=50)]
+            assert len(set(ids)) == 100
+            assert kinds.count("Decided") == kinds.count("Rewarded") == 100
+            assert transport.count > 240
+        with pytest.raises(Exception, match="closed"):
+            await client.decide("ann", CHILD)
+        await service.stop()
+        store.close()
+
+    asyncio.run(live())
+
+
+def test_an_async_call_is_given_up_at_its_deadline_and_when_cancelled():
+    class Silent(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError
+
+    async def live() -> None:
+        async with AsyncClient(URL, deadline=0.05, transport=Silent()) as client:
+            with pytest.raises(ServiceError) as caught:
+                await client.decide("ann", CHILD)
+            assert (caught.value.code, caught.value.unknown) == ("no_answer", True)
+        async with AsyncClient(URL, transport=Silent()) as client:
+            task = asyncio.create_task(client.decide("ann", CHILD))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(live())
