@@ -100,6 +100,15 @@ def test_what_was_erased_is_gone_with_all_that_hangs_on_it(lived):
         erase(lived, "movies")
 
 
+def test_who_holds_an_agent_learns_that_something_was_erased(lived, opener):
+    writer = Writer(lived, clock=lambda: 100.0)
+    writer.do("movies", lambda desk: None)  # it is in memory now
+    erase(opener(), "movies", decisions=["d1"])
+    kept: Any = writer.do("movies", lambda desk: desk.kept)
+    assert state(kept) == state(load(lived, "movies", snapshots=False))
+    writer.close()
+
+
 def test_another_platform_is_written_down(lived, monkeypatch):
     monkeypatch.setattr(kept_module, "platform_here", lambda: "another machine")
     writer = Writer(lived, clock=lambda: 100.0)

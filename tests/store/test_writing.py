@@ -102,6 +102,25 @@ def test_two_writers_follow_each_other(opener):
     second.close()
 
 
+def test_a_denial_elsewhere_is_known_before_the_next_decision(opener):
+    one, two = opener(), opener()
+    first, second = Writer(one, clock=lambda: 1.0), Writer(two, clock=lambda: 1.0)
+    begin(first)
+    context = CONTEXTS[3]  # an adult, early
+    first.do("movies", teach(3, True))  # crime is allowed there
+    assert second.do("movies", decide(3)).arm == "crime"
+    denied: Any = first.do(
+        "movies",
+        lambda desk: desk.kept.record(desk.kept.agent.make.taught(context, "crime", False)),
+    )
+    assert denied is None
+    # The second has not heard of it. It locks the log, reads what is new, and decides then.
+    made: Any = second.do("movies", decide(3))
+    assert made.version == kept_of(first).version - 1 and getattr(made, "arm", None) != "crime"
+    first.close()
+    second.close()
+
+
 def test_many_threads_share_commits(store, writer):
     begin(writer)
     writer.do("movies", teach(0, True))

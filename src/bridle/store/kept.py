@@ -29,7 +29,7 @@ from bridle.events import (
     event_to_text,
 )
 from bridle.knowledge import Knowledge
-from bridle.notes import AuditBegun, Audited, Erased, RunsOn
+from bridle.notes import AuditBegun, Audited, Erased, Erasure, RunsOn
 from bridle.packing import DAMAGE, Arrays, pack, unpack
 from bridle.snapshot import knowledge_from_state, knowledge_to_state
 from bridle.store.chain import broken
@@ -66,6 +66,7 @@ class Kept:
         self.calibrating = Calibrating(agent)
         self.head = head
         self.staged: list[New] = []
+        self.erasures = 0  # how many were read; what was folded before one may be gone since
         self.platform: str | None = None  # on what the events are made, as the log has it
         self.snapped = head.seq, 0  # sequence and size of the last snapshot
         self._staged_names: dict[tuple[str, str], tuple[Event, bytes | None, int]] = {}
@@ -172,6 +173,8 @@ class Kept:
         self.calibrating.fold(event)
         if isinstance(event, RunsOn):
             self.platform = event.platform
+        elif isinstance(event, Erasure):
+            self.erasures += 1
 
     # -- snapshots ---------------------------------------------------------------------------
 

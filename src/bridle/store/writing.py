@@ -302,7 +302,10 @@ class Writer:
             kept = load(self._store, agent)
         else:
             self._kept.move_to_end(agent)
+        before = kept.erasures
         catch_up(kept, self._store, agent, head.seq, within=transaction)
+        if kept.erasures != before:  # somebody erased what is folded here: begin anew without it
+            kept = load(self._store, agent)
         self._kept[agent] = kept
         return kept
 
