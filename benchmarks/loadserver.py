@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import resource
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from bridle.service.app import App
 from bridle.service.deciding import Decide, DecideMany
 from bridle.service.endpoints import Call, Endpoint, Reply
 from bridle.service.limits import Limits
-from bridle.service.running import SWITCH_SECONDS, ServerSettings, _Server, server_config
+from bridle.service.running import ServerSettings, _Server, server_config
 from bridle.service.serving import Service
 from bridle.service.table import endpoints
 from bridle.store.opening import open_store
@@ -75,7 +74,6 @@ async def _serve(db: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--db", required=True)
-    sys.setswitchinterval(SWITCH_SECONDS)
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -35,7 +35,7 @@ def clicked(arm: str, rng: random.Random) -> bool:
 
 def watched(client: Client, rng: random.Random) -> None:
     client.create("shadow", arms=ARMS, features=FEATURES, limits="rules", seed=1)
-    everyone = [
+    everyone: list[dict[str, object]] = [
         {"child": child, "daypart": part}
         for child in (True, False)
         for part in ("morning", "evening")

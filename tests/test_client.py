@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +19,7 @@ import numpy as np
 
 import bridle.client.answers as answers
 from bridle import Arm, Flag, Rule, Schema, When
-from bridle.client import AsyncClient, Client, ServiceError, Trial
+from bridle.client import AsyncClient, Client, ServiceError
 from bridle.client.calls import new_id
 from bridle.client.clients import Verb, Verbs
 from bridle.errors import InvalidValue
@@ -290,6 +288,22 @@ def test_contexts_of_numpy_and_odd_ids(client: Client):
     assert caught.value.name == "ids"
 
 
+def test_a_client_keeps_the_last_head_that_it_heard_of(client: Client):
+    assert client.heads == {}
+    for name in ("ann", "bob"):
+        client.create(name, **AGENT)
+        client.teach(name, CHILD, "nature", True)
+    assert client.heads == {name: client.events_page(name).head for name in ("ann", "bob")}
+    client.heads.clear()  # a copy
+    late = client.heads["ann"]
+    client.teach("ann", CHILD, "crime", False)
+    now = client.heads["ann"]
+    sent = Client.agent("ann")
+    for head in (late, "nonsense", "-1:00"):
+        client._note_head(sent, {"bridle-head": head})
+        assert client.heads["ann"] == now
+
+
 # -- answers that are lost -----------------------------------------------------------------------
 
 # Each with the number of events that it makes.
@@ -341,102 +355,6 @@ def test_an_id_of_the_callers_own_can_be_sent_again_much_later(client: Client):
     with pytest.raises(ServiceError) as caught:
         client.decide("ann", ADULT, id="order-17")
     assert (caught.value.status, caught.value.code) == (409, "conflict")
-
-
-class Cutting:
-    """A proxy on a socket: passes a request on, waits for the whole answer, and hangs up."""
-
-    def __init__(self, url: str, cuts: int) -> None:
-        self.cuts = cuts
-        self.count = 0
-        self._host, _, port = url.removeprefix("http://").partition(":")
-        self._port = int(port)
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            caller, _ = self._door.accept()
-            with caller:
-                request = read_message(caller)
-                if request is None:
-                    return
-                with socket.create_connection((self._host, self._port)) as service:
-                    service.sendall(request)
-                    answer = read_message(service)
-                self.count += 1
-                if self.count > self.cuts and answer is not None:
-                    caller.sendall(answer)
-
-    def close(self) -> None:
-        socket.create_connection(self._door.getsockname()).close()
-        self._thread.join()
-        self._door.close()
-
-
-def read_message(stream: socket.socket) -> bytes | None:
-    """Read one message with a Content-Length, or none; None if there is nothing."""
-    read = b""
-    while b"\r\n\r\n" not in read:
-        part = stream.recv(65_536)
-        if not part:
-            return None
-        read += part
-    head, _, body = read.partition(b"\r\n\r\n")
-    lengths = [
-        int(line.partition(b":")[2])
-        for line in head.split(b"\r\n")
-        if line.lower().startswith(b"content-length:")
-    ]
-    while len(body) < sum(lengths):
-        body += stream.recv(65_536)
-    return head + b"\r\n\r\n" + body
-
-
-@pytest.fixture(scope="module")
-def trial() -> Iterator[Trial]:
-    with Trial() as trial:
-        yield trial
-
-
-def test_a_connection_that_is_cut_after_the_commit(trial: Trial):
-    with trial.client() as client:
-        client.create("ann", **AGENT)
-        client.teach("ann", CHILD, "nature", True)
-    proxy = Cutting(trial.url, cuts=2)
-    try:
-        with Client(proxy.url, trial.token) as client:
-            choice = client.decide("ann", CHILD)
-    finally:
-        proxy.close()
-    assert proxy.count == 3
-    with trial.client() as client:
-        decided = [one.event for one in client.events("ann") if one.kind == "Decided"]
-        assert [one["id"] for one in decided if one is not None] == [choice.id]
-
-
-def test_nobody_is_there():
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    client = Client(f"http://127.0.0.1:{port}", deadline=0.2)
-    with client, pytest.raises(ServiceError) as caught:
-        client.health()
-    assert (caught.value.code, caught.value.unknown) == ("no_answer", False)
-
-
-def test_an_agent_that_was_made_and_not_heard_of(trial: Trial):
-    proxy = Cutting(trial.url, cuts=1)
-    try:
-        with Client(proxy.url, trial.token) as client, pytest.raises(ServiceError) as caught:
-            client.create("bob", **AGENT)
-    finally:
-        proxy.close()
-    assert caught.value.unknown
-    assert proxy.count == 1
-    with trial.client() as client:
-        assert client.agent("bob").version == 1
 
 
 # -- the async client ----------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from bridle.client import calls
 from bridle.client.answers import EventShown
@@ -105,6 +105,15 @@ class Verbs:
         self._timeout = _SECONDS.check(timeout, "timeout", owner)
         self._deadline = _SECONDS.check(deadline, "deadline", owner)
         self._httpx2 = _httpx2()
+        self._heads: dict[str, str] = {}
+
+    @property
+    def heads(self) -> dict[str, str]:
+        """The last head, as SEQ:HASH, that was heard of each agent's log.
+
+        Kept elsewhere, it shows a log that was cut or rewritten: `bridle verify --expect`.
+        """
+        return dict(self._heads)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r})"  # without the token
@@ -123,6 +132,16 @@ class Verbs:
             "headers": headers,
             "timeout": left,
         }
+
+    def _note_head(self, sent: Sent[Any], headers: Mapping[str, str]) -> None:
+        head = headers.get("bridle-head")
+        parts = sent.path.split("/")
+        if head is None or len(parts) < 4:
+            return
+        agent = unquote(parts[3])
+        # Of several calls at once an older answer may be read last.
+        if _seq(head) >= _seq(self._heads.get(agent, "0:")):
+            self._heads[agent] = head
 
     def _arrived(self, error: Exception) -> bool:
         """Say whether a call that failed so may have reached the service."""
@@ -217,6 +236,7 @@ class Client(Verbs):
                     raise tries.too_large()
                 if tries.is_over():
                     raise _TooSlow("The answer came too slowly")
+        self._note_head(sent, answer.headers)
         return answer.status_code, answer.headers, bytes(body)
 
 
@@ -287,11 +307,17 @@ class AsyncClient(Verbs):
                 body += part
                 if len(body) > MAX_ANSWER:
                     raise tries.too_large()
+        self._note_head(sent, answer.headers)
         return answer.status_code, answer.headers, bytes(body)
 
 
 class _TooSlow(Exception):
     """The deadline passed while an answer was read."""
+
+
+def _seq(head: str) -> int:
+    text = head.partition(":")[0]
+    return int(text) if text.isdecimal() and len(text) < 20 else -1
 
 
 def _address(url: str) -> str:

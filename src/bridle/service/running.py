@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,10 +27,6 @@ from bridle.service.tokens import NewToken
 from bridle.store.opening import open_store
 
 __all__ = ["ServerSettings", "run", "serve"]
-
-# The writer works in bursts beside the loop. With Python's own 5 ms each of them would keep the
-# other from the interpreter for so long; see docs for what was measured.
-SWITCH_SECONDS = 0.0005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +69,6 @@ def run(
     ready : callable, optional
         Takes the port when connections are taken.
     """
-    sys.setswitchinterval(SWITCH_SECONDS)
     _log_to_stderr(settings.access_log)
     with contextlib.closing(open_store(settings.db)) as store:
         service = Service(store, limits=settings.limits)

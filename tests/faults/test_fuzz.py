@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from faults.starting import Nursery
+
+pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+
+
+def test_every_route_stands_requests_of_all_kinds_from_every_role(nursery: Nursery) -> None:
+    from faults.fuzz import ROLES, fuzz
+
+    found = fuzz(cases=300, nursery=nursery)
+    assert found["examples"] == []
+    assert found["cases"] >= 300 and set(found["roles"]) == set(ROLES)
+    assert found["status_500"] == found["undocumented"] == found["invalid_accepted"] == 0
