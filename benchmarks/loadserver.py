@@ -63,7 +63,7 @@ async def _serve(db: str) -> None:
     config.app = App(service, (*endpoints(), *ROUTES))
     first = await service.start()
     token = "" if first is None else first.text
-    server = _Server(config, lambda port: print(json.dumps([port, token]), flush=True))
+    server = _Server(config, service, lambda port: print(json.dumps([port, token]), flush=True))
     try:
         await server.serve()
     finally:

@@ -186,8 +186,12 @@ def measure(client: Client, kind: str, seconds: float) -> dict[str, Any]:
         found[name] = rate._asdict()
         return rate
 
-    # The empty route before and after, as the machine is not the same all the time.
+    # Once each, so that nothing is compiled while it is measured.
+    for body in (single[0], batches[0]):
+        for odds in (False, True):
+            client.call("POST", f"{path}/decisions", {**body, "propensity": odds})
     drive("warm", single, "decisions")
+    # The empty route before and after, as the machine is not the same all the time.
     before = drive("empty_before", single, "nothing")
     one = drive("single", single, "decisions")
     after = drive("empty_after", single, "nothing")

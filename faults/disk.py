@@ -24,7 +24,7 @@ from bridle.store.records import Entry
 from bridle.store.sqlite import SqliteStore
 from bridle.store.verifying import verify
 from bridle.store.writing import Writer
-from faults.losing_disk import LosingDisk
+from faults.losing_disk import LosingDisk, expected_failures
 from faults.power import SmallStore, step
 from tests.store.lives import created, state
 
@@ -34,6 +34,7 @@ BEFORE_AND_AFTER = 6  # pieces of work
 _PATH = Path("/nowhere/logs.db")
 
 
+@expected_failures()
 def disk(
     *,
     faults: int,

@@ -228,7 +228,13 @@ def _no_choice(choice: dict[str, Any], log: _Log) -> str | None:
         event = log.one("question", choice["question"]["id"])
     else:
         event = log.one("made", choice["id"])
-    if event is None or plain_choice(event) != choice:
+    stands = None if event is None else plain_choice(event)
+    if stands is not None and choice["outcome"] != "question" and choice["question"] is not None:
+        # Filed beside it, while the agent plays safe.
+        filed = log.one("question", choice["question"]["id"])
+        if isinstance(filed, Asked) and str(filed.decision) == str(choice["id"]):
+            stands["question"] = {"id": filed.id, "arm": filed.arm}
+    if stands != choice:
         return f"there stands {event}"
     return None
 

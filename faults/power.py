@@ -22,7 +22,7 @@ from bridle.store.sqlite import SqliteStore
 from bridle.store.sqlitefile import Synchronous
 from bridle.store.verifying import verify
 from bridle.store.writing import Desk, Work, Writer
-from faults.losing_disk import LosingDisk
+from faults.losing_disk import LosingDisk, expected_failures
 from tests.store.lives import CONTEXTS, created, state
 
 CUTS_A_DISK = 25
@@ -40,6 +40,7 @@ class SmallStore(SqliteStore):
         return connection
 
 
+@expected_failures()
 def power(
     *,
     cuts: int,

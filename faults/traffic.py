@@ -23,6 +23,7 @@ ARMS = ["crime", "nature", "sport"]
 AGENTS: dict[str, dict[str, Any]] = {
     "movies": {"limits": "rules", "seed": 3, "budget": 100_000, "doubt": 0.1, "wait": 5.0},
     "songs": {"limits": "rules", "seed": 4, "wait": 1.5, "default_reward": 0.25},
+    "plays": {"limits": "rules", "seed": 5, "budget": 100_000, "on_doubt": "play_safe"},
 }
 DUPLICATES = 0.05
 GIVE_UP = 0.1  # of the requests whose first answer was lost
@@ -230,7 +231,7 @@ class Client(threading.Thread):
     def _chosen(self, agent: str, choice: dict[str, Any]) -> None:
         if choice["outcome"] == "decision":
             self._pending[agent].append(str(choice["id"]))
-        elif choice["outcome"] == "question":
+        if choice["question"] is not None:
             self._questions.append((agent, choice["question"]["id"]))
 
     # -- how it is sent ----------------------------------------------------------------------

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -232,6 +232,15 @@ class AuditMeter:
             return self._bounds(self._total, self._delta)
         w, b = self._place(window, block, "bounds")
         return self._bounds(self._blocks[w][b - 1], self._windows[w].delta_of(b))
+
+    @property
+    def tally(self) -> Tally:
+        """What became of the actions of all steps so far; `bounds_at` says what it bounds."""
+        return replace(self._total)
+
+    def bounds_at(self, tally: Tally) -> Bounds:
+        """Give the bounds that held when `tally` was what had been found."""
+        return self._bounds(tally, self._delta)
 
     def expected(self) -> float:
         """Bound, from above, the violations that were to be expected so far: Σp.

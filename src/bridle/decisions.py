@@ -300,6 +300,11 @@ class Decisions(Sequence[Decision | Abstention]):
         self._certificate = certificate
 
     @property
+    def at(self) -> float | None:
+        """When they were made, if that was said."""
+        return self._at
+
+    @property
     def first_version(self) -> int:
         """The number of events folded before the first of them."""
         return self._first_version

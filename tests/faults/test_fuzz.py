@@ -4,7 +4,10 @@ import pytest
 
 from faults.starting import Nursery
 
-pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+# All of it now: pytest parses what a plugin imports, and Python 3.11 may fail at that while other
+# threads run ("AST constructor recursion depth mismatch").
+for name in ("engine", "hooks", "specs.openapi.schemas"):
+    pytest.importorskip(f"schemathesis.{name}", reason="schemathesis is not installed")
 
 
 def test_every_route_stands_requests_of_all_kinds_from_every_role(nursery: Nursery) -> None:

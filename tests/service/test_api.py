@@ -156,8 +156,7 @@ def test_a_decision_waits_for_the_teacher(server):
     teach(server)
     made = server.call("POST", f"{A}/decisions", {"context": {"child": False, "late": True},
                                                   "id": "d-1", "propensity": True})  # fmt: skip
-    if made.json["outcome"] != "question":  # it was sure, or liked what it knew better
-        pytest.skip("this seed does not ask")
+    assert made.json["outcome"] == "question"
     question = made.json["question"]
     inbox = server.call("GET", f"{A}/questions").json
     assert inbox["total"] == 1 and inbox["questions"][0]["decision"] == "d-1"
@@ -176,14 +175,34 @@ def test_a_decision_waits_for_the_teacher(server):
     sound(server)
 
 
+def test_an_answer_after_which_it_asks_again_is_told_twice_the_same(server):
+    make(server, budget=100)
+    made = server.call("POST", f"{A}/decisions", {"context": {"child": True, "late": True}}).json
+    asked = made["question"]
+    path = f"{A}/questions/{asked['id']}/answer"
+    told = server.call("POST", path, {"answer": "denied"}).json
+    assert told["then"]["outcome"] == "question" and told["then"]["question"]["arm"] != asked["arm"]
+    assert server.call("POST", path, {"answer": "denied"}).json == told
+    following = f"{A}/questions/{told['then']['question']['id']}/answer"
+    last = server.call("POST", following, {"answer": "skip"}).json
+    assert last["then"]["outcome"] == "abstention" and last["example"] is None
+    for again, before in ((path, told), (following, last)):
+        body = {"answer": "denied" if again == path else "skip"}
+        assert server.call("POST", again, body).json == before
+    sound(server)
+
+
 def test_doubts_are_filed_while_it_plays_safe(server):
     make(server, budget=100, on_doubt="play_safe")
     teach(server)
     filed = None
     for n in range(30):
         late = {"child": False, "late": n % 2 == 0}
-        made = server.call("POST", f"{A}/decisions", {"context": late}).json
+        sent = {"context": late, "id": f"d-{n}"}
+        made = server.call("POST", f"{A}/decisions", sent).json
         assert made["outcome"] in ("decision", "abstention")
+        # With the question that it filed, if it did.
+        assert server.call("POST", f"{A}/decisions", sent).json == made
         filed = filed or made["question"]
     assert filed is not None
     told = server.call("POST", f"{A}/questions/{filed['id']}/answer", {"answer": "skip"})

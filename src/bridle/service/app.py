@@ -20,6 +20,7 @@ from bridle.service import guards
 from bridle.service.endpoints import Call, Caller, Endpoint, Reply, Role
 from bridle.service.guards import Gone, Head, Receive, Scope, Send
 from bridle.service.openapi import document
+from bridle.service.pages.site import Site
 from bridle.service.problems import Problem, later, problem_of, wrong_form
 from bridle.service.queries import QueryReader
 from bridle.service.routing import Routes, parts_of
@@ -72,6 +73,7 @@ class App:
         for endpoint in self.table:
             self._routes.add(endpoint.method, endpoint.path, _Row(endpoint))
         service.document = to_json(document(self.table))
+        self._site = Site(service, self.table)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -91,11 +93,15 @@ class App:
         row: _Row | None = None
         caller: Caller | None = None
         status = HUNG_UP
+        raw_path = _raw_path(scope)
+        if self._site.is_for(scope, raw_path):
+            await self._page(scope, head, raw_path, receive, send, began)
+            return
         service.in_flight += 1
         try:
             try:
                 guards.check_head(scope, service.limits)
-                row, path = self._routes.find(scope["method"], parts_of(_raw_path(scope)))
+                row, path = self._routes.find(scope["method"], parts_of(raw_path))
                 if row.roles is not None:
                     self._check_crowd()
                     await service.tokens.fresh()
@@ -114,6 +120,22 @@ class App:
             seconds = time.perf_counter() - began
             label = "-" if row is None else row.endpoint.path
             method = "-" if row is None else row.endpoint.method
+            service.metrics.answered(method, label, status, seconds)
+            if access.isEnabledFor(logging.INFO):
+                _log(scope, head, caller, status, seconds)
+
+    async def _page(
+        self, scope: Scope, head: Head, path: bytes, receive: Receive, send: Send, began: float
+    ) -> None:
+        service = self.service
+        service.in_flight += 1
+        status, label, caller = HUNG_UP, "page", None
+        try:
+            status, label, caller = await self._site.answer(scope, head, path, receive, send)
+        finally:
+            service.in_flight -= 1
+            seconds = time.perf_counter() - began
+            method = scope["method"] if scope["method"] in ("GET", "POST") else "-"
             service.metrics.answered(method, label, status, seconds)
             if access.isEnabledFor(logging.INFO):
                 _log(scope, head, caller, status, seconds)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from bridle.decisions import Abstention, Decision, Decisions
 from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
-from bridle.events import Abstained, Decided, Event, Rewarded
+from bridle.events import Abstained, Asked, Decided, Event, Rewarded
 from bridle.notes import Erased, RewardedLate
 from bridle.service.choices import Choice, plain_choice
 from bridle.service.endpoints import Call, Endpoint, Reply
@@ -92,7 +92,7 @@ def _single(desk: Desk, form: Decide) -> dict[str, Any]:
         digest = digest_of(form)
         found = desk.stood("decision", form.id)
         if found is not None:
-            return _again(found, form.id, digest)
+            return _again(desk, found, form.id, digest)
     if form.played is not None:
         kept.know.arm_number(form.played)
     made = kept.agent.make.decided(
@@ -121,7 +121,7 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
         known = [desk.stood("decision", id) for id in ids]
         if all(found is not None for found in known):
             pairs = zip(known, ids, digests, strict=True)
-            return [_again(found, id, digest) for found, id, digest in pairs if found is not None]
+            return [_again(desk, one, id, digest) for one, id, digest in pairs if one is not None]
         if any(found is not None for found in known):
             raise NotPossible("Some of these decisions were made before, and some were not.")
     for item in items:
@@ -166,13 +166,19 @@ def _rows(items: Sequence[Item]) -> Any:
     return contexts
 
 
-def _again(found: Stood, id: str, digest: bytes | None) -> dict[str, Any]:
+def _again(desk: Desk, found: Stood, id: str, digest: bytes | None) -> dict[str, Any]:
     """Give the same answer again, or refuse another request of the same id."""
     if isinstance(found.event, Erased):
         raise NotPossible(f"The decision {id!r} was erased.")
     if found.digest != digest:
         raise Duplicate("decision", id, "It was another request: give this one another id.")
-    return plain_choice(found.event)
+    choice = plain_choice(found.event)
+    if isinstance(found.event, Decided | Abstained) and found.event.ask:
+        # A question that was filed while it plays safe stands next to it.
+        filed = desk.at(found.seq + 1)
+        if isinstance(filed, Asked) and filed.decision == found.event.id:
+            choice["question"] = {"id": filed.id, "arm": filed.arm}
+    return choice
 
 
 async def reward(call: Call) -> Reply:

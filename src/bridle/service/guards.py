@@ -25,6 +25,7 @@ __all__ = [
     "check_json",
     "check_rights",
     "read_body",
+    "read_bytes",
     "read_head",
     "without_secrets",
 ]
@@ -115,13 +116,18 @@ def check_rights(caller: Caller, roles: frozenset[Role], agent: str | None) -> N
 
 async def read_body(head: Head, receive: Receive, limits: Limits) -> bytes:
     """Read a body of JSON, counting; refuse it as soon as it is too large."""
-    most = limits.body_bytes
     if head.content_type.partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(
             "no_json",
             "The body must be JSON, as it is.",
             remedy="Send the header 'Content-Type: application/json', and no Content-Encoding.",
         )
+    return await read_bytes(head, receive, limits)
+
+
+async def read_bytes(head: Head, receive: Receive, limits: Limits) -> bytes:
+    """Read a body of any kind, counting; refuse it as soon as it is too large."""
+    most = limits.body_bytes
     if head.length is not None and head.length > most:
         raise _too_large(most)
     message = await receive()

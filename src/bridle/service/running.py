@@ -88,7 +88,7 @@ async def serve(
     try:
         if first is not None:
             tell(first)
-        await _Server(config, ready).serve()
+        await _Server(config, service, ready).serve()
     finally:
         await service.stop()
 
@@ -117,9 +117,17 @@ def server_config(service: Service, settings: ServerSettings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, ready: Callable[[int], None] | None
+    ) -> None:
         super().__init__(config)
+        self._service = service
         self._ready = ready
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop; pages that show what happens, as long as anyone looks, end now."""
+        self._service.leaving = True
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

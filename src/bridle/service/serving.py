@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from bridle.errors import BridleError, Busy, StoreFailed, UnknownId
 from bridle.events import Created
@@ -24,10 +24,17 @@ from bridle.service.tokens import NewToken, Tokens
 from bridle.store.records import Head, New, Store
 from bridle.store.writing import Desk, Work, Writer
 
-__all__ = ["Service"]
+__all__ = ["Door", "Service"]
 
 T = TypeVar("T")
 log = logging.getLogger("bridle.service")
+
+
+class Door(NamedTuple):
+    """A way into the pages of a demonstration, for whoever comes."""
+
+    name: str
+    token: str
 
 
 class Service:
@@ -62,6 +69,8 @@ class Service:
         self.ticker = Ticker(self)
         self.in_flight = 0
         self.document = b""  # the OpenAPI document; the app writes it
+        self.open_doors: tuple[Door, ...] = ()  # of a demonstration: who may come in, by a click
+        self.leaving = False  # whether the server is about to stop: what has no end ends now
         self._aside = 0
         self._writer: Writer | None = None
         self._pool: ThreadPoolExecutor | None = None

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bridle.decisions import Question
 from bridle.errors import Duplicate, NotPossible
-from bridle.events import Asked, Taught
+from bridle.events import Abstained, Asked, Decided, Event, Taught
 from bridle.notes import Erased
 from bridle.service.agents import who
 from bridle.service.choices import Choice, choice_of
@@ -26,7 +26,7 @@ from bridle.service.forms import (
     Said,
     digest_of,
 )
-from bridle.store.naming import id_of, text_of
+from bridle.store.naming import id_of
 from bridle.store.writing import Desk, Stood
 
 __all__ = ["ENDPOINTS"]
@@ -292,12 +292,19 @@ def _answered_before(desk: Desk, found: Stood, digest: bytes, text: str) -> Answ
     example = event.id if isinstance(event, Taught) else None
     then = None
     question = desk.stood("question", text)
-    if question is not None and isinstance(question.event, Asked):
-        decision = question.event.decision
-        settled = None if decision is None else desk.stood("settled", text_of(decision))
-        if settled is not None:
-            then, version = choice_of(settled.event), settled.seq
+    decision = question.event.decision if question and isinstance(question.event, Asked) else None
+    # A decision that waited for the answer went on in the same piece of work: it made, or asked,
+    # what comes next.
+    following = None if decision is None else desk.at(found.seq + 1)
+    if following is not None and _is_of(following, decision):
+        then, version = choice_of(following), found.seq + 1
     return AnswerShown(version=version, example=example, then=then)
+
+
+def _is_of(event: Event, decision: Id | None) -> bool:
+    if isinstance(event, Asked):
+        return event.decision == decision
+    return isinstance(event, Decided | Abstained) and event.id == decision
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

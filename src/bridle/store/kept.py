@@ -33,13 +33,15 @@ from bridle.notes import AuditBegun, Audited, Erased, Erasure, RunsOn
 from bridle.packing import DAMAGE, Arrays, pack, unpack
 from bridle.snapshot import knowledge_from_state, knowledge_to_state
 from bridle.store.chain import broken
+from bridle.store.chronicle import Chronicle
 from bridle.store.naming import names_of, text_of
 from bridle.store.records import START, Entry, Head, Name, New
+from bridle.store.remembering import Guesses, Recent
 from bridle.store.sides import Calibrating, Deadlines, Shadows
 
 __all__ = ["Kept", "event_of", "payload_of", "platform_here"]
 
-FORM = "bridle kept 1"
+FORM = "bridle kept 2"
 
 
 class Kept:
@@ -49,7 +51,7 @@ class Kept:
     ----------
     agent : Agent
         What the agent knows. Its verbs are not to be used: `record` what `agent.make` makes.
-    auditing, deadlines, shadows, calibrating
+    auditing, deadlines, shadows, calibrating, chronicle, recent, guesses
         What else follows.
     head : Head
         What of the log is folded, the staged entries left out.
@@ -64,6 +66,9 @@ class Kept:
         self.deadlines = Deadlines(self.know)
         self.shadows = Shadows()
         self.calibrating = Calibrating(agent)
+        self.chronicle = Chronicle()
+        self.recent = Recent()
+        self.guesses = Guesses()
         self.head = head
         self.staged: list[New] = []
         self.erasures = 0  # how many were read; what was folded before one may be gone since
@@ -114,8 +119,10 @@ class Kept:
         self.know.fold_decisions(made.ids, made.contexts, made.numbers)
         if not follows:
             self.auditing.before += len(made)
-        for event in events if follows else ():
-            self._follow(event)
+            self.recent.fold_rows(made.contexts)
+            self.chronicle.fold_decisions(first, made.numbers, made.at)
+        for n, event in enumerate(events if follows else ()):
+            self._follow(event, first + n)
         for n, text in enumerate(texts):
             kind = "Decided" if made.numbers[n] >= 0 else "Abstained"
             id, digest = text_of(made.ids[n]), None if digests is None else digests[n]
@@ -164,13 +171,16 @@ class Kept:
 
     def _fold(self, event: Event) -> None:
         self.shadows.fold(event, self.know)
+        self.guesses.fold(event, self.know)
         self.know.fold(event)
-        self._follow(event)
+        self._follow(event, self.version)
 
-    def _follow(self, event: Event) -> None:
+    def _follow(self, event: Event, seq: int) -> None:
         self.auditing.fold(event)
         self.deadlines.fold(event)
         self.calibrating.fold(event)
+        self.recent.fold(event, self.know)
+        self.chronicle.fold(seq, event, self.know, self.auditing.meter)
         if isinstance(event, RunsOn):
             self.platform = event.platform
         elif isinstance(event, Erasure):
@@ -190,11 +200,14 @@ class Kept:
             "calibration": asking is not None,
             "deadlines": [id for id, _ in self.deadlines.since],
             "shadows": self.shadows.to_list(),
+            "guesses": self.guesses.to_list(),
             "platform": self.platform,
         }
         parts: Arrays = {f"agent.{name}": array for name, array in arrays.items()}
         parts["deadlines"] = np.array([at for _, at in self.deadlines.since], np.float64)
-        for prefix, thing in (("audits.", meter), ("calibration.", asking)):
+        parts["recent"] = self.recent.to_array(self.know.settings.features.width)
+        sources = ("audits.", meter), ("calibration.", asking), ("chronicle.", self.chronicle)
+        for prefix, thing in sources:
             if thing is not None:
                 parts |= {prefix + name: array for name, array in thing.to_state().items()}
         return pack(FORM, {"agent": meta, "sides": sides}, parts)
@@ -211,6 +224,9 @@ class Kept:
             since = zip(sides["deadlines"], parts["deadlines"].tolist(), strict=True)
             kept.deadlines.since.extend(since)
             kept.shadows = Shadows(*sides["shadows"])
+            kept.guesses = Guesses.from_list(sides["guesses"])
+            kept.recent.fold_rows(parts["recent"])
+            kept.chronicle = Chronicle.from_state(_under("chronicle.", parts))
             kept.platform = sides["platform"]
             kept.auditing.before = sides["audited_before"]
             kept.auditing.pending = dict(sides["audits_pending"])

@@ -7,6 +7,7 @@ agents that it was about are forgotten: they are read from the log again when th
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import threading
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bridle.errors import BridleError, Busy, Duplicate, StoreFailed, UnknownId
-from bridle.events import Created, Event
+from bridle.events import Created, Event, event_from_json
 from bridle.store.keeping import catch_up, keep_snapshot, load, next_snapshot
 from bridle.store.kept import Kept, event_of
 from bridle.store.records import Head, Store, Transaction
@@ -68,6 +69,17 @@ class Desk:
             return None
         [entry] = self._transaction.read(self._agent, found.seq - 1, 1)
         return Stood(event_of(entry), found.digest, found.seq)
+
+    def at(self, seq: int) -> Event | None:
+        """Give the event at a place of the log; None beyond its end."""
+        head, staged = self.kept.head.seq, self.kept.staged
+        if seq > head:
+            place = seq - head - 1
+            return (
+                event_from_json(json.loads(staged[place].payload)) if place < len(staged) else None
+            )
+        [entry] = self._transaction.read(self._agent, seq - 1, 1)
+        return event_of(entry)
 
 
 @dataclass(eq=False)

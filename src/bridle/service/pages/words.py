@@ -1,0 +1,90 @@
+"""Contexts, arms and numbers in words that a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bridle.features import Category, Flag, Labels, Number, Schema
+from bridle.settings import Arm
+
+__all__ = ["arm_words", "context_words", "number_words", "schema_context_words"]
+
+
+def context_words(context: Mapping[str, object]) -> str:
+    """Give a decoded context in a line.
+
+    Examples
+    --------
+    >>> context_words(
+    ...     {"genres": ["Horror", "Thriller"], "age": "12-17", "child": True, "late": False}
+    ... )
+    'Horror, Thriller · age 12-17 · child · not late'
+    """
+    parts = [_feature_words(name, value) for name, value in context.items()]
+    return " · ".join(parts) or "nothing is known"
+
+
+def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Give a decoded context as pairs of a feature's name and its value, in words."""
+    found = []
+    for feature in schema.features:
+        value = context[feature.name]
+        if isinstance(feature, Flag):
+            text = "yes" if value else "no"
+        elif isinstance(feature, Category):
+            text = "not known" if value is None else str(value)
+        elif isinstance(feature, Labels):
+            text = _listed(value)
+        else:
+            assert isinstance(feature, Number)
+            text = f"{number_words(value)} {feature.unit or ''}".rstrip()
+        found.append((feature.name, text))
+    return found
+
+
+def arm_words(arm: Arm) -> str:
+    """Give an arm: its label if it has one of its own, and its group.
+
+    Examples
+    --------
+    >>> arm_words(Arm(7, "The Long Night", "Horror")), arm_words(Arm("nature"))
+    ('The Long Night (Horror)', 'nature')
+    """
+    name = arm.label or str(arm.id)
+    return name if arm.group is None or arm.group == name else f"{name} ({arm.group})"
+
+
+def number_words(value: object, digits: int = 3) -> str:
+    """Give a number as short as it can be read; a dash if there is none.
+
+    Examples
+    --------
+    >>> number_words(1234567), number_words(0.12345), number_words(3.0), number_words(None)
+    ('1,234,567', '0.123', '3', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int) or value == int(value):
+        return f"{int(value):,}"
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def _feature_words(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return name if value else f"not {name}"
+    if value is None:
+        return f"{name} not known"
+    if isinstance(value, list | tuple):
+        return _listed(value, f"no {name}")
+    if isinstance(value, str):
+        return f"{name} {value}"
+    return f"{name} {number_words(value)}"
+
+
+def _listed(value: object, nothing: str = "none") -> str:
+    assert isinstance(value, Sequence)
+    return ", ".join(map(str, value)) or nothing

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bridle import Agent
+from bridle.audits import AuditMeter
+from bridle.errors import CorruptState
+from bridle.events import Abstained, Asked, Decided, Expired, Rewarded, Taught
+from bridle.notes import Audited
+from bridle.store.chronicle import MOST_ARMS, MOST_SPANS, Chronicle, Span
+
+
+def known(arms: int = 3):
+    return Agent(arms=arms, features=1, seed=1)._knowledge
+
+
+def total(chronicle: Chronicle, name: str) -> float:
+    return float(sum(getattr(span, name) for span in chronicle.spans))
+
+
+def same(one: Chronicle, two: Chronicle) -> bool:
+    first, second = one.to_state(), two.to_state()
+    return first.keys() == second.keys() and all(
+        np.array_equal(first[name], second[name], equal_nan=True) for name in first
+    )
+
+
+def test_everything_is_counted_once_whatever_the_length():
+    know = known()
+    for entries in (1, MOST_SPANS, MOST_SPANS + 1, 5_000):
+        chronicle = Chronicle()
+        for seq in range(2, entries + 2):
+            event = [
+                Decided(seq, (1.0,), seq % 3, 1, at=float(seq)),
+                Rewarded(seq, 0.5, at=float(seq)),
+                Abstained(seq, (1.0,), 1),
+                Asked(seq, (1.0,), 1, 1),
+                Taught(seq, (1.0,), 1, True),
+                Expired(seq, 0.25),
+                Expired(seq, None),
+            ][seq % 7]
+            chronicle.fold(seq, event, know, None)
+        assert len(chronicle.spans) <= MOST_SPANS
+        kinds = [seq % 7 for seq in range(2, entries + 2)]
+        assert total(chronicle, "decisions") == kinds.count(0)
+        assert total(chronicle, "rewards") == kinds.count(1) + kinds.count(5)
+        assert total(chronicle, "reward") == 0.5 * kinds.count(1) + 0.25 * kinds.count(5)
+        assert total(chronicle, "abstentions") == kinds.count(2)
+        assert total(chronicle, "questions") == kinds.count(3)
+        assert total(chronicle, "taught") == kinds.count(4)
+        assert sum(int(span.plays.sum()) for span in chronicle.spans) == kinds.count(0)
+        # No gap, and all spans but the last are of the same width.
+        assert chronicle.spans[0].first == 2 and chronicle.spans[-1].last == entries + 1
+        for one, two in zip(chronicle.spans, chronicle.spans[1:], strict=False):
+            assert two.first == one.last + 1
+            assert one.last - one.first + 1 == chronicle.width
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100, 1_000])
+def test_many_at_once_are_the_same_as_one_by_one(batch: int):
+    know = known()
+    rng = np.random.default_rng(5)
+    single, many = Chronicle(), Chronicle()
+    seq = 2
+    while seq < 4_000:
+        arms = rng.integers(-1, 3, batch).tolist()
+        at = float(seq)
+        many.fold_decisions(seq, arms, at)
+        for n, arm in enumerate(arms):
+            made = (
+                Abstained(seq + n, (1.0,), 1, at=at)
+                if arm < 0
+                else Decided(seq + n, (1.0,), arm, 1, at=at)
+            )
+            single.fold(seq + n, made, know, None)
+        seq += batch
+        reward = Rewarded(seq, 0.5)
+        for chronicle in (single, many):
+            chronicle.fold(seq, reward, know, None)
+        seq += 1
+        assert same(single, many)
+
+
+def test_arms_beyond_the_last_are_counted_together():
+    know = known(MOST_ARMS + 20)
+    single, many = Chronicle(), Chronicle()
+    arms = [0, MOST_ARMS, MOST_ARMS + 7, MOST_ARMS + 19]
+    for n, arm in enumerate(arms):
+        single.fold(2 + n, Decided(n, (1.0,), arm, 1), know, None)
+    many.fold_decisions(2, arms, None)
+    assert same(single, many)
+    assert sum(int(span.plays[-1]) for span in many.spans[1:]) == 3
+
+
+def test_audits_stand_as_they_were_at_the_end_of_each_span():
+    know, meter, chronicle = known(), AuditMeter(1.0, 0.05, seed=3), Chronicle()
+    for step in range(1, 41):
+        meter.observe(step)
+        chronicle.fold(2 * step, Decided(step, (1.0,), 1, 1), know, meter)
+        meter.answer(step, step % 4 > 0)
+        chronicle.fold(2 * step + 1, Audited(step, step % 4 > 0), know, meter)
+    last = chronicle.spans[-1].audits
+    assert last is not None
+    assert (last.actions, last.found, last.clean, last.pending) == (40, 10, 30, 0)
+    assert meter.bounds_at(last) == meter.bounds()
+    assert total(chronicle, "judged") == 40 and total(chronicle, "violations") == 10
+    early = chronicle.spans[0].audits
+    assert early is not None and meter.bounds_at(early).upper <= 1.0
+
+
+def test_it_comes_back_as_it_was_and_not_if_it_is_damaged():
+    know, chronicle = known(), Chronicle()
+    for seq in range(2, 700):
+        chronicle.fold(seq, Decided(seq, (1.0,), seq % 3, 1, at=float(seq)), know, None)
+    state = chronicle.to_state()
+    back = Chronicle.from_state(state)
+    assert same(back, chronicle)
+    back.fold(700, Rewarded(1, 1.0), know, None)
+    chronicle.fold(700, Rewarded(1, 1.0), know, None)
+    assert same(back, chronicle)
+    with pytest.raises(CorruptState):
+        Chronicle.from_state(state | {"width": np.array([0])})
+    assert same(Chronicle.from_state(Chronicle().to_state()), Chronicle())
+    assert Span(1, 1).plays.size == 0
