@@ -17,7 +17,7 @@ from bridle.service.app import App
 from bridle.service.deciding import Decide, DecideMany
 from bridle.service.endpoints import Call, Endpoint, Reply
 from bridle.service.limits import Limits
-from bridle.service.running import ServerSettings, _Server, server_config
+from bridle.service.running import ServerSettings, _Server, collect_rarely, server_config
 from bridle.service.serving import Service
 from bridle.service.table import endpoints
 from bridle.store.opening import open_store
@@ -75,6 +75,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--db", required=True)
     import uvloop
+
+    collect_rarely()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(parser.parse_args().db))

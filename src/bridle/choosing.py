@@ -322,6 +322,16 @@ class Chooser:
         plain = numbers is None and not know.rules and know.certificate is None
         if plain and not (know.denials and know.remembers):
             return know.every[None]  # one row that serves all
+        if plain:
+            denied = know.denials
+            raw = [row.tobytes() for row in rows]
+            if denied.keys().isdisjoint(raw):
+                return know.every[None]
+            found = np.broadcast_to(know.every, (len(rows), len(know.arms))).copy()
+            for i, one in enumerate(raw):
+                if one in denied:
+                    found[i] = know.eligible(rows[i], None)
+            return found
         eligible = [know.eligible(row, numbers) for row in rows]
         return np.array(eligible, np.bool_).reshape(len(rows), len(know.arms))
 

@@ -361,10 +361,10 @@ class Decisions(Sequence[Decision | Abstention]):
         """Give the JSON text of each event, without making it: as `event_to_text` has it."""
         among = "null" if self._among is None else json.dumps(self._among, ensure_ascii=False)
         at = "null" if self._at is None else repr(self._at)
-        rows, arms = (
-            self.contexts.tolist(),
-            [json.dumps(arm, ensure_ascii=False) for arm in self._arms],
-        )
+        rows = self.contexts.tolist()
+        arms = {
+            k: json.dumps(self._arms[k], ensure_ascii=False) for k in set(self.numbers) if k >= 0
+        }
         odds = self._propensities
         out = []
         for i, (id, k, row) in enumerate(zip(self.ids, self.numbers, rows, strict=True)):

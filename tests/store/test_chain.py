@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import warnings
 from hashlib import sha256
 
 import pytest
@@ -66,3 +68,25 @@ def test_every_change_is_seen(change: dict[str, object], said: str):
 def test_an_erased_entry_still_follows():
     [entry] = link(START, [New("A", b"1")])
     assert broken(START, entry._replace(salt=None, payload=None)) is None
+
+
+def test_no_salt_comes_twice_in_a_process_or_in_its_child():
+    from bridle.store.chain import _salts
+
+    news = [New("Note", b"{}")] * 5_000
+    salts = [entry.salt for entry in link(START, news)]
+    assert len(set(salts)) == len(salts)
+    ours = _salts.take(16)
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons: threads run
+        child = os.fork()
+    if child == 0:
+        os.write(writing, _salts.take(16))
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(reading, 16)
+    os.close(reading)
+    os.close(writing)
+    assert len(theirs) == 16 and theirs not in (ours, _salts.take(16))
+    assert len(_salts.take(3 * 2**16)) == 3 * 2**16

@@ -118,7 +118,7 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
             raise InvalidValue("id", "POST decisions", "distinct in a batch", "one of them twice")
         how = form.model_dump_json(exclude={"decisions"})
         digests = [digest_of(item, how) for item in items]
-        known = [desk.stood("decision", id) for id in ids]
+        known = desk.stood_many("decision", ids)
         if all(found is not None for found in known):
             pairs = zip(known, ids, digests, strict=True)
             return [_again(desk, one, id, digest) for one, id, digest in pairs if one is not None]

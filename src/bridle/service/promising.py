@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -93,6 +93,21 @@ class Judge(Said):
     """A teacher's judgement, allowed or not."""
 
     allowed: bool
+
+
+class CalibrationAnswer(Judge):
+    """A judgement of the calibration question at hand."""
+
+    answers: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+        None,
+        description="How many there were when it was asked: if another came since, this is refused",
+    )
+
+
+class Drop(Said):
+    """Who drops it, and why; and which of the two is meant, lest the other goes."""
+
+    what: Literal["calibration", "certificate"] | None = None
 
 
 class StandingShown(Form):
@@ -218,10 +233,13 @@ async def begin(call: Call) -> Reply:
 
 async def calibrate(call: Call) -> Reply:
     """Answer the calibration question at hand."""
-    form: Judge = call.body
+    form: CalibrationAnswer = call.body
     by = who(call.caller, form.by)
 
     def do(desk: Desk) -> Promise:
+        asking, before = desk.kept.calibrating.now, form.answers
+        if asking is not None and before is not None and asking.progress.answers != before:
+            raise NotPossible("Another answer came meanwhile. Look at the question at hand.")
         desk.kept.record(Calibrated(form.allowed, by, form.note, desk.now))
         _finish(desk, by)
         return _promise(desk.kept)
@@ -231,14 +249,18 @@ async def calibrate(call: Call) -> Reply:
 
 async def drop(call: Call) -> Reply:
     """Give up the calibration that is under way; or, if none is, drop the certificate."""
-    by = who(call.caller, None)
+    query: Drop = call.query
+    by = who(call.caller, query.by)
 
     def do(desk: Desk) -> Promise:
         kept = desk.kept
-        if kept.calibrating.now is not None:
-            kept.record(CalibrationDropped(by, None, desk.now))
+        at_hand = "certificate" if kept.calibrating.now is None else "calibration"
+        if query.what not in (None, at_hand):
+            raise NotPossible(f"It is not the {query.what} that is to be dropped now.")
+        if at_hand == "calibration":
+            kept.record(CalibrationDropped(by, query.note, desk.now))
         else:
-            kept.record(kept.agent.make.uncertified(by=by, at=desk.now))
+            kept.record(kept.agent.make.uncertified(by=by, note=query.note, at=desk.now))
         return _promise(kept)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -405,15 +427,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         method="POST", path="/v1/agents/{agent}/certificate/answer", roles=("teacher", "admin"),
-        handle=calibrate, body=Judge, summary="Answer the calibration question at hand",
+        handle=calibrate, body=CalibrationAnswer, summary="Answer the calibration question at hand",
         replies={200: (Promise, "The next question, or the certificate")},
-        problems={409: "No calibration is under way"},
+        problems={409: "No calibration is under way, or another answer came meanwhile"},
     ),
     Endpoint(
         method="DELETE", path="/v1/agents/{agent}/certificate", roles=("teacher", "admin"),
-        handle=drop, summary="Drop the calibration under way, or else the certificate",
+        handle=drop, query=Drop, summary="Drop the calibration under way, or else the certificate",
         replies={200: (Promise, "It is dropped")},
-        problems={409: "There is neither"},
+        problems={409: "There is neither, or not the one that is meant"},
     ),
     Endpoint(
         method="POST", path="/v1/agents/{agent}/audit", roles=("admin",), handle=audit,

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from bridle.errors import BridleError, Busy, StoreFailed, UnknownId
 from bridle.events import Created
@@ -23,6 +23,10 @@ from bridle.service.ticking import Ticker
 from bridle.service.tokens import NewToken, Tokens
 from bridle.store.records import Head, New, Store
 from bridle.store.writing import Desk, Work, Writer
+
+if TYPE_CHECKING:
+    from bridle.service.demonstrating.visiting import Visiting
+    from bridle.service.pages.jobs import Jobs
 
 __all__ = ["Door", "Service"]
 
@@ -70,6 +74,8 @@ class Service:
         self.in_flight = 0
         self.document = b""  # the OpenAPI document; the app writes it
         self.open_doors: tuple[Door, ...] = ()  # of a demonstration: who may come in, by a click
+        self.visiting: Visiting | None = None  # of a demonstration: how a visitor is recommended to
+        self.jobs: Jobs | None = None  # long work that pages began: see `jobs_of`
         self.leaving = False  # whether the server is about to stop: what has no end ends now
         self._aside = 0
         self._writer: Writer | None = None
@@ -107,6 +113,9 @@ class Service:
     async def stop(self) -> None:
         """Do what waits, keep snapshots, and end."""
         await self.ticker.stop()
+        jobs, self.jobs = self.jobs, None
+        if jobs is not None:
+            await asyncio.to_thread(jobs.close)
         writer, pool = self._writer, self._pool
         if writer is not None:
             await asyncio.to_thread(writer.close)

@@ -8,6 +8,7 @@ The salt makes the hash of an erased payload say nothing: without it a short pay
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -39,8 +40,7 @@ def entry_hash(previous: bytes, seq: int, kind: str, payload_hash: bytes) -> byt
 
 def link(head: Head, entries: Sequence[New]) -> list[Entry]:
     """Give the entries that follow `head`, with fresh salts."""
-    # One call for all salts: a call for each would cost more than its two hashes.
-    salts = os.urandom(SALT_BYTES * len(entries))
+    salts = _salts.take(SALT_BYTES * len(entries))
     seq, last = head
     linked = []
     for i, (kind, payload, _) in enumerate(entries):
@@ -72,3 +72,32 @@ def _framed(kind: str) -> bytes:
     # With its length before it, no kind can be taken for the beginning of what follows.
     data = kind.encode()
     return len(data).to_bytes(2, "big") + data
+
+
+class _Salts:
+    """Random bytes, asked of the system in large pieces.
+
+    Each call to the system lets go of the interpreter, and whoever answers requests may keep it
+    for long: a commit would wait for that.
+    """
+
+    AT_ONCE = 2**16
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left = b""
+        os.register_at_fork(after_in_child=self._forget)
+
+    def take(self, size: int) -> bytes:
+        with self._lock:
+            if len(self._left) < size:
+                self._left += os.urandom(max(size, self.AT_ONCE))
+            taken, self._left = self._left[:size], self._left[size:]
+            return taken
+
+    def _forget(self) -> None:
+        # Two processes may not use the same.
+        self._lock, self._left = threading.Lock(), b""
+
+
+_salts = _Salts()

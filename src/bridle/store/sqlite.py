@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from bridle.store import reads
@@ -16,6 +17,8 @@ from bridle.store.sqltransaction import NameRow, SqlTransaction
 __all__ = ["SqliteStore"]
 
 _SETTLE = "UPDATE settled SET times = times + 1"
+# Few sizes, so that each statement is prepared once. At most 320 values: old SQLite takes 999.
+_ROWS_AT_ONCE = (64, 8, 1)
 
 
 class SqliteStore(SqlStore):
@@ -106,18 +109,17 @@ class _Transaction(SqlTransaction):
     def _insert(
         self, number: int, entries: Sequence[Entry], names: Sequence[NameRow], head: Head
     ) -> bool:
-        execute, base = self._connection.executemany, number * reads.PLACE
+        base = number * reads.PLACE
         try:
-            execute(
-                "INSERT INTO names VALUES (?, ?, ?, ?, ?)",
-                [(number, space, id, seq, digest) for space, id, seq, digest in names],
+            self._insert_rows(
+                "names", [(number, space, id, seq, digest) for space, id, seq, digest in names]
             )
-            execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?)",
+            self._insert_rows(
+                "entries",
                 [(number, seq, kind, hashed, hash) for seq, kind, hash, hashed, _, _ in entries],
             )
-            execute(
-                "INSERT INTO payloads VALUES (?, ?, ?)",
+            self._insert_rows(
+                "payloads",
                 [
                     (base + seq, salt, payload)
                     for seq, _, _, _, salt, payload in entries
@@ -132,3 +134,22 @@ class _Transaction(SqlTransaction):
             "UPDATE agents SET head_seq = ?, head_hash = ? WHERE number = ?", (*head, number)
         )
         return True
+
+    def _insert_rows(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert many rows in few statements.
+
+        Each one lets go of the interpreter, and gets it back when the loop that answers requests
+        has nothing to do: with a statement for each row a batch would wait for it all the time.
+        """
+        done = 0
+        for size in _ROWS_AT_ONCE:
+            while len(rows) - done >= size:
+                values = [value for row in rows[done : done + size] for value in row]
+                self._connection.execute(_insertion(table, len(rows[done]), size), values)
+                done += size
+
+
+@cache
+def _insertion(table: str, width: int, rows: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return f"INSERT INTO {table} VALUES {', '.join([row] * rows)}"

@@ -61,14 +61,24 @@ class Desk:
 
     def stood(self, space: str, id: str) -> Stood | None:
         """Give the event that stands under a name, whenever it came."""
-        staged = self.kept.staged_as(space, id)
-        if staged is not None:
-            return Stood(*staged)
-        found = self._transaction.find(self._agent, space, [id]).get(id)
-        if found is None:
-            return None
-        [entry] = self._transaction.read(self._agent, found.seq - 1, 1)
-        return Stood(event_of(entry), found.digest, found.seq)
+        return self.stood_many(space, [id])[0]
+
+    def stood_many(self, space: str, ids: Sequence[str]) -> list[Stood | None]:
+        """Give the event that stands under each of these names."""
+        staged = [self.kept.staged_as(space, id) for id in ids]
+        open_ = [id for id, one in zip(ids, staged, strict=True) if one is None]
+        places = self._transaction.find(self._agent, space, open_) if open_ else {}
+        found: list[Stood | None] = []
+        for id, one in zip(ids, staged, strict=True):
+            if one is not None:
+                found.append(Stood(*one))
+            elif id in places:
+                seq, digest = places[id]
+                [entry] = self._transaction.read(self._agent, seq - 1, 1)
+                found.append(Stood(event_of(entry), digest, seq))
+            else:
+                found.append(None)
+        return found
 
     def at(self, seq: int) -> Event | None:
         """Give the event at a place of the log; None beyond its end."""
