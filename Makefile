@@ -100,8 +100,9 @@ faults: .venv/.stamp-dev ## kills, power cuts, disk errors, a database that stop
 load: .venv/.stamp-dev ## the service under load: build/load.json
 	@mkdir -p build; $(PY) -m benchmarks.serviceload $(ARGS)
 
-serve: .venv/.stamp-dev ## agents over HTTP, in build/bridle.db
-	@mkdir -p build; .venv/bin/bridle serve --db build/bridle.db $(ARGS)
+# Made-up worlds, in a file that goes away. Your own: .venv/bin/bridle serve --db FILE
+serve: .venv/.stamp-dev ## the service and its pages, as a demonstration; ARGS='--port 8001'
+	@.venv/bin/bridle serve --demo $(ARGS)
 
 soak: .venv/.stamp-dev ## 10,000 examples for each property, and the slow tests
 	@BRIDLE_SOAK=1 $(PY) -m pytest -q -m 'soak or hypothesis' $(ARGS)

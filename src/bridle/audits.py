@@ -292,7 +292,13 @@ class AuditMeter:
 
     def alarms(self, level: float) -> list[Standing]:
         """Give the blocks, of all windows, that surely had more violations than were granted."""
-        places = [(w, b + 1) for w, each in enumerate(self._blocks) for b in range(len(each))]
+        # Where nothing was found the lower bound is 0: there may be very many such blocks.
+        places = [
+            (w, b)
+            for w, each in enumerate(self._blocks)
+            for b, tally in enumerate(each, 1)
+            if tally.found
+        ]
         found = [self.standing(level, w, b) for w, b in places]
         return [standing for standing in found if standing.state == "alarm"]
 

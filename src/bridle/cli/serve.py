@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,24 +20,80 @@ __all__ = ["serve"]
 
 def serve(
     db: Annotated[
-        str,
-        typer.Option("--db", metavar="DB", help="A SQLite file, or postgresql://USER@HOST/NAME."),
-    ] = "bridle.db",
+        str | None,
+        typer.Option(
+            "--db",
+            metavar="DB",
+            help="A SQLite file, or postgresql://USER@HOST/NAME. bridle.db by default; with --demo "
+            "a file that goes away at the end.",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Where to listen. Beyond this machine, put TLS before it.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any that is free.")] = 8000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Two agents in made-up worlds, with simulated people."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --demo: also where others can reach it.")
+    ] = False,
 ) -> None:
     """Serve agents over HTTP, with every event durable in the store before it is answered.
 
-    The first start makes an admin token and prints it once. GET /openapi.json says all of it.
+    The first start makes an admin token and prints it once. GET /openapi.json says all of it. With
+    --demo, whoever opens the address may look around.
     """
     with told("Stopped."):
+        if force and not demo:
+            raise typer.BadParameter("--force goes with --demo.")
+        if demo:
+            _demo(db, host, port, quiet, force)
+            return
         from bridle.service.running import ServerSettings, run
 
+        db = "bridle.db" if db is None else db
         settings = ServerSettings(db=db, host=host, port=port, access_log=not quiet)
         run(settings, tell=_tell, ready=lambda taken: _ready(host, taken, db))
+
+
+def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool) -> None:
+    from bridle.service.demonstrating.demonstration import (
+        DemoClock,
+        check_empty,
+        check_host,
+        demonstration,
+    )
+    from bridle.service.running import ServerSettings, run
+
+    if not force:
+        check_host(host)
+    with _file_for(db) as name:
+        check_empty(name)
+        clock = DemoClock()
+        settings = ServerSettings(db=name, host=host, port=port, access_log=not quiet)
+
+        def ready(taken: int) -> None:
+            _ready(host, taken, "a demonstration")
+            typer.echo(f"\n    Open http://{_in_address(host)}:{taken}/\n", err=True)
+
+        typer.echo("A demonstration, in made-up worlds. One moment ...", err=True)
+        run(
+            settings, tell=_tell, ready=ready, clock=clock,
+            beside=lambda service: demonstration(service, clock),
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _file_for(db: str | None) -> Iterator[str]:
+    """Give where to keep a demonstration; what nobody named goes away."""
+    if db is not None:
+        yield db
+        return
+    with tempfile.TemporaryDirectory(prefix="bridle-demo-") as folder:
+        yield str(Path(folder) / "demo.db")
 
 
 def _tell(token: NewToken) -> None:
@@ -43,4 +103,8 @@ def _tell(token: NewToken) -> None:
 def _ready(host: str, port: int, db: str) -> None:
     # An address of a database may hold a password.
     what = db if "://" not in db else db.partition("://")[0]
-    typer.echo(f"bridle serves {what} on http://{host}:{port}", err=True)
+    typer.echo(f"bridle serves {what} on http://{_in_address(host)}:{port}", err=True)
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

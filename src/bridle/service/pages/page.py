@@ -44,6 +44,7 @@ class Data(NamedTuple):
     media: str
     name: str | None = None
     headers: Mapping[str, str] = {}
+    status: int = 200
 
 
 class Stream(NamedTuple):

@@ -17,7 +17,7 @@ from bridle.service.endpoints import ROLES, Caller, Endpoint, Role
 from bridle.service.guards import Gone, Head, Receive, Scope, Send
 from bridle.service.pages import session
 from bridle.service.pages.fields import Fields, read_form, read_query
-from bridle.service.pages.page import Html, Page, Redirect, Shown, Stream, Visit
+from bridle.service.pages.page import Data, Html, Page, Redirect, Shown, Stream, Visit
 from bridle.service.pages.rendering import Rendering, url
 from bridle.service.pages.table import pages
 from bridle.service.problems import Problem, later, problem_of
@@ -88,12 +88,14 @@ class Site:
             label = f"page {row.page.path}"
             session.check_origin(scope)
             caller = await self._caller(scope, row, found.get("agent"))
-            shown = await self._handled(scope, head, row, caller, found, receive)
+            shown = self._written(
+                scope, caller, await self._handled(scope, head, row, caller, found, receive)
+            )
         except Gone:
             return 499, label, caller
         except Exception as error:
-            shown = self._refusal(scope, problem_of(error))
-        return await self._send(scope, head, caller, shown, receive, send), label, caller
+            shown = self._written(scope, caller, self._refusal(scope, problem_of(error)))
+        return await self._send(head, shown, receive, send), label, caller
 
     # -- one request -------------------------------------------------------------------------
 
@@ -157,10 +159,18 @@ class Site:
 
     # -- the answer --------------------------------------------------------------------------
 
-    async def _send(
-        self, scope: Scope, head: Head, caller: Caller | None, shown: Shown, receive: Receive,
-        send: Send,
-    ) -> int:  # fmt: skip
+    def _written(self, scope: Scope, caller: Caller | None, shown: Shown) -> Shown:
+        """Make a page of its template."""
+        if not isinstance(shown, Html):
+            return shown
+        body = self.rendering.page(
+            shown.template,
+            {"caller": caller, "address": scope["path"], "agent": None, **_said(scope),
+             **shown.values, "may": self._rights(caller)},
+        )  # fmt: skip
+        return Data(body, "text/html; charset=utf-8", status=shown.status)
+
+    async def _send(self, head: Head, shown: Shown, receive: Receive, send: Send) -> int:
         headers: list[tuple[bytes, bytes]] = [
             *SECURITY, (b"x-request-id", head.id.encode()), (b"vary", b"Cookie"),
         ]  # fmt: skip
@@ -172,16 +182,9 @@ class Site:
             status = 303
             headers.append((b"location", shown.to.encode("ascii", "replace")))
             headers += [(b"set-cookie", cookie.encode()) for cookie in shown.cookies]
-        elif isinstance(shown, Html):
-            status = shown.status
-            body = self.rendering.page(
-                shown.template,
-                {"caller": caller, "address": scope["path"], "agent": None, **_said(scope),
-                 **shown.values, "may": self._rights(caller)},
-            )  # fmt: skip
-            headers.append((b"content-type", b"text/html; charset=utf-8"))
         else:
-            body = shown.body
+            assert isinstance(shown, Data)
+            status, body = shown.status, shown.body
             headers.append((b"content-type", shown.media.encode()))
             headers += _as_file(shown.name)
             for name, value in shown.headers.items():

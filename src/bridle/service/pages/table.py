@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from bridle.service.pages import agents, doors
+from bridle.service.pages import (
+    agents,
+    agentsettings,
+    audits,
+    backups,
+    bulk,
+    decisions,
+    declared,
+    dial,
+    doors,
+    limits,
+    live,
+    newagent,
+    promises,
+    settings,
+    teach,
+    visitor,
+    whatif,
+    why,
+)
 from bridle.service.pages.page import Page
 
 __all__ = ["pages"]
@@ -10,4 +29,23 @@ __all__ = ["pages"]
 
 def pages() -> tuple[Page, ...]:
     """Give all pages."""
-    return (*doors.PAGES, *agents.PAGES)
+    return (
+        *agents.PAGES,
+        *agentsettings.PAGES,
+        *audits.PAGES,
+        *backups.PAGES,
+        *bulk.PAGES,
+        *decisions.PAGES,
+        *declared.PAGES,
+        *dial.PAGES,
+        *doors.PAGES,
+        *limits.PAGES,
+        *live.PAGES,
+        *newagent.PAGES,
+        *promises.PAGES,
+        *settings.PAGES,
+        *teach.PAGES,
+        *visitor.PAGES,
+        *whatif.PAGES,
+        *why.PAGES,
+    )

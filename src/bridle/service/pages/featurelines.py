@@ -1,0 +1,328 @@
+"""Features in words, one a line: as people write them, and as a csv of contexts suggests them.
+
+    category age: 12-17, 18-24, 25+
+    labels genres: Horror, Drama
+    flag late
+    number height 100 220 cm
+
+A question mark behind a name says that it may be missing: ``flag late?``. A name that would be
+misread stands in quotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from bridle.service.pages.csvs import TRUTHS, Line
+from bridle.service.problems import Problem
+
+__all__ = ["Proposal", "proposed", "read_arms", "read_features", "written_feature"]
+
+KINDS = ("category", "labels", "flag", "number")
+MOST_WRONGS = 10
+MOST_WORDS = 1_000
+LONGEST = 200  # of a name or a word, as in the API's forms
+# So many words at most are a category; beyond the first number, none that hardly ever comes twice.
+FEW_WORDS, MANY_WORDS = 12, 50
+_NUMBER = r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_RANGE = rf"\s+(?P<low>{_NUMBER})\s+(?:to\s+)?(?P<high>{_NUMBER})(?:\s+(?P<unit>\S.*))?"
+_PLAIN = re.compile(rf"(?P<name>.+?)(?:{_RANGE})?")
+_QUOTED = re.compile(r'"(?P<name>[^"]+)"(?P<rest>.*)')
+
+
+class _WrongError(Exception):
+    """What is wrong with a line."""
+
+
+def read_features(text: str) -> list[dict[str, Any]]:
+    r"""Read features, one a line, into what the API takes; or raise a `Problem`.
+
+    Examples
+    --------
+    >>> read_features("flag late\nnumber heart rate 40 200 bpm")[1]
+    {'kind': 'number', 'name': 'heart rate', 'low': 40.0, 'high': 200.0, 'unit': 'bpm'}
+    >>> read_features("category age?: 12-17, 18-24")
+    [{'kind': 'category', 'name': 'age', 'values': ['12-17', '18-24'], 'missing': []}]
+    """
+    return _each_line("features", text, _feature)
+
+
+def read_arms(text: str) -> list[dict[str, Any]]:
+    r"""Read arms, one a line: an id; or an id, a label and a group.
+
+    Examples
+    --------
+    >>> read_arms("fog, Fog, Horror\nkite")
+    [{'id': 'fog', 'label': 'Fog', 'group': 'Horror'}, {'id': 'kite'}]
+    """
+    return _each_line("choices", text, _arm)
+
+
+def written_feature(feature: dict[str, Any]) -> str:
+    """Write a feature as `read_features` reads it.
+
+    Examples
+    --------
+    >>> written_feature({"kind": "number", "name": "room 1 2"})
+    'number "room 1 2"'
+    """
+    line = _written(feature, feature["name"])
+    try:
+        same = _feature(line) == feature
+    except _WrongError:
+        same = False
+    return line if same else _written(feature, '"{}"'.format(feature["name"].replace('"', "'")))
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def _each_line(what: str, text: str, read: Any) -> list[dict[str, Any]]:
+    found, wrongs = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(read(line.strip()))
+        except _WrongError as wrong:
+            wrongs.append(f"Line {number} of the {what}: {wrong}")
+            if len(wrongs) == MOST_WRONGS:
+                break
+    if wrongs:
+        raise Problem("invalid_value", " ".join(wrongs), field=what)
+    if not found:
+        raise Problem("invalid_value", f"The {what} are empty: write at least one.", field=what)
+    return found
+
+
+def _arm(line: str) -> dict[str, Any]:
+    cells = _cells(line)
+    if len(cells) > 3 or not cells[0]:
+        raise _WrongError('write "id", or "id, label, group".')
+    names = ("id", "label", "group")
+    return {name: cell for name, cell in zip(names, cells, strict=False) if cell}
+
+
+def _feature(line: str) -> dict[str, Any]:
+    kind, _, rest = line.partition(" ")
+    kind, rest = kind.lower(), rest.strip()
+    if kind not in KINDS:
+        raise _WrongError(f"it must begin with {', '.join(KINDS[:-1])} or {KINDS[-1]}.")
+    if not rest:
+        raise _WrongError(f"what is the {kind} called?")
+    name, rest, quoted = _name(kind, rest)
+    may_miss = rest.startswith("?") if quoted else name.endswith("?")
+    if may_miss:
+        name, rest = (name, rest[1:]) if quoted else (name[:-1].strip(), rest)
+    if not name:
+        raise _WrongError(f"what is the {kind} called?")
+    _check_length(name)
+    found: dict[str, Any] = {"kind": kind, "name": name}
+    if kind == "number":
+        found |= _range(rest)
+        if may_miss:
+            if "low" not in found:
+                raise _WrongError("a number that may be missing needs its range.")
+            found["missing"] = (found["low"] + found["high"]) / 2.0
+    elif kind == "flag":
+        if rest.strip():
+            raise _WrongError("a flag has a name, and no more.")
+        found |= {"missing": False} if may_miss else {}
+    else:
+        found["values"] = _values(rest, kind)
+        found |= {"missing": []} if may_miss else {}
+    return found
+
+
+def _name(kind: str, text: str) -> tuple[str, str, bool]:
+    """Part the name from the rest; say whether it stands in quotes."""
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        return quoted["name"].strip(), quoted["rest"], True
+    if kind == "flag":
+        return text, "", False
+    if kind == "number":
+        match = _PLAIN.fullmatch(text)
+        assert match is not None  # there is text
+        return match["name"].strip(), text[match.end("name") :], False
+    name, _, rest = text.partition(":")
+    return name.strip(), ":" + rest, False
+
+
+def _range(text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    match = re.fullmatch(_RANGE, text)
+    if match is None:
+        raise _WrongError("behind its name a number has its lowest and highest value, and a unit.")
+    found: dict[str, Any] = {"low": float(match["low"]), "high": float(match["high"])}
+    return found | ({"unit": match["unit"].strip()} if match["unit"] else {})
+
+
+def _values(text: str, kind: str) -> list[str]:
+    text = text.strip()
+    values = _cells(text[1:]) if text.startswith(":") else []
+    if not values or not all(values):
+        raise _WrongError(f"a {kind} has a colon behind its name, and words with commas between.")
+    return values
+
+
+def _cells(text: str) -> list[str]:
+    try:
+        [cells] = csv.reader([text], skipinitialspace=True)
+    except (csv.Error, ValueError):
+        raise _WrongError("its quotes or commas cannot be read.") from None
+    return [_check_length(cell.strip()) for cell in cells]
+
+
+def _check_length(text: str) -> str:
+    if len(text) > LONGEST:
+        raise _WrongError(f"{text[:20]!r}… is longer than {LONGEST} characters.")
+    return text
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def _written(feature: dict[str, Any], name: str) -> str:
+    line = f"{feature['kind']} {name}{'?' if 'missing' in feature else ''}"
+    if "values" in feature:
+        line += ": " + ", ".join(_cell(value) for value in feature["values"])
+    if "low" in feature:
+        line += f" {feature['low']:.15g} {feature['high']:.15g}"
+    return line + (f" {feature['unit']}" if feature.get("unit") else "")
+
+
+def _cell(value: str) -> str:
+    plain = value.replace('"', '""')
+    return f'"{plain}"' if "," in value or '"' in value else value
+
+
+# -- from a csv ------------------------------------------------------------------------------
+
+
+class Proposal(NamedTuple):
+    """What the columns of a csv suggest.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Lines, as `read_features` reads them.
+    arms : tuple of str
+        What stands in the column "arm" of a csv of examples.
+    notes : tuple of str
+        What of it was left out, and why.
+    rows : int
+        How many lines it has.
+    """
+
+    features: tuple[str, ...]
+    arms: tuple[str, ...]
+    notes: tuple[str, ...]
+    rows: int
+
+
+class _Column:
+    """What stands in a column: its distinct values, up to a limit, and whether some are empty."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, None] = {}
+        self.words: dict[str, None] = {}
+        self.gaps = False
+        self.bars = False
+        self.filled = 0
+
+    def take(self, cell: str) -> None:
+        if not cell:
+            self.gaps = True
+            return
+        self.filled += 1
+        if cell in self.values or len(self.values) > 100_000:
+            return
+        self.values[cell] = None
+        self.bars = self.bars or "|" in cell
+        for word in cell.split("|") if len(self.words) <= MOST_WORDS else ():
+            if word.strip():
+                self.words[word.strip()] = None
+
+
+def proposed(lines: Iterable[Line]) -> Proposal:
+    """Say which features the columns of a csv suggest."""
+    columns: dict[str, _Column] = {}
+    rows = 0
+    for line in lines:
+        rows += 1
+        for name, cell in line.cells.items():
+            columns.setdefault(name, _Column()).take(cell)
+    features, notes, arms = [], [], []
+    is_examples = {"arm", "allowed"} <= columns.keys()
+    for name, column in columns.items():
+        if is_examples and name in ("arm", "allowed"):
+            arms = list(columns["arm"].values)
+            continue
+        feature = _guess(name, column)
+        if isinstance(feature, str):
+            notes.append(feature)
+        else:
+            features.append(written_feature(feature))
+    return Proposal(tuple(features), tuple(map(_cell, arms)), tuple(notes), rows)
+
+
+def _guess(name: str, column: _Column) -> dict[str, Any] | str:
+    """Give the feature that a column suggests; or why it suggests none."""
+    values = list(column.values)
+    if not values:
+        return f"The column {name!r:.200} is empty: it was left out."
+    found: dict[str, Any] = {"kind": "flag", "name": name}
+    if column.bars:
+        if len(column.words) > MOST_WORDS:
+            return f"The column {name!r:.200} holds more than {MOST_WORDS:,} words: left out."
+        # Where nothing stands in a cell of labels, there is none: no gap.
+        return found | {"kind": "labels", "values": _sorted(column.words)}
+    if all(value.lower() in TRUTHS for value in values):
+        return found | ({"missing": False} if column.gaps else {})
+    numbers = [_float(value) for value in values]
+    if all(number is not None for number in numbers):
+        low, high = _around([number for number in numbers if number is not None])
+        gap = {"missing": (low + high) / 2.0} if column.gaps else {}
+        return found | {"kind": "number", "low": low, "high": high} | gap
+    few = len(values) <= FEW_WORDS or 2 * len(values) <= column.filled
+    if len(values) > MANY_WORDS or not few:
+        return (
+            f"The column {name!r:.200} holds {len(values):,} different texts, which is more than "
+            "an agent can tell apart by examples: it was left out."
+        )
+    found |= {"kind": "category", "values": _sorted(values)}
+    return found | ({"missing": []} if column.gaps else {})
+
+
+def _float(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and abs(value) < 1e12 else None
+
+
+def _around(numbers: list[float]) -> tuple[float, float]:
+    """Give a range around numbers whose ends have few digits."""
+    low, high = min(numbers), max(numbers)
+    if low == high:
+        return low, low + 1.0
+    step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
+    ends = math.floor(low / step) * step, math.ceil(high / step) * step
+    return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
+
+
+def _sorted(words: Iterable[str]) -> list[str]:
+    """Sort words, those that begin with a number by that."""
+
+    def key(word: str) -> tuple[float, str]:
+        match = re.match(_NUMBER, word)
+        return (math.inf if match is None else float(match[0])), word
+
+    return sorted(words, key=key)

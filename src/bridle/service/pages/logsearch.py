@@ -1,0 +1,295 @@
+"""Finding choices in a log without reading all of it: by id, arm, outcome, reward and time.
+
+A log is read in pieces, from its end or from its beginning. Whoever looks back says how far at
+most, and is told how far it went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from bridle.errors import InvalidValue
+from bridle.events import Abstained, Asked, Decided, Event, Expired, Rewarded
+from bridle.notes import Erased, RewardedLate
+from bridle.settings import ArmId
+from bridle.store.kept import event_of
+from bridle.store.naming import text_of
+from bridle.store.records import Entry, Store
+
+__all__ = [
+    "OUTCOMES",
+    "Earned",
+    "Looked",
+    "Made",
+    "Wanted",
+    "by_id",
+    "earned",
+    "entries_at",
+    "look_back",
+    "look_on",
+    "made_of",
+    "seq_at",
+    "time_of",
+]
+
+OUTCOMES = {"decision": "Decided", "abstention": "Abstained", "question": "Asked"}
+_KINDS = {kind: outcome for outcome, kind in OUTCOMES.items()}
+# Entries that one look reads at a time, and all in all before it stops to ask.
+PIECE = 250
+SCAN = 2_000
+# Entries that stand so near to each other are read together.
+NEAR = 64
+# After so many entries that do not say when they came, a search by time gives up on a stretch.
+SILENT = 5_000
+
+
+class Made(NamedTuple):
+    """A choice as the log has it. All but `seq` and `outcome` may be None once it was erased."""
+
+    seq: int
+    outcome: str  # decision, abstention or question
+    id: str | None  # of the decision; of a question, of the one that it came up in
+    at: float | None = None
+    arm: ArmId | None = None  # that was played, or asked about
+    context: tuple[float, ...] | None = None
+    propensity: float | None = None
+    version: int | None = None
+    erased: bool = False
+
+
+class Earned(NamedTuple):
+    """What became of the reward of a decision.
+
+    `how`: it "came"; was "assumed" when nobody waited any more; came "late" and was not learned;
+    or nothing is awaited any more ("none").
+    """
+
+    how: str
+    value: float | None
+    at: float | None
+
+
+class Looked(NamedTuple):
+    """What a look back found: the newest first, and how far back it looked."""
+
+    found: list[Made]
+    back_to: int  # the first entry that was looked at
+    more: bool  # whether there is anything before it that could match
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which choices are looked for.
+
+    Attributes
+    ----------
+    arms : frozenset of arm ids, or None
+        Only of these arms.
+    outcome : str or None
+        One of `OUTCOMES`.
+    rewarded : bool or None
+        Only those for which a reward came, or for which none came.
+    first, last : int
+        The entries among which to look.
+    """
+
+    arms: frozenset[ArmId] | None = None
+    outcome: str | None = None
+    rewarded: bool | None = None
+    first: int = 1
+    last: int = 2**53
+
+    def _kind(self, entry: Entry) -> bool:
+        if self.outcome is not None:
+            return entry.kind == OUTCOMES[self.outcome]
+        return entry.kind in _KINDS
+
+    def among(self, store: Store, agent: str, entries: Sequence[Entry]) -> list[Made]:
+        """Give the choices among entries that are wanted, in their order."""
+        made = [one for entry in entries if self._kind(entry) and (one := made_of(entry))]
+        if self.arms is not None:
+            made = [one for one in made if one.arm in self.arms]
+        if self.rewarded is not None:
+            had = earned(store, agent, made)
+            made = [
+                one for one in made
+                if not one.erased and _is_rewarded(had.get(str(one.id))) == self.rewarded
+                and (self.rewarded or one.outcome == "decision")
+            ]  # fmt: skip
+        return _named(store, agent, made)
+
+
+def look_back(
+    store: Store, agent: str, wanted: Wanted, before: int, most: int, scan: int = SCAN
+) -> Looked:
+    """Give up to `most` choices before an entry, the newest first; read no more than `scan`."""
+    found: list[Made] = []
+    at = min(before, wanted.last + 1)  # all from here on is done
+    end = max(wanted.first, at - scan)
+    while at > end:
+        start = max(end, at - PIECE)
+        entries = store.read(agent, start - 1, at - start)
+        for one in reversed(wanted.among(store, agent, entries)):
+            found.append(one)
+            if len(found) == most:
+                return Looked(found, one.seq, one.seq > wanted.first)
+        at = start
+    return Looked(found, max(at, 1), at > wanted.first)
+
+
+def look_on(
+    store: Store, agent: str, wanted: Wanted, after: int, limit: int
+) -> tuple[list[Made], int]:
+    """Give the choices among the `limit` entries after one, and the last entry that was read."""
+    start = max(after, wanted.first - 1)
+    entries = store.read(agent, start, max(0, min(limit, wanted.last - start)))
+    last = entries[-1].seq if entries else wanted.last
+    return wanted.among(store, agent, entries), last
+
+
+def by_id(store: Store, agent: str, text: str) -> list[Made]:
+    """Give what the log has of a decision, or of a question, by its id; the newest first."""
+    seqs = {
+        found.seq
+        for space in ("settled", "decision", "question")
+        for found in store.find(agent, space, [text]).values()
+    }
+    made = [one for entry in entries_at(store, agent, sorted(seqs)) if (one := made_of(entry))]
+    return _named(store, agent, made)[::-1]
+
+
+def made_of(entry: Entry) -> Made | None:
+    """Give the choice that an entry holds; None if it holds none.
+
+    A question by which somebody is taught comes up in no decision, and is none.
+    """
+    outcome = _KINDS.get(entry.kind)
+    if outcome is None:
+        return None
+    event: Event = event_of(entry)
+    if isinstance(event, Erased):
+        return Made(entry.seq, outcome, None, erased=True)
+    assert isinstance(event, Decided | Abstained | Asked)
+    id, arm = event.id, None if isinstance(event, Abstained) else event.arm
+    if isinstance(event, Asked):
+        if event.decision is None:
+            return None
+        id = event.decision
+    return Made(
+        entry.seq, outcome, text_of(id), event.at, arm, tuple(event.context), event.propensity,
+        event.version,
+    )  # fmt: skip
+
+
+def earned(store: Store, agent: str, made: Sequence[Made]) -> dict[str, Earned]:
+    """Give what became of the rewards of decisions, by their ids."""
+    ids = [one.id for one in made if one.outcome == "decision" and one.id is not None]
+    places: dict[int, str] = {}
+    for space in ("outcome", "late"):
+        places |= {one.seq: id for id, one in store.find(agent, space, ids).items()}
+    found: dict[str, Earned] = {}
+    for entry in entries_at(store, agent, sorted(places)):
+        event = event_of(entry)
+        if isinstance(event, Rewarded):
+            had = Earned("came", event.value, event.at)
+        elif isinstance(event, Expired):
+            had = Earned("none" if event.value is None else "assumed", event.value, event.at)
+        elif isinstance(event, RewardedLate):  # it stands after the end of waiting, and says more
+            had = Earned("late", event.value, event.at)
+        else:
+            continue  # it was erased
+        found[places[entry.seq]] = had
+    return found
+
+
+def entries_at(store: Store, agent: str, seqs: Sequence[int]) -> Iterator[Entry]:
+    """Give entries by their sequences, which are in order."""
+    wanted = set(seqs)
+    for first, last in _runs(seqs):
+        for entry in store.read(agent, first - 1, last - first + 1):
+            if entry.seq in wanted:
+                yield entry
+
+
+def seq_at(store: Store, agent: str, head: int, at: float) -> int:
+    """Say how many entries came before a time, by halving: a log is in the order of time."""
+    low, high = 0, head
+    while low < high:
+        middle = (low + high) // 2
+        found = _when(store, agent, middle, high)
+        if found is not None and found[1] < at:
+            low = found[0]
+        else:
+            high = middle
+    return low
+
+
+def time_of(text: str, name: str) -> float | None:
+    """Read a time as a browser writes it, in UTC; None if there is none.
+
+    Examples
+    --------
+    >>> time_of("1970-01-02T00:00", "from"), time_of("", "from")
+    (86400.0, None)
+    """
+    if not text:
+        return None
+    try:
+        read = datetime.fromisoformat(text)
+        return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        wanted = "a day and a time, as 2026-11-17T19:30"
+        raise InvalidValue(name, "the form", wanted, text[:100]) from None
+
+
+def _when(store: Store, agent: str, after: int, last: int) -> tuple[int, float] | None:
+    """Give the first entry after one that says when it came, and when that was."""
+    at, size = after, 4
+    # Nearly all of them say it; what was erased does not, nor what was made without a clock.
+    while at < last and at - after < SILENT:
+        entries = store.read(agent, at, min(size, last - at))
+        if not entries:
+            return None
+        for entry in entries:
+            when = None if entry.payload is None else getattr(event_of(entry), "at", None)
+            if when is not None:
+                return entry.seq, when
+        at, size = entries[-1].seq, min(4 * size, 1_000)
+    return None
+
+
+def _is_rewarded(had: Earned | None) -> bool:
+    return had is not None and had.value is not None
+
+
+def _named(store: Store, agent: str, made: Sequence[Made]) -> list[Made]:
+    """Give erased decisions their ids, which the log still knows."""
+    named = [
+        one._replace(id=_name_of(store, agent, one.seq)) if one.erased else one for one in made
+    ]
+    # A question without a decision's id was one to be taught by.
+    return [one for one in named if one.id is not None or one.outcome != "question"]
+
+
+def _name_of(store: Store, agent: str, seq: int) -> str | None:
+    names = store.names(agent, seq - 1, 1).get(seq, ())
+    mine = [name.id for name in names if name.space in ("decision", "settled")]
+    return mine[0] if mine else None
+
+
+def _runs(seqs: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Give the first and the last of sequences that are worth reading together."""
+    first: int | None = None
+    last = 0
+    for seq in seqs:
+        if first is None:
+            first = seq
+        elif seq - last > NEAR or seq - first >= 1_000:
+            yield first, last
+            first = seq
+        last = seq
+    if first is not None:
+        yield first, last

@@ -1,0 +1,263 @@
+"""Which question a teacher is shown next.
+
+First what live decisions are in doubt about; then the question that was filed for this teacher and
+not answered; then the one whose answer would teach most, out of contexts met of late and, while
+little was met, some that are made of the schema. All looks here are bounded, and change nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import random
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from bridle.features import Category, Feature, Flag, Labels, Number, Schema
+from bridle.kernels import doubt
+from bridle.kernels.types import Floats
+from bridle.knowledge import Knowledge
+from bridle.questions import Open
+from bridle.settings import ItemId
+from bridle.store.kept import Kept
+from bridle.teaching import ACTIVE
+
+__all__ = [
+    "FEW_DECISIONS",
+    "Found",
+    "Next",
+    "context_form",
+    "made_contexts",
+    "next_question",
+    "pair_of",
+    "question_id",
+]
+
+Value: TypeAlias = bool | float | str | list[str] | None
+
+MOST_OPEN = 5_000  # open questions that are looked through
+MOST_PAIRS = 4_000  # pairs of a context and an arm that are weighed
+MOST_CONTEXTS = 64
+FEW_DECISIONS = 64  # an agent that made fewer has not met what it will meet
+LITTLE = 0.02  # nats: so little is to be learned of what was met that others are looked at, too
+SECONDS = 600  # so long a question that another teacher was shown is left to them
+UNSURE = 1e-3  # nats: at least so much an answer is worth where the agent is unsure
+NOTHING = 1e-4  # what is worth less is not asked
+TIE = 1.0 - 1e-6
+
+
+class Next(NamedTuple):
+    """A question to show.
+
+    Attributes
+    ----------
+    context : bytes
+        As the agent encodes it.
+    arm : int
+        The arm's number. Where the question is to be filed the agent may choose another, of which
+        an answer would teach as much.
+    id, decision : ItemId or None
+        The open question that it is, and the live decision it came up in.
+    file : bool
+        Whether to have the agent ask, about this context. If not, and there is no id, what the
+        teacher says is an example like any other.
+    """
+
+    context: bytes
+    arm: int
+    id: ItemId | None = None
+    decision: ItemId | None = None
+    file: bool = False
+
+
+class Found(NamedTuple):
+    """What was found: the question if there is one, how many live decisions ask something, and a
+    question that was filed for this teacher and is settled by now.
+    """  # noqa: D205
+
+    question: Next | None
+    live: int = 0
+    settled: ItemId | None = None
+
+
+def next_question(kept: Kept, teacher: str, now: float, skipped: Collection[str] = ()) -> Found:
+    """Find the next question for a teacher.
+
+    Parameters
+    ----------
+    kept : Kept
+        The agent.
+    teacher : str
+        The id of their token.
+    now : float
+        The time.
+    skipped : collection of str
+        Pairs that they would not answer, as `pair_of` names them.
+    """
+    know = kept.know
+    live = [
+        Next(one.context, one.arm, id, one.decision)
+        for id, one in itertools.islice(know.questions.open.items(), MOST_OPEN)
+        if one.decision is not None
+    ]
+    if live:
+        return Found(live[0], len(live))
+    mine, taken = _filed(know, teacher, now)
+    if mine is not None and _worth(kept, mine.context)[0][mine.arm] > NOTHING:
+        return Found(mine)
+    best = _most_useful(kept, {*skipped, *taken})
+    return Found(best, settled=None if mine is None else mine.id)
+
+
+def question_id(teacher: str, version: int, now: float) -> str:
+    """Name a question that is filed for a teacher, so that it is found again as theirs.
+
+    Two requests that look at the same time file one question.
+
+    Examples
+    --------
+    >>> question_id("4f1c", 17, 1234.5)
+    'teach.4f1c.17.1234'
+    """
+    return f"teach.{teacher}.{version}.{int(now)}"
+
+
+def pair_of(context: bytes, arm: int) -> str:
+    """Name a context with an arm, shortly.
+
+    Examples
+    --------
+    >>> pair_of(bytes(8), 12)
+    'acbe79084add-12'
+    """
+    return f"{hashlib.blake2b(context, digest_size=6).hexdigest()}-{arm}"
+
+
+def context_form(know: Knowledge, context: bytes) -> dict[str, Value]:
+    """Give an encoded context as the API takes it: it encodes to the same bits."""
+    decoded = know.settings.features.decode(np.frombuffer(context))
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in decoded.items()}  # type: ignore[misc]
+
+
+def _filed(know: Knowledge, teacher: str, now: float) -> tuple[Next | None, set[str]]:
+    """Give the question that was filed for a teacher, and what others were shown just now."""
+    taken: set[str] = set()
+    newest: Iterator[tuple[ItemId, Open]] = reversed(know.questions.open.items())
+    for id, one in itertools.islice(newest, MOST_OPEN):
+        parts = id.split(".") if isinstance(id, str) else []
+        if len(parts) != 4 or parts[0] != "teach" or one.decision is not None:
+            continue
+        if parts[1] == teacher:
+            return Next(one.context, one.arm, id), taken
+        if parts[3].isdigit() and now - int(parts[3]) < SECONDS:
+            taken.add(pair_of(one.context, one.arm))
+    return None, taken
+
+
+def _most_useful(kept: Kept, banned: Collection[str]) -> Next | None:
+    """Give the context and the arm of which an answer would teach most."""
+    know = kept.know
+    most = max(8, min(MOST_CONTEXTS, MOST_PAIRS // len(know.arms)))
+    bits = random.Random(know.taught)  # others each time, where there are too many
+    met = bits.sample(list(kept.recent.contexts), min(most, len(kept.recent.contexts)))
+    found = _weighed(kept, met, banned)
+    if know.decisions < FEW_DECISIONS or max(found, default=(0.0,))[0] < LITTLE:
+        # Little was met, or little is left to learn of it.
+        schema = know.settings.features
+        made = schema.encode_many(made_contexts(schema, most, bits))
+        found += _weighed(kept, [row.tobytes() for row in made], banned)
+    if not found:
+        return None
+    # Of what is about equal, what can be filed: then the log says that the agent asked.
+    near = [one for one in found if one[0] >= 0.9 * max(found)[0]]
+    return max(near, key=lambda one: (one[1].file, one[0]))[1]
+
+
+def _weighed(
+    kept: Kept, contexts: list[bytes], banned: Collection[str]
+) -> list[tuple[float, Next]]:
+    """Give the best question of each context, with what an answer would teach, in nats."""
+    found = []
+    for context in dict.fromkeys(contexts):
+        worth, information = _worth(kept, context)
+        best = np.flatnonzero(information >= information.max() * TIE)
+        out = _banned_here(context, banned)
+        worth[[k for k in out if k < len(worth)]] = 0.0
+        k = int(worth.argmax())
+        # The agent chooses the arm itself where it asks: it may choose none that is banned.
+        asks = kept.know.settings.teaching in ACTIVE and out.isdisjoint(best.tolist())
+        if worth[k] > NOTHING:
+            found.append((float(worth[k]), Next(context, k, file=asks and k in best)))
+    return found
+
+
+def _worth(kept: Kept, context: bytes) -> tuple[Floats, Floats]:
+    """Say what an answer about each arm is worth, and what of it is information, in nats."""
+    know, row = kept.know, np.frombuffer(bytearray(context))
+    information = kept.agent.make.chooser.information(row)
+    unsaid = know.said(row, know.eligible(row, None)) == doubt.UNASKED
+    open_ = unsaid & (know.believing.seen(context).marks == doubt.UNSURE)
+    # What it is unsure of it will not play, even where no rule it can think of denies it.
+    return np.where(open_, np.maximum(information, UNSURE), information), information
+
+
+def _banned_here(context: bytes, banned: Collection[str]) -> set[int]:
+    if not banned:
+        return set()
+    name = pair_of(context, 0).partition("-")[0]
+    pairs = (pair.partition("-") for pair in banned)
+    return {int(arm) for mine, _, arm in pairs if mine == name and arm.isdigit()}
+
+
+def made_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict[str, Value]]:
+    """Make contexts of a schema: all there are, if they are few, or else such as hold each word.
+
+    Examples
+    --------
+    >>> made_contexts(Schema([Flag("late"), Category("age", ["12", "18"])]), 4, random.Random(1))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [{'late': False, 'age': '12'}, {'late': False, 'age': '18'},
+     {'late': True, 'age': '12'}, {'late': True, 'age': '18'}]
+    """
+    options = {feature.name: _options(feature) for feature in schema.features}
+    if math.prod(map(len, options.values())) <= most:
+        every = itertools.product(*options.values())
+        return [dict(zip(options, values, strict=True)) for values in every]
+    flags = sum(isinstance(feature, Flag) for feature in schema.features)
+    held = min(0.5, 2.0 / max(flags, 1))  # of many flags, few hold at a time
+    each = [(name, n) for name, values in options.items() for n in range(len(values))]
+    bits.shuffle(each)
+    made = []
+    for i in range(most):
+        context = {f.name: _any(f, options[f.name], held, bits) for f in schema.features}
+        if i < len(each):
+            name, n = each[i]
+            context[name] = options[name][n]
+        made.append(context)
+    return made
+
+
+def _any(feature: Feature, options: list[Value], held: float, bits: random.Random) -> Value:
+    if isinstance(feature, Flag):
+        return bits.random() < held
+    if isinstance(feature, Labels):
+        several = bits.sample(options, min(len(options), bits.choice((1, 1, 2, 2, 3))))
+        return [word for one in several for word in one]  # type: ignore[union-attr]
+    return bits.choice(options)
+
+
+def _options(feature: Feature) -> list[Value]:
+    """Give the values of a feature that are worth a question."""
+    if isinstance(feature, Flag):
+        return [False, True]
+    if isinstance(feature, Category):
+        return [*feature.values]
+    if isinstance(feature, Labels):
+        return [[word] for word in feature.values]
+    assert isinstance(feature, Number)
+    if feature.low is None or feature.high is None:
+        return [0.0, 1.0]
+    return [feature.low, feature.low + (feature.high - feature.low) / 2, feature.high]
