@@ -78,7 +78,7 @@ test: .venv/.stamp-dev ## run the tests
 check: .venv/.stamp-dev ## lint, format, types, layers, length of files
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet || { echo "run: $(PY) -m ruff format" >&2; exit 1; }
-	@$(PY) -m mypy $(wildcard src tests benchmarks examples faults)
+	@$(PY) -m mypy $(wildcard src tests benchmarks browser examples faults)
 	@.venv/bin/lint-imports --no-logo
 	@files=$$(git ls-files --cached --others --exclude-standard -- '*.py') || exit 1; \
 	long=$$(for file in $$files; do \

@@ -42,6 +42,7 @@ __all__ = [
     "Uniform",
     "Weighted",
     "policy_from_json",
+    "policy_parameters",
     "policy_to_json",
     "spread_of",
     "with_sigma",
@@ -403,6 +404,17 @@ def policy_from_json(data: dict[str, float | str | None]) -> Weighted:
     if kind is None or set(rest) - set(_parameters(kind)):
         raise CorruptState(f"No policy of bridle is written as {data}.")
     return kind(**rest)
+
+
+def policy_parameters(kind: str) -> list[str]:
+    """Give the names of what a policy of this kind takes.
+
+    Examples
+    --------
+    >>> policy_parameters("EpsilonGreedy")
+    ['epsilon']
+    """
+    return _parameters(_KINDS[kind])
 
 
 def _parameters(kind: type[Weighted]) -> list[str]:

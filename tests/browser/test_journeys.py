@@ -68,15 +68,18 @@ def test_decisions_appear_as_they_come(visitor, films, admin):
     auditor = visitor("auditor")
     page = auditor.page
     auditor.go(f"/agents/{films}/live")
-    page.wait_for_timeout(300)
+    page.mouse.move(2, 2)  # over the list it would stand still
+    page.wait_for_function("document.querySelector('#state').textContent === 'Live.'")
     live(admin, films, 3, first=1_000)
-    page.wait_for_selector("#feed li[data-id='visit-1002']", timeout=15_000)
+    page.wait_for_selector("#feed a[href$='/visit-1002']", timeout=15_000)
     page.get_by_role("button", name="Pause").click()
     live(admin, films, 2, first=2_000)
+    page.mouse.move(2, 2)
     page.wait_for_timeout(1_500)
-    assert page.locator("#feed li[data-id='visit-2001']").count() == 0
+    assert page.locator("#feed a[href$='/visit-2001']").count() == 0
     page.locator("#pause").click()
-    page.wait_for_selector("#feed li[data-id='visit-2001']", timeout=15_000)
+    page.mouse.move(2, 2)
+    page.wait_for_selector("#feed a[href$='/visit-2001']", timeout=15_000)
 
 
 def test_an_auditor_reads_why_and_takes_the_log(visitor, films, admin):

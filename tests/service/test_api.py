@@ -175,6 +175,14 @@ def test_a_decision_waits_for_the_teacher(server):
     sound(server)
 
 
+def test_what_a_policy_does_not_take_and_an_agent_that_is_not_there(server):
+    policy = {"kind": "Greedy", "alpha": 9.0}
+    answer = make(server, policy=policy, sigma=None)
+    assert (answer.status, answer.code) == (422, "invalid_value")
+    assert "alpha" in answer.json["error"]["message"]
+    assert server.call("POST", "/v1/agents/nobody/evaluate", {}).code == "not_found"
+
+
 def test_an_answer_after_which_it_asks_again_is_told_twice_the_same(server):
     make(server, budget=100)
     made = server.call("POST", f"{A}/decisions", {"context": {"child": True, "late": True}}).json

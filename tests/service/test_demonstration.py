@@ -310,7 +310,7 @@ def test_what_is_remembered_is_bounded(running, monkeypatch):
 
 def test_a_hand_may_what_its_token_may(running):
     async def do(service: Service, clock: DemoClock) -> None:
-        crowd, tokens = await gathered(service)
+        _, tokens = await gathered(service)
         hand = Hand(service, tokens["agent"].text)
         with pytest.raises(Problem) as refused:
             await hand.call("GET /v1/agents/{agent}/examples", agent="movies")

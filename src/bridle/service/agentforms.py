@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from bridle.agent import Agent
+from bridle.errors import InvalidValue
 from bridle.features import Category, Feature, Flag, Labels, Number
-from bridle.policies import policy_from_json
+from bridle.policies import policy_from_json, policy_parameters
 from bridle.rules import Rule
 from bridle.service.forms import ArmName, Form, Words
 from bridle.settings import Arm, Settings
@@ -193,7 +194,13 @@ def rule_of(form: RuleForm) -> Rule:
 
 
 def _policy(form: PolicyForm) -> Any:
-    return policy_from_json(form.model_dump(exclude_none=True))
+    given = form.model_dump(exclude_none=True)
+    strange = sorted(set(given) - {"kind", *policy_parameters(form.kind)})
+    if strange:
+        known = policy_parameters(form.kind)
+        wanted = f"{', '.join(known)} alone for {form.kind}" if known else f"none for {form.kind}"
+        raise InvalidValue("policy", "Agent", f"with the parameters that it has: {wanted}", strange)
+    return policy_from_json(given)
 
 
 def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm) -> Feature:

@@ -30,7 +30,7 @@ from bridle.service.forms import (
     digest_of,
 )
 from bridle.standings import Standing
-from bridle.store.keeping import events_in
+from bridle.store.keeping import events_in, log_head
 from bridle.store.kept import Kept
 from bridle.store.naming import id_of
 from bridle.store.writing import Desk
@@ -108,6 +108,8 @@ class Drop(Said):
     """Who drops it, and why; and which of the two is meant, lest the other goes."""
 
     what: Literal["calibration", "certificate"] | None = None
+    # It stands in the address, where there is less room than in a body.
+    note: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
 
 
 class StandingShown(Form):
@@ -380,8 +382,7 @@ async def evaluation(call: Call) -> Reply:
     agent, store = call.path["agent"], call.service.store
 
     def run() -> EvaluationList:
-        head = store.head(agent)
-        until = 0 if head is None else head.seq
+        until = log_head(store, agent).seq
 
         def log() -> Iterator[Event]:
             return events_in(store, agent, until)

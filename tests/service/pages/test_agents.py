@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from bridle.errors import Busy, CorruptState
+from bridle.errors import Busy, CorruptState, StoreFailed
 from bridle.service.limits import Limits
 from bridle.service.pages import overview
 from bridle.service.pages.overview import Overview, doing_of, overview_of
+from bridle.store import keeping
 from tests.service.driving import Server
 from tests.service.pages.browsing import Person, no_script
 from tests.service.pages.conftest import ARMS, FEATURES
@@ -46,7 +47,7 @@ def test_there_is_no_agent_yet(server, person):
     assert "no agent for you yet" in teacher.text and "/agents/new" not in teacher.links
 
 
-def test_what_an_agent_is_doing(server, make, person):
+def test_what_an_agent_is_doing(server, make, person, monkeypatch):
     busy(server, make())
     server.clock.now += 20.0
     shown = person("teacher").get("/agents")
@@ -61,7 +62,16 @@ def test_what_an_agent_is_doing(server, make, person):
     )
     assert f"Choices still in doubt {100 * share:.0f} %" in shown.text
     server.clock.now += 3_000.0
-    assert "films Quiet" in person("admin").get("/agents").text
+    quiet = person("admin").get("/agents").text
+    assert "films Quiet" in quiet and "Last seen 50 min ago" in quiet
+    server.clock.now = 1_000_002.0
+    assert "Last seen just now" in person("admin").get("/agents").text
+
+    async def stuck(*_, **__):
+        raise StoreFailed("Nothing was heard of the work for 5 s.", True)
+
+    monkeypatch.setattr(server.service, "do", stuck)
+    assert "Not looked at" in person("admin").get("/agents").text
 
 
 def test_a_new_agent_has_done_nothing(server, make, person):
@@ -147,7 +157,7 @@ def test_an_agent_that_cannot_be_read_does_not_hide_the_others(serve, monkeypatc
     server = serve(limits=Limits(agents_held=1))
     for name in ("films", "songs", "tales"):
         made(server, name)
-    real = overview.load
+    real = keeping.load
 
     def load(store, name):
         if name == "films":

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bridle.errors import Busy
-from bridle.service.pages import decisions
+from bridle.service.pages import decisions, logsearch
 from bridle.store.erasing import erase
 from tests.service.pages.browsing import no_script
 from tests.service.pages.streaming import stream
@@ -229,7 +229,7 @@ def test_an_export_is_made_in_pieces_and_ends(server, films, person, monkeypatch
 
 def test_a_busy_service_only_makes_an_export_wait(server, films, person, monkeypatch):
     decide(server)
-    real, tries = decisions.look_on, []
+    real, tries = logsearch.look_on, []
 
     def look_on(*given):
         tries.append(given)

@@ -40,6 +40,7 @@ def test_a_line(line, wanted):
     [
         "flag", "late", "colour x", "category age", "category age:", "category age: a,,b",
         "category : a", "number x? ", "flag ?", 'flag "a" b', 'number "a" 5', 'labels "g" a, b',
+        "labels g: " + "x" * 200_000,
     ],
 )  # fmt: skip
 def test_a_line_that_is_none(line):
@@ -82,6 +83,14 @@ FLOATS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
 def test_what_is_written_is_read_back(name, rest):
     feature = {"kind": rest["kind"], "name": name} | rest
     assert read_features(written_feature(feature)) == [feature]
+
+
+def test_a_name_that_cannot_be_written_is_not_read_as_another():
+    line = written_feature({"kind": "flag", "name": '"so" they say'})
+    assert read_features(line) == [{"kind": "flag", "name": "'so' they say"}]
+    long = written_feature({"kind": "flag", "name": "x" * 300})
+    with pytest.raises(Problem, match="longer than 200"):
+        read_features(long)
 
 
 def of(text: str) -> list[str]:

@@ -284,8 +284,9 @@ def test_a_course_adds_up(server, films):
     assert course.choices == 150 and course.total("rewards") == 100 and course.mean_reward == 0.5
     assert course.taught == 18 and len(course.points) <= curves.MOST_POINTS
     assert all(sum(point.plays) == point.decisions for point in course.points)
-    audited = course.audited
-    bounds = kept.auditing.meter.bounds()
+    audited, meter = course.audited, kept.auditing.meter
+    assert audited is not None and audited.share is not None and meter is not None
+    bounds = meter.bounds()
     assert audited.plays == 50 and audited.judged == 50
     assert (audited.low, audited.high) == (bounds.lower / 50, bounds.upper / 50)
     assert audited.low <= audited.share <= audited.high

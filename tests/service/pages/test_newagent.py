@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bridle.errors import Busy
 from tests.service.pages.browsing import no_script
 
 FORM = {
@@ -28,7 +29,7 @@ CSV = (
 )
 
 
-def settings(server, name: str = "films") -> dict[str, Any]:
+def settings(server, name: str = "films") -> Any:
     shown = server.call("GET", f"/v1/agents/{name}").json
     return shown["settings"]
 
@@ -210,5 +211,12 @@ def test_what_fails_here_is_not_told_as_a_mistake_of_the_form(server, person, mo
         raise RuntimeError("secret")
 
     monkeypatch.setattr("bridle.service.agents.settings_of", broken)
-    shown = person("admin").post("/agents/new", FORM)
+    admin = person("admin")
+    shown = admin.post("/agents/new", FORM)
     assert shown.status == 500 and "secret" not in shown.text
+
+    def full(*_):
+        raise Busy(18)
+
+    monkeypatch.setattr("bridle.service.agents.settings_of", full)
+    assert admin.post("/agents/new", FORM).status == 503

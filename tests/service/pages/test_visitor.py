@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def cinema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def head(server: Server) -> int:
-    return server.call("GET", "/v1/agents/movies").json["version"]
+    return int(server.call("GET", "/v1/agents/movies").json["version"])
 
 
 def recommended(somebody: Person, **more: str) -> Shown:
@@ -42,7 +43,7 @@ def recommended(somebody: Person, **more: str) -> Shown:
     return somebody.follow(sent)
 
 
-def event(server: Server, id: str, *kinds: str) -> dict:
+def event(server: Server, id: str, *kinds: str) -> Any:
     """Find the event of a kind about a decision."""
     after = 0
     while True:

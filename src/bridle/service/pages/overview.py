@@ -81,7 +81,7 @@ def _course(spans: Sequence[Span]) -> tuple[float | None, ...]:
     first = next((n for n, span in enumerate(spans) if span.rewards), len(spans))
     rest = spans[first:]
     size = max(1, -(-len(rest) // POINTS))
-    course = []
+    course: list[float | None] = []
     for start in range(0, len(rest), size):
         part = rest[start : start + size]
         if course and 2 * len(part) < size:
