@@ -10,26 +10,11 @@ from bridle.errors import Busy
 from bridle.service.pages import decisions, logsearch
 from bridle.store.erasing import erase
 from tests.service.pages.browsing import no_script
+from tests.service.pages.films import call, decide
 from tests.service.pages.streaming import stream
 
 SCRIPT = "<script>alert(1)</script>"
 FORMULA = '=HYPERLINK("http://evil.test")'
-
-
-def _call(server, method, path, body=None):
-    answer = server.call(method, path, body)
-    assert answer.status < 300, answer.body
-    return answer.json
-
-
-def decide(server, age="25+", reward=None, **more):
-    body = {"context": {"age": age, "late": False}, **more}
-    made = _call(server, "POST", "/v1/agents/films/decisions", body)
-    if reward is not None:
-        path = f"/v1/agents/films/decisions/{made['id']}/reward"
-        _call(server, "POST", path, {"value": reward})
-    server.clock.now += 60.0
-    return made
 
 
 @pytest.fixture
@@ -37,7 +22,7 @@ def films(server, make):
     """An agent of which kite is allowed to all, and nothing else."""
     make()
     ages = ("12-17", "18-24", "25+")
-    _call(server, "POST", "/v1/agents/films/examples", {"examples": [
+    call(server, "POST", "/v1/agents/films/examples", {"examples": [
         {"context": {"age": age, "late": late}, "arm": arm, "allowed": arm == "kite"}
         for age in ages for late in (True, False) for arm in ("night", "fog", "kite")
     ]})  # fmt: skip
@@ -118,7 +103,7 @@ def test_a_search_that_finds_little_says_how_far_it_looked(server, films, person
     decide(server, among=["night"])
     many = [{"context": {"age": "25+", "late": False}}] * 1_000
     for _ in range(3):
-        _call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
+        call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
     ann = person("auditor")
     shown = ann.get("/agents/films/decisions?outcome=abstention")
     assert not shown_ids(shown) and "Look further back" in shown.text
@@ -215,7 +200,7 @@ def test_json_lines(server, films, person):
 
 def test_an_export_is_made_in_pieces_and_ends(server, films, person, monkeypatch):
     many = [{"context": {"age": "25+", "late": False}}] * 1_000
-    _call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
+    call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
     monkeypatch.setattr(decisions, "A_PIECE", 100)
     pieces = []
 
@@ -251,9 +236,9 @@ def test_no_cell_is_a_formula_and_no_name_is_markup(server, make, person):
     make(arms=arms, features=features, policy={"kind": "Uniform"}, reward_range=[-1, 1])
     for value in ("+1", SCRIPT):
         body = {"context": {"@sum": value, "x": -2.5}, "id": f"-{len(value)}"}
-        made = _call(server, "POST", "/v1/agents/films/decisions", body)
+        made = call(server, "POST", "/v1/agents/films/decisions", body)
         path = f"/v1/agents/films/decisions/{made['id']}/reward"
-        _call(server, "POST", path, {"value": -0.5})
+        call(server, "POST", path, {"value": -0.5})
     ann = person("auditor")
     shown = ann.get("/agents/films/decisions")
     assert no_script(shown.html) and SCRIPT in shown.text and FORMULA in shown.text

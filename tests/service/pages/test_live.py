@@ -14,6 +14,7 @@ from bridle.service.pages.stacks import Area, stack
 from bridle.service.problems import Problem
 from bridle.store.keeping import load
 from tests.service.pages.browsing import no_script
+from tests.service.pages.films import call, decide
 from tests.service.pages.streaming import stream
 
 SCRIPT = "<script>alert(1)</script>"
@@ -23,29 +24,13 @@ SCRIPT = "<script>alert(1)</script>"
 def films(server, make):
     """An agent that was taught, has decided and was rewarded; `server.clock` tells the time."""
     make()
-    _call(server, "POST", "/v1/agents/films/examples", {"examples": [
+    call(server, "POST", "/v1/agents/films/examples", {"examples": [
         {"context": {"age": age, "late": late}, "arm": arm,
          "allowed": arm == "kite" or age == "25+"}
         for age in ("12-17", "18-24", "25+") for late in (True, False)
         for arm in ("night", "fog", "kite")
     ]})  # fmt: skip
     return "films"
-
-
-def _call(server, method, path, body=None):
-    answer = server.call(method, path, body)
-    assert answer.status < 300, answer.body
-    return answer.json
-
-
-def decide(server, age="25+", reward=None, **more):
-    body = {"context": {"age": age, "late": False}, **more}
-    made = _call(server, "POST", "/v1/agents/films/decisions", body)
-    if reward is not None:
-        path = f"/v1/agents/films/decisions/{made['id']}/reward"
-        _call(server, "POST", path, {"value": reward})
-    server.clock.now += 60.0
-    return made
 
 
 def events_of(body):
@@ -207,7 +192,7 @@ def test_who_comes_back_gets_what_was_missed(server, films, person, quick):
 def test_too_much_is_passed_over_and_counted(server, films, person, quick):
     head = server.store.head("films").seq
     many = [{"context": {"age": "25+", "late": False}}] * 300
-    _call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
+    call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
     came = stream(
         person("auditor"), f"/agents/films/live/stream?after={head}",
         until=lambda body: b"data:" in body,
@@ -274,11 +259,11 @@ def test_a_busy_service_only_makes_it_wait(server, films, person, quick, monkeyp
 def test_a_course_adds_up(server, films):
     for n in range(100):
         decide(server, "12-17" if n % 4 == 0 else "25+", reward=0.5)
-    _call(server, "POST", "/v1/agents/films/audit", {"q": 1.0, "delta": 0.05})
+    call(server, "POST", "/v1/agents/films/audit", {"q": 1.0, "delta": 0.05})
     for _ in range(50):
         made = decide(server)
         path = f"/v1/agents/films/audits/{made['id']}/answer"
-        _call(server, "POST", path, {"allowed": made["arm"] != "fog"})
+        call(server, "POST", path, {"allowed": made["arm"] != "fog"})
     kept = load(server.store, "films")
     course = course_of(kept)
     assert course.choices == 150 and course.total("rewards") == 100 and course.mean_reward == 0.5
@@ -299,7 +284,7 @@ def test_a_course_adds_up(server, films):
 def test_many_arms_are_the_most_played_and_all_others(server, make):
     make(arms=[{"id": f"a{n}"} for n in range(20)], policy={"kind": "Uniform"})
     many = [{"context": {"age": "25+", "late": False}}] * 500
-    _call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
+    call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
     course = course_of(load(server.store, "films"))
     assert len(course.names) == curves.MOST_LINES and course.others == 14
     plays = [sum(point.plays[n] for point in course.points) for n in range(7)]

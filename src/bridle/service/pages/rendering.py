@@ -22,6 +22,17 @@ from bridle.service.pages.words import context_words, number_words
 
 __all__ = ["Rendering", "static_files"]
 
+# The pages of an agent: where each is, what it is called, and whose right it takes.
+TABS = (
+    ("teach", "Teach", "POST /v1/agents/{agent}/examples"),
+    ("limits", "Limits", "POST /v1/agents/{agent}/believed"),
+    ("dial", "Dial", "POST /v1/agents/{agent}/evaluate"),
+    ("live", "Live", "GET /v1/agents/{agent}/events"),
+    ("decisions", "Decisions", "GET /v1/agents/{agent}/events"),
+    ("promises", "Promises", "GET /v1/agents/{agent}/certificate"),
+    ("settings", "Settings", "PATCH /v1/agents/{agent}"),
+)
+
 
 class Rendering:
     """Templates with all that they share. One for a site; it keeps nothing of a visit."""
@@ -38,7 +49,9 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals |= {"static": self.address_of, "charts": charts, "url": url}
+        self._environment.globals |= {
+            "static": self.address_of, "charts": charts, "url": url, "tabs": TABS,
+        }  # fmt: skip
         self._environment.filters |= {
             "context": context_words,
             "figure": number_words,
