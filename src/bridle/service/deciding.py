@@ -83,7 +83,10 @@ async def decide(call: Call) -> Reply:
         made = await call.service.do(agent, lambda desk: _batch(desk, many))
         return Reply(200, {"decisions": made})
     one: Decide = form
-    return Reply(200, await call.service.do(agent, lambda desk: _single(desk, one)))
+    made_one = await call.service.do(
+        agent, lambda desk: _single(desk, one), many=_together, item=one
+    )
+    return Reply(200, made_one)
 
 
 def _single(desk: Desk, form: Decide) -> dict[str, Any]:
@@ -105,6 +108,33 @@ def _single(desk: Desk, form: Decide) -> dict[str, Any]:
         assert isinstance(made, Decision | Abstention)
         kept.record(kept.agent.make.shadowed(made, form.played, at=desk.now))
     return plain_choice(made)
+
+
+def _together(desk: Desk, forms: list[Decide]) -> list[dict[str, Any]] | None:
+    """Decide for many callers at once, with the bits of one by one; None if they do not fit."""
+    first, kept = forms[0], desk.kept
+    may_ask = kept.know.settings.budget > 0
+    for form in forms:
+        if (
+            form.played is not None
+            or (form.ask and may_ask)
+            or form.propensity != first.propensity
+            or form.among != first.among
+            or (form.id is None) != (first.id is None)
+        ):
+            return None
+    ids = [form.id for form in forms if form.id is not None]
+    digests: list[bytes | None] | None = None
+    if ids:
+        if len(set(ids)) != len(ids) or any(desk.stood_many("decision", ids)):
+            return None
+        digests = [digest_of(form) for form in forms]
+    made = kept.agent.make.decided_many(
+        _rows(forms), first.among, ids or None, propensity=first.propensity,
+        details=False, at=desk.now,
+    )  # fmt: skip
+    kept.record_many(made, digests)
+    return _choices(made, first.propensity)
 
 
 def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:

@@ -78,6 +78,7 @@ class Service:
         self.jobs: Jobs | None = None  # long work that pages began: see `jobs_of`
         self.leaving = False  # whether the server is about to stop: what has no end ends now
         self._aside = 0
+        self._many: dict[Any, Any] = {}
         self._writer: Writer | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,8 +135,12 @@ class Service:
         *,
         created: Created | None = None,
         timeout: float | None = None,
+        many: Callable[[Desk, list[Any]], list[T] | None] | None = None,
+        item: Any = None,
     ) -> T:
         """Have the writer do something with an agent; give what it gave, after the commit.
+
+        With `many`, a function of a module, what waits in a row is done at once: see `Work`.
 
         A request has a limit on its time already; `timeout` is for who has none. If it passes, the
         work may be done all the same.
@@ -149,7 +154,9 @@ class Service:
             return self._watched(agent, desk, do, created)
 
         # The writer only hands it back.
-        writer.put(Work(agent, watched, created, cast(Any, future)))
+        together = None if many is None else self._watched_many(many)
+        work = Work(agent, watched, created, cast(Any, future), many=together, item=item)
+        writer.put(work)
         if timeout is None:
             return await future
         try:
@@ -212,6 +219,25 @@ class Service:
             raise StoreFailed("Work failed halfway; its whole commit is dropped.") from error
         self.ticker.note(agent, kept)
         return given, kept.staged[0 if created is not None else before :]
+
+    def _watched_many(self, many: Callable[[Desk, list[Any]], list[T] | None]) -> Any:
+        """Give what does many pieces of work, and says what was recorded. One for each `many`."""
+        found = self._many.get(many)
+        if found is None:
+
+            def found(desk: Desk, items: list[Any]) -> list[tuple[T, list[New]]] | None:
+                kept = desk.kept
+                before = len(kept.staged)
+                given = many(desk, items)
+                if given is None:
+                    return None
+                self.ticker.note(desk.agent, kept)
+                nothing: list[New] = []
+                staged = kept.staged[before:]
+                return [(one, nothing if n else staged) for n, one in enumerate(given)]
+
+            self._many[many] = found
+        return found
 
     def _deliver(self, works: Sequence[Work[Any]]) -> None:
         assert self._loop is not None

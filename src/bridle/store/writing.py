@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -47,6 +47,8 @@ class Desk:
 
     Attributes
     ----------
+    agent : str
+        Its name.
     kept : Kept
         The agent, as the log has it and with what was recorded before in the same commit.
     now : float
@@ -56,7 +58,7 @@ class Desk:
     def __init__(self, kept: Kept, agent: str, transaction: Transaction, now: float) -> None:
         self.kept = kept
         self.now = now
-        self._agent = agent
+        self.agent = agent
         self._transaction = transaction
 
     def stood(self, space: str, id: str) -> Stood | None:
@@ -67,14 +69,14 @@ class Desk:
         """Give the event that stands under each of these names."""
         staged = [self.kept.staged_as(space, id) for id in ids]
         open_ = [id for id, one in zip(ids, staged, strict=True) if one is None]
-        places = self._transaction.find(self._agent, space, open_) if open_ else {}
+        places = self._transaction.find(self.agent, space, open_) if open_ else {}
         found: list[Stood | None] = []
         for id, one in zip(ids, staged, strict=True):
             if one is not None:
                 found.append(Stood(*one))
             elif id in places:
                 seq, digest = places[id]
-                [entry] = self._transaction.read(self._agent, seq - 1, 1)
+                [entry] = self._transaction.read(self.agent, seq - 1, 1)
                 found.append(Stood(event_of(entry), digest, seq))
             else:
                 found.append(None)
@@ -88,7 +90,7 @@ class Desk:
             return (
                 event_from_json(json.loads(staged[place].payload)) if place < len(staged) else None
             )
-        [entry] = self._transaction.read(self._agent, seq - 1, 1)
+        [entry] = self._transaction.read(self.agent, seq - 1, 1)
         return event_of(entry)
 
 
@@ -96,7 +98,9 @@ class Desk:
 class Work(Generic[T]):
     """Something to be done with one agent; `result` has what it gave, after the commit.
 
-    `created` begins a new agent.
+    `created` begins a new agent. Work that waits in a row with the same `many` may be done at once:
+    it takes the `item` of each and gives what each would have given, or None if they do not go
+    together. If it refuses them, each is done by itself, and learns what is wrong with it.
     """
 
     agent: str
@@ -105,6 +109,8 @@ class Work(Generic[T]):
     result: Any = None  # what hands it out: a Future, or what `deliver` knows
     given: Any = None
     error: BaseException | None = None
+    many: Callable[[Desk, list[Any]], list[T] | None] | None = None
+    item: Any = None
 
 
 class Writer:
@@ -260,9 +266,10 @@ class Writer:
                     if work.created is not None:
                         self._create(work, transaction, touched)
                 locked = transaction.lock(sorted({work.agent for work in works}))
-                for work in works:
-                    if work.error is None:
-                        self._do(work, transaction, locked, touched)
+                for run in _runs(work for work in works if work.error is None):
+                    if len(run) < 2 or not self._do_many(run, transaction, locked, touched):
+                        for work in run:
+                            self._do(work, transaction, locked, touched)
                 for agent, kept in touched.items():
                     if kept.staged:
                         heads[agent] = transaction.append(agent, kept.staged)
@@ -299,16 +306,8 @@ class Writer:
         locked: dict[str, Head],
         touched: dict[str, Kept],
     ) -> None:
-        agent = work.agent
         try:
-            kept = touched.get(agent)
-            if kept is None:
-                head = locked.get(agent)
-                if head is None:
-                    raise UnknownId("agent", agent, "Create it first.")
-                kept = self._at(agent, head, transaction)
-                touched[agent] = kept
-            work.given = work.do(Desk(kept, agent, transaction, self._clock()))
+            work.given = work.do(self._desk(work.agent, transaction, locked, touched))
         except StoreFailed:
             raise
         except BridleError as error:
@@ -316,6 +315,49 @@ class Writer:
         except Exception as error:
             log.exception("work failed for a reason that was not foreseen")
             work.error = error
+
+    def _do_many(
+        self,
+        run: list[Work[Any]],
+        transaction: Transaction,
+        locked: dict[str, Head],
+        touched: dict[str, Kept],
+    ) -> bool:
+        """Do a run of work at once; say whether it was done."""
+        many = run[0].many
+        assert many is not None
+        try:
+            desk = self._desk(run[0].agent, transaction, locked, touched)
+            before = len(desk.kept.staged)
+            given = many(desk, [work.item for work in run])
+        except UnknownId:
+            return False
+        except StoreFailed:
+            raise
+        except Exception:
+            if len(desk.kept.staged) != before:
+                raise
+            return False
+        if given is None:
+            return False
+        for work, one in zip(run, given, strict=True):
+            work.given = one
+        return True
+
+    def _desk(
+        self,
+        agent: str,
+        transaction: Transaction,
+        locked: dict[str, Head],
+        touched: dict[str, Kept],
+    ) -> Desk:
+        kept = touched.get(agent)
+        if kept is None:
+            head = locked.get(agent)
+            if head is None:
+                raise UnknownId("agent", agent, "Create it first.")
+            kept = touched[agent] = self._at(agent, head, transaction)
+        return Desk(kept, agent, transaction, self._clock())
 
     def _at(self, agent: str, head: Head, transaction: Transaction) -> Kept:
         """Give an agent as of its locked head."""
@@ -336,6 +378,18 @@ class Writer:
             keep_snapshot(self._store, agent, kept)
         except StoreFailed as error:  # it is only a shortcut
             log.warning("no snapshot of %s: %s", agent, error)
+
+
+def _runs(works: Iterable[Work[Any]]) -> Iterator[list[Work[Any]]]:
+    """Give works in their order, those that may be done at once together."""
+    run: list[Work[Any]] = []
+    for work in works:
+        if run and (work.many is None or (work.many, work.agent) != (run[0].many, run[0].agent)):
+            yield run
+            run = []
+        run.append(work)
+    if run:
+        yield run
 
 
 def _hand_out(works: Sequence[Work[Any]]) -> None:
