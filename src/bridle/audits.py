@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from itertools import pairwise
 from typing import Any, Self
 
@@ -236,7 +236,8 @@ class AuditMeter:
     @property
     def tally(self) -> Tally:
         """What became of the actions of all steps so far; `bounds_at` says what it bounds."""
-        return replace(self._total)
+        one = self._total
+        return Tally(one.actions, one.found, one.clean, one.pending)
 
     def bounds_at(self, tally: Tally) -> Bounds:
         """Give the bounds that held when `tally` was what had been found."""

@@ -21,6 +21,7 @@ __all__ = ["FORMS", "MAX_NOTE", "Context", "Form", "Part"]
 Context: TypeAlias = tuple[float, ...]
 Part: TypeAlias = Arm | Rule | Settings | Certificate
 MAX_NOTE = 10_000
+_FLOATS = frozenset({float})
 
 
 class Form(NamedTuple):
@@ -68,7 +69,10 @@ def _check_context(value: object) -> None:
 def _context(value: object) -> Context:
     if not isinstance(value, list):
         raise TypeError(f"a list was expected, not {value!r:.100}")
-    context = tuple(_number(number) for number in value)
+    context = tuple(value)
+    # Nearly always all of them are floats already.
+    if not _FLOATS.issuperset(map(type, context)):
+        context = tuple(_number(number) for number in value)
     _check_context(context)
     return context
 

@@ -41,7 +41,8 @@ def at_once(server, given: list[deciding.Decide]) -> list[Any]:
 
     async def send() -> list[Any]:
         calls = [Call(server.service, None, {"agent": "ann"}, None, form) for form in given]
-        return await asyncio.gather(*map(deciding.decide, calls), return_exceptions=True)
+        answers = asyncio.gather(*map(deciding.decide, calls), return_exceptions=True)
+        return list(await answers)
 
     found: list[Any] = server.runner.run(send())
     return [one if isinstance(one, BaseException) else one.body for one in found]

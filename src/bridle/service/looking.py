@@ -14,7 +14,7 @@ from bridle.explaining import believed_of
 from bridle.notes import Erased
 from bridle.service.endpoints import Call, Endpoint, Reply
 from bridle.service.forms import MAX_PAGE, ArmName, ContextForm, Form
-from bridle.store.keeping import load
+from bridle.store.keeping import agent_at
 from bridle.store.kept import event_of
 from bridle.store.records import Store
 from bridle.store.writing import Desk
@@ -108,8 +108,7 @@ def _account(store: Store, agent: str, text: str) -> dict[str, Any]:
     outcome = store.find(agent, "outcome", [text]).get(text)
     reward = None if outcome is None else _event_at(store, agent, outcome.seq)
     value = reward.value if isinstance(reward, Rewarded | Expired) else None
-    kept = load(store, agent, event.version)
-    return account_of(kept.agent, event, reward=value).to_json()
+    return account_of(agent_at(store, agent, event.version), event, reward=value).to_json()
 
 
 def _event_at(store: Store, agent: str, seq: int) -> Any:

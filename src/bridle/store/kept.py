@@ -142,8 +142,13 @@ class Kept:
         self.staged = []
         self._staged_names = {}
 
-    def follow(self, entries: Iterable[Entry], names: dict[int, tuple[Name, ...]]) -> None:
-        """Fold entries that are in the log already, in order; `names` are those of erased ones."""
+    def follow(
+        self, entries: Iterable[Entry], names: dict[int, tuple[Name, ...]], *, bare: bool = False
+    ) -> None:
+        """Fold entries that are in the log already, in order; `names` are those of erased ones.
+
+        If `bare`, into what the agent knows alone: what stands beside it is not to be used then.
+        """
         for entry in entries:
             why = broken(self.head, entry)
             if why is not None:
@@ -151,7 +156,10 @@ class Kept:
             event = event_of(entry, names.get(entry.seq, ()))
             if entry.seq == 1:
                 raise CorruptState("A log begins once.")
-            self._fold(event)
+            if bare:
+                self.know.fold(event)
+            else:
+                self._fold(event)
             self.head = Head(entry.seq, entry.hash)
 
     def _say_where(self, at: float | None) -> None:
@@ -259,7 +267,7 @@ def event_of(entry: Entry, names: Iterable[Name] = ()) -> Event:
     if entry.payload is None:
         return Erased(entry.kind, tuple(name.space for name in names))
     try:
-        event = event_from_json(json.loads(entry.payload))
+        event = event_from_json(json.loads(entry.payload.decode()))
     except (ValueError, RecursionError) as error:
         raise CorruptState(f"Entry {entry.seq} is no event: {error}") from None
     if type(event).__name__ != entry.kind:
