@@ -29,7 +29,9 @@ ARMS = [
 ]
 
 
-@pytest.fixture(scope="session")
+# Of a module and no longer: as long as playwright is there, an event loop runs in this thread, and
+# other tests could not run theirs.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     try:
         with chromium() as found:
@@ -54,7 +56,7 @@ def admin(service: Trial) -> Iterator[Client]:
 def films(admin: Client) -> str:
     """An agent with some life behind it; its name."""
     admin.create(
-        "films", arms=ARMS, features=FEATURES, limits="auto", budget=500, on_doubt="play_safe",
+        "films", arms=ARMS, features=FEATURES, limits="rules", budget=500, on_doubt="play_safe",
         policy={"kind": "LearnedMask", "sigma": 0.5, "v": 0.25}, seed=3,
     )  # fmt: skip
     for n in range(24):
@@ -65,6 +67,16 @@ def films(admin: Client) -> str:
     admin.begin_audits("films", q=0.5, delta=0.05)
     live(admin, "films", 40)
     return "films"
+
+
+@pytest.fixture(scope="module")
+def lessons(admin: Client) -> str:
+    """An agent with much to be taught; its name."""
+    admin.create("lessons", arms=ARMS, features=FEATURES, limits="auto", seed=3)
+    for n in range(6):
+        admin.teach("lessons", viewing(n), ARMS[n % 4]["id"], n % 3 > 0, by="Ann")
+    live(admin, "lessons", 12)
+    return "lessons"
 
 
 def viewing(n: int) -> dict[str, Any]:

@@ -16,20 +16,13 @@ BULK = """age,mood,late,minutes,arm,allowed
 """
 
 
-def taught(watched: Watched) -> int:
-    watched.go("/agents/films/teach/examples")
-    found = re.search(r"([\d,]+) examples?", watched.page.inner_text("main"))
-    assert found is not None, watched.page.inner_text("main")
-    return int(found[1].replace(",", ""))
-
-
-def test_a_teacher_teaches_by_keyboard_undoes_and_uploads(visitor, films, admin, tmp_path: Path):
+def test_a_teacher_teaches_by_keyboard_undoes_and_uploads(visitor, lessons, admin, tmp_path: Path):
     ann = visitor("teacher")
     page = ann.page
-    before = admin.agent(films).examples
-    ann.go(f"/agents/{films}/limits")
+    before = admin.agent(lessons).examples
+    ann.go(f"/agents/{lessons}/limits")
     picture = page.locator("table").first.inner_text()
-    ann.go(f"/agents/{films}/teach")
+    ann.go(f"/agents/{lessons}/teach")
     for n in range(30):
         asked = page.locator("#question").inner_text()
         assert "Nothing left" not in asked, n
@@ -37,30 +30,30 @@ def test_a_teacher_teaches_by_keyboard_undoes_and_uploads(visitor, films, admin,
         denied = ("Long Night" in asked or "Fog" in asked) and "12-17" in page.inner_text("main")
         with page.expect_navigation():
             page.keyboard.press("n" if denied else "a")
-    assert admin.agent(films).examples == before + 30
+    assert admin.agent(lessons).examples == before + 30
     with page.expect_navigation():
         page.keyboard.press("u")
-    assert admin.agent(films).examples == before + 29
+    assert admin.agent(lessons).examples == before + 29
     assert "Taken back" in page.inner_text("main")
 
     # A key in the field for the reason is a letter.
     page.get_by_label("Why").fill("")
     page.get_by_label("Why").press("a")
     assert page.get_by_label("Why").input_value() == "a"
-    assert admin.agent(films).examples == before + 29
+    assert admin.agent(lessons).examples == before + 29
 
     file = tmp_path / "examples.csv"
     file.write_text(BULK, encoding="utf-8")
-    ann.go(f"/agents/{films}/teach/bulk")
+    ann.go(f"/agents/{lessons}/teach/bulk")
     page.locator("input[type=file]").set_input_files(file)
     page.locator("main form button.main, main form button").first.click()
     page.wait_for_load_state()
     assert "4" in page.inner_text("main")
-    assert admin.agent(films).examples == before + 29, "nothing is taught before it is confirmed"
+    assert admin.agent(lessons).examples == before + 29, "nothing is taught before it is confirmed"
     page.get_by_role("button", name=re.compile("^Teach", re.I)).first.click()
     page.wait_for_load_state()
-    assert admin.agent(films).examples == before + 33
-    ann.go(f"/agents/{films}/limits")
+    assert admin.agent(lessons).examples == before + 33
+    ann.go(f"/agents/{lessons}/limits")
     assert page.locator("table").first.inner_text() != picture
 
 
@@ -118,17 +111,17 @@ def test_who_may_not_gets_nowhere(browser, service, admin, films, visitor):
     teacher.close()
 
 
-def test_teaching_without_a_script_on_a_phone(visitor, films, admin):
+def test_teaching_without_a_script_on_a_phone(visitor, lessons, admin):
     ann = visitor(None, scripts=False, size=PHONE)
     ann.sign_in(admin.make_token("teacher").token)
-    before = admin.agent(films).examples
-    ann.go(f"/agents/{films}/teach")
+    before = admin.agent(lessons).examples
+    ann.go(f"/agents/{lessons}/teach")
     ann.page.get_by_role("button", name=re.compile("^Not allowed|^Allowed")).first.click()
     ann.page.wait_for_load_state()
-    assert admin.agent(films).examples == before + 1
+    assert admin.agent(lessons).examples == before + 1
     ann.page.get_by_role("button", name=re.compile("^Undo")).click()
     ann.page.wait_for_load_state()
-    assert admin.agent(films).examples == before
+    assert admin.agent(lessons).examples == before
 
 
 def test_a_person_moves_by_keyboard_alone(visitor, films):
