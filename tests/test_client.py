@@ -279,9 +279,12 @@ def test_a_wrong_token_and_none(server: Server, through: Through):
 
 def test_contexts_of_numpy_and_odd_ids(client: Client):
     client.create("plain", arms=[1, 2], features=3, seed=1, sigma=1.0, limits="linear")
-    made = client.decide("plain", np.array([0.0, 0.5, 1.0]), id="..")
-    assert client.reward("plain", "..", np.float64(0.5)).outcome == "learned"
-    assert client.explain("plain", "..")["arm"] == made.arm
+    made = client.decide("plain", np.array([0.0, 0.5, 1.0]), id="..~")
+    assert client.reward("plain", "..~", np.float64(0.5)).outcome == "learned"
+    assert client.explain("plain", "..~")["arm"] == made.arm
+    with pytest.raises(ServiceError) as refused:  # curl and browsers would take it for a folder
+        client.decide("plain", np.array([0.0, 0.5, 1.0]), id="..")
+    assert refused.value.code == "invalid_value"
     client.decide_many("plain", np.eye(3))
     with pytest.raises(InvalidValue) as caught:
         client.decide_many("plain", np.eye(3), ids=["a"])

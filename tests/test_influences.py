@@ -5,6 +5,7 @@ import pytest
 
 from bridle import Agent, Arm, Flag, LearnedMask
 from bridle import influences as module
+from bridle.explaining import believed_of
 from bridle.influences import influences_of
 from bridle.limits import LinearLimits
 from tests.histories import bits
@@ -150,3 +151,37 @@ def test_no_more_are_tried_than_there_is_time_for(kind, monkeypatch):
     assert found.of > 0
     assert found.how == "learned anew without it"
     assert influences_of(agent._knowledge, HERE, 0, 2, 5).tried == 2
+
+
+@pytest.mark.parametrize("kind, weighed", [*((kind, False) for kind in KINDS[:-1]), ("rules", True)])
+def test_an_example_that_decides_whether_it_is_surely_allowed_comes_first(
+    kind, weighed, monkeypatch
+):
+    if weighed:
+        monkeypatch.setattr(module._Anew, "seconds", lambda self: 1e9)
+    agent = taught(kind, examples=20)
+    mine = [e for e in agent.examples if agent.limits.unit_of[e.arm] == agent.limits.unit_of[0]]
+    flipped = 0
+    for here in (HERE, np.zeros(6), *(np.frombuffer(e.context) for e in mine)):
+        found = influences_of(agent._knowledge, here, 0, None, 100)
+        assert found.tried == found.of
+        flips = {one.id for one in found.examples if one.flips}
+        assert flips == {one.id for one in found.examples[: len(flips)]}
+        safe = bool(believed_of(agent._knowledge, here).safe[0])
+        for example in mine:
+            other = taught(kind, examples=20)
+            other.retract(example.id)
+            now = bool(believed_of(other._knowledge, here).safe[0])
+            assert (now != safe) == (example.id in flips)
+        flipped += len(flips)
+    assert flipped
+
+
+def test_a_flip_that_may_be_chance_is_none(monkeypatch):
+    agent = taught("rules", examples=20)
+    here = np.frombuffer(next(e.context for e in agent.examples if e.allowed))
+    every = influences_of(agent._knowledge, here, 0, None, 100).examples
+    monkeypatch.setattr(module, "_noise", lambda limits, p: 1.0)
+    sure = influences_of(agent._knowledge, here, 0, None, 100).examples
+    assert {one.id for one in sure if one.flips} <= {one.id for one in every if one.flips}
+    assert all(one.here for one in sure if one.flips)  # what was said to the letter is no chance

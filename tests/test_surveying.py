@@ -11,9 +11,10 @@ import pytest
 from bridle import Agent, BehaviorConstrained, LearnedMask, Thompson, Uniform
 from bridle.decisions import Decision, Question
 from bridle.errors import CorruptState, InvalidValue, NotPossible
-from bridle.events import Asked, Created, Decided
+from bridle.events import Asked, Created, Decided, Rewarded, Taught
+from bridle.notes import Erased, Erasure
 from bridle.policies import Scores, with_sigma
-from bridle.surveying import EARNED, PENDING, PLAYED_NOTHING, UNFINISHED, survey
+from bridle.surveying import EARNED, PENDING, PLAYED_NOTHING, UNFINISHED, RestsOnErased, survey
 from tests.histories import PAPER
 
 
@@ -261,3 +262,46 @@ def test_a_choice_too_far_after_its_version_is_refused(monkeypatch):
     late = replace(log[-2] if isinstance(log[-2], Decided) else log[-1], id="late", version=2)
     with pytest.raises(CorruptState, match="before its own"):
         survey([*log, late], [], "evaluate")
+
+
+def erased(log: list[Any], *places: int) -> list[Any]:
+    """The log with events at these places (from 1) erased, and the erasure written down."""
+    spaces = {"Taught": ("example",), "Decided": ("decision",)}
+    kinds = {place: type(log[place - 1]).__name__ for place in places}
+    kept = [
+        Erased(kinds[seq], spaces.get(kinds[seq], ())) if seq in kinds else event
+        for seq, event in enumerate(log, 1)
+    ]
+    return [*kept, Erasure(tuple(places))]
+
+
+def test_decisions_that_rest_on_what_was_erased_are_left_out():
+    _, log, _ = a_log(12)
+    rewarded = next(event.decision for event in reversed(log) if isinstance(event, Rewarded))
+    places = [
+        seq for seq, event in enumerate(log, 1)
+        if getattr(event, "decision", None) == rewarded
+        or (isinstance(event, Decided) and event.id == rewarded)
+    ]  # fmt: skip
+    # Nothing came after it that would have been otherwise.
+    found = survey(erased(log, *places), [], "evaluate")
+    assert len(found) == 11 and found.gone == found.gone_done == 1
+    # An example that all decisions but the first rest on.
+    second = [seq for seq, event in enumerate(log, 1) if isinstance(event, Taught)][1]
+    found = survey(erased(log, second), [], "evaluate")
+    assert len(found) == 1 and found.gone == 11
+    first = next(seq for seq, event in enumerate(log, 1) if isinstance(event, Taught))
+    with pytest.raises(RestsOnErased, match="What 12 decisions rested on was erased"):
+        survey(erased(log, first), [], "evaluate")
+    with pytest.raises(RestsOnErased):  # by hand, and never written down
+        survey(erased(log, first)[:-1], [], "evaluate")
+
+
+def test_an_erasure_excuses_only_what_rests_on_it():
+    _, log, _ = a_log(12)
+    last = erased(log, next(s for s, e in enumerate(log, 1) if isinstance(e, Taught)))
+    agent: Any = Agent.replay(last).agent
+    made = agent.make.decided([1.0, 0.0], propensity=True).event
+    assert len(survey([*last, made], [], "evaluate")) == 1
+    with pytest.raises(CorruptState, match="not that of the state"):
+        survey([*last, replace(made, propensity=0.123)], [], "evaluate")

@@ -84,7 +84,7 @@ class Evaluation:
     decisions : int
         How many it is about: those that have a propensity in the log.
     left_out : int
-        Those that have none.
+        Those that have none; those that were erased, or that rested on what was erased since.
     missing : int
         Decisions without a reward (yet), or that still wait for an answer. The lower end of each
         interval takes the lowest reward for them, the upper end the highest.
@@ -209,7 +209,7 @@ def evaluate(
     targets, several = targets_of(sigma, policy)
     found = survey(events, targets, "evaluate")
     known = found.known
-    left_out = len(found) - int(known.sum())
+    left_out = len(found) - int(known.sum()) + found.gone
     if not known.any():
         raise NotPossible(
             "No decision of this log has its propensity. Decide with propensity=True: "
@@ -394,9 +394,8 @@ def audits_of(audits: object, found: Survey, owner: str) -> AuditMeter | None:
     if audits is None:
         return None
     if isinstance(audits, Auditing) and audits.meter is not None:
-        if audits.before or audits.before + audits.meter.steps != int(
-            (found.fate != UNFINISHED).sum()
-        ):
+        steps = int((found.fate != UNFINISHED).sum()) + found.gone_done
+        if audits.before or audits.meter.steps != steps:
             wanted = "begun before the first decision of this log"
             got = f"audits of {audits.meter.steps:,} of its {len(found):,} decisions"
             raise InvalidValue("audits", owner, wanted, got)

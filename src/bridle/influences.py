@@ -28,8 +28,10 @@ from bridle.limits import (
     Relearns,
     RuleLimits,
 )
+from bridle.limits.auto import WON
 from bridle.limits.members import floor_of, said
 from bridle.limits.ruleunits import MAX_SAMPLED
+from bridle.rules import denied_arms
 from bridle.settings import ArmId, ItemId
 
 __all__ = ["Influence", "Influences", "influences_of"]
@@ -54,6 +56,7 @@ class Influence:
     note: str | None
     here: bool  # whether it is about this very context and arm
     change: float  # of what is believed here, if it is left out
+    flips: bool  # whether that makes what was surely allowed here not so, or the reverse
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ class Influences:
         How many examples were left out in turn, of how many. The nearest in context come first,
         and those that only repeat another (the same context and answer) last.
     examples : tuple of Influence
-        By how far they move it; none that does not move it at all.
+        Those that flip whether it is surely allowed come first, then by how far they move it; none
+        that does neither.
     """
 
     arm: ArmId
@@ -104,24 +108,33 @@ def influences_of(know: Knowledge, row: Floats, k: int, most: int | None, top: i
     tries = min(MOST, int(SECONDS / (way.seconds() + 1e-6))) if most is None else most
     order = _nearest_first(case)[:tries] if tries else []
     before = case.belief(limits)
-    moved = [(mine[i], way.without(i) - before) for i in order]
+    noise = 0.0 if isinstance(limits, LinearLimits) else _noise(limits, before)
+    sure = case.sure(limits)
+    moved = []
+    for i in order:
+        belief, sure_then = way.without(i)
+        change = belief - before
+        if noise and abs(change) <= 2.0 * noise:
+            sure_then = sure  # it may be chance that they judge otherwise
+        moved.append((mine[i], change, case.safe(sure_then, i) != case.safe(sure)))
     moved = sorted(
-        (one for one in moved if abs(one[1]) > ROUNDING), key=lambda one: abs(one[1]), reverse=True
-    )
+        (one for one in moved if one[2] or abs(one[1]) > ROUNDING),
+        key=lambda one: (one[2], abs(one[1])), reverse=True,
+    )  # fmt: skip
     raw, decode = row.tobytes(), know.settings.features.decode
     return Influences(
         arm=know.arm_ids[k],
         unit="label" if isinstance(limits, LinearLimits) else "probability",
         how=way.how,
-        noise=0.0 if isinstance(limits, LinearLimits) else _noise(limits, before),
+        noise=noise,
         tried=len(order),
         of=len(mine),
         examples=tuple(
             Influence(
                 e.id, decode(np.frombuffer(e.context)), know.arm_ids[e.arm], e.allowed, e.by,
-                e.note, e.context == raw and e.arm == k, change,
+                e.note, e.context == raw and e.arm == k, change, flips,
             )
-            for e, change in moved[:top]
+            for e, change, flips in moved[:top]
         ),
     )  # fmt: skip
 
@@ -138,6 +151,12 @@ class _Case:
         self.contexts: Floats = raw.reshape(len(examples), len(row))
         self.allowed = np.array([e.allowed for e in examples], np.bool_)
         self._key = know.believing.key
+        self._ruled = bool(denied_arms(know.compiled_rules, row, len(know.arms))[k])
+        raw, remembers = row.tobytes(), know.remembers
+        self._here = [remembers and e.context == raw and e.arm == k for e in examples]
+        # A rule can deny only what holds something; all else must have been allowed once.
+        terms = know.believing._rule_terms()
+        self._holds = terms is None or bool(terms.held(row[None]).any())
 
     def key(self, i: int) -> int:
         """Give the random bits of an example."""
@@ -153,6 +172,19 @@ class _Case:
         if isinstance(limits, LinearLimits):  # whose P(allowed) is cut to [0, 1]
             return math.fsum((limits.linear.kernel_state.mu[self.k] * self.row).tolist())
         return float(limits.look(self.unit, self.row[None]).p[0])
+
+    def sure(self, limits: Beliefs) -> bool:
+        """Say whether limits alone judge it surely allowed."""
+        return bool(limits.look(self.unit, self.row[None]).safe[0])
+
+    def safe(self, sure: bool, without: int | None = None) -> bool:
+        """Say whether it is surely allowed: with rules, and with what was said of it just here."""
+        kept = [i != without for i in range(len(self.examples))]
+        here = {bool(self.allowed[i]) for i, mine in enumerate(self._here) if mine and kept[i]}
+        if self._ruled or False in here:
+            return False
+        ever = self._holds or bool((self.allowed & np.array(kept, np.bool_)).any())
+        return True in here or (sure and ever)
 
     def relearn(self, limits: Beliefs, i: int) -> None:
         """Let limits learn the unit anew, without example i."""
@@ -188,8 +220,8 @@ class _Way(Protocol):
         """Say how long it takes, roughly: by size, so that an account is the same anywhere."""
         ...
 
-    def without(self, i: int) -> float:
-        """Give the belief without example i."""
+    def without(self, i: int) -> tuple[float, bool]:
+        """Give the belief without example i, and whether limits judge it surely allowed then."""
         ...
 
 
@@ -208,9 +240,9 @@ class _Anew:
     def seconds(self) -> float:
         return _seconds(self._case.limits, len(self._case.examples))
 
-    def without(self, i: int) -> float:
+    def without(self, i: int) -> tuple[float, bool]:
         self._case.relearn(self._limits, i)
-        return self._case.belief(self._limits)
+        return self._case.belief(self._limits), self._case.sure(self._limits)
 
 
 class _Weighed:
@@ -229,6 +261,7 @@ class _Weighed:
         if isinstance(limits, AutoLimits):
             self._members, self._weights = limits.members, limits.weights()
         self._floor = floor_of(self._members.values())
+        self._least = 1.0 - limits.doubt  # of what is surely allowed
         self._twins = {
             name: member.copy()
             for name, member in self._members.items()
@@ -242,11 +275,11 @@ class _Weighed:
             each += anew if name in self._twins else anew / n + 5e-4 + 1e-4 * member.units
         return each
 
-    def without(self, i: int) -> float:
+    def without(self, i: int) -> tuple[float, bool]:
         case = self._case
         context, allowed = case.contexts[i], bool(case.allowed[i])
         bits = int(keys.aside(np.uint64(case.key(i))))
-        weights, beliefs = [], []
+        weights, beliefs, sures = [], [], []
         for name, member in self._members.items():
             if not self._weights[name]:
                 continue
@@ -259,8 +292,15 @@ class _Weighed:
             q = float(said(twin, case.unit, context[None], self._floor)[0])
             weights.append(self._weights[name] / (q if allowed else 1.0 - q))
             beliefs.append(case.belief(twin))
-        pairs = zip(weights, beliefs, strict=True)
-        return math.fsum(w * p for w, p in pairs) / math.fsum(weights)
+            # As `AutoLimits` has it: limits by degrees that won judge in their own way.
+            own = not hasattr(twin, "predict") and case.sure(twin)
+            sures.append(own)
+        total = math.fsum(weights)
+        shares = [w / total for w in weights]
+        p = math.fsum(w * b for w, b in zip(shares, beliefs, strict=True))
+        each = zip(shares, beliefs, sures, strict=True)
+        more = math.fsum(w * (1.0 - b) for w, b, own in each if own and w > WON)
+        return p, p + more >= self._least
 
 
 class _Found:
@@ -279,7 +319,7 @@ class _Found:
     def seconds(self) -> float:
         return 2e-3 + 1.2e-7 * self._cells
 
-    def without(self, i: int) -> float:
+    def without(self, i: int) -> tuple[float, bool]:
         case, arm = self._case, self._case.examples[i].arm
         state = {name: array.copy() for name, array in self._state.items()}
         held = self._terms.held(case.contexts[i : i + 1])
@@ -290,7 +330,8 @@ class _Found:
         if not state["answers"][arm]:  # it is in no group then
             state["classes"][:, arm] = -1
             _number(state["classes"])
-        return case.belief(FoundLimits.from_state(state))
+        found = FoundLimits.from_state(state)
+        return case.belief(found), case.sure(found)
 
 
 def _number(classes: npt.NDArray[np.int64]) -> None:

@@ -7,9 +7,10 @@ own agent. Estimates are made from it elsewhere.
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeGuard
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from bridle.choosing import Chooser
 from bridle.decisions import Abstention, Decision, Odds, Question
-from bridle.errors import BridleError, CorruptState, InvalidValue
+from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.events import (
     Abstained,
     Asked,
@@ -33,6 +34,7 @@ from bridle.events import (
 from bridle.kernels import choice, doubt, wins
 from bridle.kernels.types import Bools, Floats
 from bridle.knowledge import Knowledge
+from bridle.notes import Erased, Erasure
 from bridle.policies import Weighted
 from bridle.replay import WINDOW, Choice
 from bridle.settings import ItemId
@@ -42,6 +44,7 @@ __all__ = [
     "PENDING",
     "PLAYED_NOTHING",
     "UNFINISHED",
+    "RestsOnErased",
     "Survey",
     "events_of",
     "mean_of",
@@ -65,6 +68,10 @@ REWARD, GUESS, WEIGHT = 0, 1, 0
 
 
 Made: TypeAlias = Decision | Question | Abstention
+
+
+class RestsOnErased(NotPossible):
+    """What all decisions of a log rested on was erased since."""
 
 
 class _Look(NamedTuple):
@@ -121,6 +128,9 @@ class Survey:
         estimate, too, and without what follows on questions that the log cannot speak of.
     apart : (n, J)
         Probability that it has to play another arm than the log's agent.
+    gone, gone_done : int
+        Decisions that are not in the table: they were erased, or what they rested on was. How many,
+        and how many of them do not wait for an answer.
     """
 
     policies: list[Weighted]
@@ -140,6 +150,8 @@ class Survey:
     square: Floats
     belief: Floats
     apart: Floats
+    gone: int = 0
+    gone_done: int = 0
 
     def __len__(self) -> int:
         return len(self.fate)
@@ -148,7 +160,7 @@ class Survey:
         """Give the table of these decisions alone."""
         arrays = {name: getattr(self, name)[rows] for name in ("fate", "known", *SINGLE, *DOUBLE)}
         ids = [id for id, kept in zip(self.ids, rows, strict=True) if kept]
-        return Survey(self.policies, self.reward_range, self.reward_span, ids, **arrays)
+        return replace(self, ids=ids, **arrays)
 
 
 def mean_of(column: Floats) -> float:
@@ -252,13 +264,63 @@ def survey(
             for place, event in made_at.pop(know.version, ()):
                 looks[place] = surveyor.look(event)
             if not ahead:
-                return surveyor.found()
+                break
             place = know.version + 1
             event = ahead.popleft()
             surveyor.take(event, looks.pop(place, None))
+            surveyor.erasures.fold(place, event)
             know.fold(event)
+        return surveyor.found()
+    except RestsOnErased:
+        raise
     except BridleError as error:
         raise CorruptState(f"Event {place} of the log does not fit: {error}") from error
+
+
+class _Erasures:
+    """What was erased of a log, and which looks of it rest on that.
+
+    From an event that was erased to its erasure, looks were made from a state that is gone. Where
+    one of them does not come out the same, all of that span are left out: to keep those that happen
+    to fit would choose decisions by what they played.
+    """
+
+    def __init__(self) -> None:
+        self.decisions = 0
+        self._first = 0
+        self._spans: list[tuple[int, int]] = []
+        self._looks: list[tuple[ItemId, int, CorruptState | None]] = []
+
+    def fold(self, seq: int, event: Event) -> None:
+        if isinstance(event, Erased):
+            self.decisions += "decision" in event.spaces
+            self._first = self._first or seq
+        elif isinstance(event, Erasure) and event.events:
+            self._spans.append((min(event.events), seq))
+
+    def met(self, id: ItemId, version: int, unlike: CorruptState | None) -> None:
+        """Note a look, and how it differs; refuse that where nothing was erased before it."""
+        if self._first:
+            self._looks.append((id, version, unlike))
+        elif unlike is not None:
+            raise unlike
+
+    def resting(self) -> set[ItemId]:
+        """Give the decisions to leave out."""
+        if self._first and not self._spans:  # erased by hand, and never written down
+            self._spans.append((self._first, sys.maxsize))
+        differing: set[tuple[int, int]] = set()
+        for _, version, unlike in self._looks:
+            mine = [span for span in self._spans if span[0] <= version < span[1]]
+            if unlike is not None and not mine:
+                raise unlike
+            if unlike is not None:
+                differing.update(mine)
+        return {
+            id
+            for id, version, _ in self._looks
+            if any(first <= version < last for first, last in differing)
+        }
 
 
 class _Surveyor:
@@ -272,10 +334,21 @@ class _Surveyor:
         self._row_of: dict[ItemId, int] = {}
         self._policies = [know.policy, *(target(know.policy) for target in targets)]
         self._table = _Table(1 + len(targets))
+        self.erasures = _Erasures()
 
     def found(self) -> Survey:
-        """Give all that was looked at."""
-        return self._table.survey(self._policies, self.know.settings.reward_range)
+        """Give all that was looked at, and does not rest on what was erased since."""
+        found = self._table.survey(self._policies, self.know.settings.reward_range)
+        resting = self.erasures.resting()
+        out = np.array([id in resting for id in found.ids], np.bool_)
+        gone = int(out.sum())
+        if gone and gone == len(found):
+            raise RestsOnErased(
+                f"What {gone:,} decisions rested on was erased, so they cannot be made again, and "
+                "there are no others. Decisions from now on can be evaluated."
+            )
+        erased, done = self.erasures.decisions, int((found.fate[out] != UNFINISHED).sum())
+        return replace(found.only(~out), gone=erased + gone, gone_done=erased + done)
 
     def is_look(self, event: Event) -> TypeGuard[Choice]:
         """Whether a decision ends in this event, or waits from it on."""
@@ -318,7 +391,10 @@ class _Surveyor:
         if not isinstance(event, Abstained):
             at = know.arm_number(event.arm) + len(know.arms) * isinstance(event, Asked)
         p = np.concatenate([mine.play, mine.ask])
-        self._check(event, float(p[at]) if at >= 0 else mine.abstain)
+        unlike = self._unlike(event, float(p[at]) if at >= 0 else mine.abstain)
+        id = event.decision if isinstance(event, Asked) else event.id
+        assert id is not None
+        self.erasures.met(id, event.version, unlike)
         guesses = self._guesses(row, made)
         q = np.concatenate([guesses, guesses])
         denied = 1.0 - self._allowed(row)
@@ -373,14 +449,15 @@ class _Surveyor:
             question=self.know.questions.asked + 1,
         )
 
-    def _check(self, event: Choice, odds: float) -> None:
-        """Refuse a log whose odds are not those of its own states."""
+    def _unlike(self, event: Choice, odds: float) -> CorruptState | None:
+        """Say so if the odds in the log are not those of its own states."""
         told = event.propensity
-        if odds <= 0.0 or (told is not None and abs(told - odds) > SAME):
-            raise CorruptState(
-                f"its propensity, {told}, is not that of the state it was made from, {odds}. Was "
-                "the log written by this version of bridle? Agent.replay(events) checks all of it."
-            )
+        if odds > 0.0 and (told is None or abs(told - odds) <= SAME):
+            return None
+        return CorruptState(
+            f"its propensity, {told}, is not that of the state it was made from, {odds}. Was "
+            "the log written by this version of bridle? Agent.replay(events) checks all of it."
+        )
 
     def _guesses(self, row: Floats, made: Made) -> Floats:
         """Give what each arm is expected to earn here, in the agent's own reward range."""

@@ -62,7 +62,7 @@ def test_decisions_appear_as_they_come(visitor, films, admin):
     page = auditor.page
     auditor.go(f"/agents/{films}/live")
     page.mouse.move(2, 2)  # over the list it would stand still
-    page.wait_for_function("document.querySelector('#state').textContent === 'Live.'")
+    page.get_by_text("Live.", exact=True).wait_for()
     live(admin, films, 3, first=1_000)
     page.wait_for_selector("#feed a[href$='/visit-1002']", timeout=15_000)
     page.get_by_role("button", name="Pause").click()

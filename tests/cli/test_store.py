@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridle.cli import app
+from bridle.cli import store as commands
 from bridle.store.sqlite import SqliteStore
 from bridle.store.writing import Writer
 from tests.store.lives import begin, live
@@ -114,3 +116,112 @@ def test_a_token_is_printed_once_and_kept_as_a_hash(db):
     assert made.output.strip().rpartition("_")[2].encode() not in Path(db).read_bytes()
     assert run("token", "king", "--db", db).exit_code == 2
     assert run("token", "agent", "--agent", "nobody", "--db", db).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["agents"],
+        ["verify"],
+        ["verify", "movies"],
+        ["replay", "movies"],
+        ["backup", "copy.db"],
+        ["export", "movies", "out.parquet"],
+        ["fork", "movies", "--to", "try"],
+        ["erase", "movies", "--decision", "d1"],
+        ["erase", "movies", "--decision", "d1", "--yes"],
+        ["token", "agent", "--agent", "movies"],
+    ],
+)
+def test_a_mistyped_store_is_an_error_and_not_a_new_one(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for db in ("typo.db", "sqlite:///typo.db"):
+        wrong = run(*words, "--db", db)
+        assert wrong.exit_code == 2
+        assert "Error: There is no store at 'typo.db'. " in wrong.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_first_token_makes_the_store_which_then_has_no_agents(tmp_path):
+    db = tmp_path / "new.db"
+    assert run("token", "admin", "--db", str(db)).exit_code == 0 and db.exists()
+    for command in ("agents", "verify"):
+        found = run(command, "--db", str(db))
+        assert found.exit_code == 0 and "The store has no agents yet." in found.output
+
+
+def test_a_restore_of_nothing_makes_no_store(tmp_path):
+    (tmp_path / "junk").write_text("no database" * 100)
+    for name in ("missing.db", "junk"):
+        refused = run("restore", str(tmp_path / name), "--db", str(tmp_path / "new.db"))
+        assert refused.exit_code == 2 and "Error: " in refused.output
+    assert [path.name for path in tmp_path.iterdir()] == ["junk"]
+
+
+@pytest.mark.parametrize("days", ["nan", "inf", "-inf", "-1", "0", "36500.5", "1e300"])
+def test_a_token_is_good_for_a_time_that_can_be(days, tmp_path):
+    db = tmp_path / "new.db"
+    refused = run("token", "agent", "--days", days, "--db", str(db))
+    assert refused.exit_code == 2 and "'--days'" in refused.output
+    assert not db.exists()
+
+
+def test_the_longest_time_of_a_token(db):
+    assert run("token", "agent", "--days", "36500", "--db", db).exit_code == 0
+
+
+NOTES = ["", "Ann’s ✓", "x" * 200, "x" * 201, "two\nlines", "end\n", "\x1b[31m", "\x7f", "\udc80"]
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_note_is_taken_where_http_takes_it(note, db):
+    pydantic = pytest.importorskip("pydantic", reason="the serve extra is not installed")
+    from bridle.service.granting import Grant
+
+    try:
+        Grant(role="agent", note=note)
+        taken = True
+    except pydantic.ValidationError:
+        taken = False
+    made = run("token", "agent", "--note", note, "--db", db)
+    assert made.exit_code == (0 if taken else 2)
+    assert taken or "'--note'" in made.output
+    assert taken == (note in NOTES[:3])
+
+
+def test_a_fork_has_a_name_that_http_can_say(db):
+    pytest.importorskip("pydantic", reason="the serve extra is not installed")
+    from bridle.service.agents import NAME
+
+    assert f"^{commands.NAME.pattern}$" == NAME
+    for name in ("", "Try", "a b", "-a", ".a", "a/b", "a\n", "é", "a" * 101):
+        refused = run("fork", "movies", f"--to={name}", "--db", db)
+        assert refused.exit_code == 2 and "'--to'" in refused.output
+    for at in ("0", "-1"):
+        refused = run("fork", "movies", "--to", "try", "--at", at, "--db", db)
+        assert refused.exit_code == 2 and "--at" in refused.output
+    assert len(run("agents", "--db", db).output.splitlines()) == 1
+    assert run("fork", "movies", "--to", "a" * 100, "--at", "1", "--db", db).exit_code == 0
+
+
+def test_a_table_is_not_written_as_what_it_is_not(db, tmp_path):
+    refused = run("export", "movies", str(tmp_path / "out.csv"), "--db", db)
+    assert refused.exit_code == 2 and "name it 'out.parquet'" in refused.output
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_port_that_is_taken_is_said_before_a_store_is_made(tmp_path):
+    pytest.importorskip("uvicorn", reason="the serve extra is not installed")
+    db = tmp_path / "new.db"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for more in ([], ["--demo"]):
+            refused = run("serve", "--port", port, "--db", str(db), *more)
+            assert refused.exit_code == 2
+            assert f"Port {port} of 127.0.0.1 is taken." in refused.output
+            assert "--port 0" in refused.output and "token" not in refused.output
+    # An address that RFC 5737 gives to nobody, and a name that is too long to be one.
+    for host in ("192.0.2.1", "a" * 70):
+        refused = run("serve", "--host", host, "--db", str(db))
+        assert refused.exit_code == 2 and "--host" in refused.output
+    assert not db.exists()

@@ -8,7 +8,7 @@ import pytest
 
 from bridle.errors import CorruptState, Duplicate, InvalidValue, NotPossible, StoreFailed, UnknownId
 from bridle.store import copying, sqltransaction
-from bridle.store.copying import backup, fork, restore
+from bridle.store.copying import backup, check_backup, fork, restore
 from bridle.store.records import START, Head, Snapshot, Store, TokenRow
 from bridle.store.sqlite import SqliteStore
 from bridle.store.verifying import Problem, Verified, verify
@@ -184,6 +184,30 @@ def test_a_database_in_use_is_no_backup(tmp_path: Path):
         restore(tmp_path / "live.db", target)
     store.close()
     target.close()
+
+
+def test_what_is_no_backup_is_seen_before_a_store_is_made(tmp_path: Path):
+    store = filled(SqliteStore(tmp_path / "live.db"))
+    backup(store, tmp_path / "copy #1?")
+    with pytest.raises(NotPossible, match="in use"):
+        check_backup(tmp_path / "live.db")
+    store.close()
+    check_backup(tmp_path / "copy #1?")
+    with pytest.raises(NotPossible, match="no backup"):
+        check_backup(tmp_path / "nothing")
+    (tmp_path / "empty").touch()
+    (tmp_path / "junk").write_bytes(b"no database at all" * 100)
+    with sqlite3.connect(tmp_path / "other") as connection:
+        connection.execute("CREATE TABLE people (name text)")
+    connection.close()
+    for name in ("empty", "junk", "other"):
+        with pytest.raises(CorruptState, match="not a backup of bridle"):
+            check_backup(tmp_path / name)
+    with sqlite3.connect(tmp_path / "copy #1?") as connection:
+        connection.execute("INSERT INTO migrations VALUES (9999, 'later', '')")
+    connection.close()
+    with pytest.raises(CorruptState, match="newer bridle"):
+        check_backup(tmp_path / "copy #1?")
 
 
 def test_a_fork_is_the_same_log_up_to_there(store: Store):

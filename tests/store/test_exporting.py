@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridle.errors import NotPossible, StoreFailed, UnknownId
+from bridle.errors import InvalidValue, NotPossible, StoreFailed, UnknownId
 from bridle.events import Decided, Rewarded, Taught, event_to_json
 from bridle.store import exporting
 from bridle.store.exporting import export
@@ -82,11 +82,20 @@ def test_a_store_that_fails_leaves_no_file(filled: Store, tmp_path: Path, monkey
     assert not (tmp_path / "a.parquet").exists()
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out", "out.parquet.gz", "parquet"])
+def test_only_a_name_for_parquet_is_taken(filled: Store, tmp_path: Path, name: str):
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InvalidValue, match=r"ends in \.parquet.*name it '.*\.parquet'"):
+        export(filled, "a", tmp_path / name)
+    assert sorted(tmp_path.iterdir()) == before
+    assert export(filled, "a", tmp_path / "OUT.PARQUET") == 6
+
+
 def test_what_cannot_be_exported_is_said(filled: Store, tmp_path: Path, monkeypatch):
     with pytest.raises(UnknownId, match="nobody"):
         export(filled, "nobody", tmp_path / "a.parquet")
     with pytest.raises(StoreFailed, match="missing"):
         export(filled, "a", tmp_path / "missing" / "a.parquet")
     monkeypatch.setitem(sys.modules, "polars.io.plugins", None)
-    with pytest.raises(NotPossible, match="polars"):
+    with pytest.raises(NotPossible, match=r"polars: pip install '\.\[study\]' in bridle's folder"):
         export(filled, "a", tmp_path / "a.parquet")

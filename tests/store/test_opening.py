@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from bridle.errors import InvalidValue, StoreFailed
+from bridle.errors import InvalidValue, NotPossible, StoreFailed
 from bridle.store.opening import open_store
 from bridle.store.postgres import PostgresStore
 from bridle.store.sqlite import SqliteStore
@@ -28,6 +29,24 @@ def test_a_file_has_many_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert seq_of(store) == 2
         store.close()
     assert [path.name for path in tmp_path.iterdir()] == ["a b#?%20.db"]
+
+
+def test_a_mistyped_file_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for address in (Path("typo.db"), "typo.db", "sqlite:///typo.db", "missing/typo.db"):
+        with pytest.raises(NotPossible, match=r"There is no store at '\S*typo\.db'\. "):
+            open_store(address, create=False)
+    assert list(tmp_path.iterdir()) == []
+    open_store("new.db").close()
+    open_store("new.db", create=False).close()
+    with pytest.raises(StoreFailed, match="folder"):
+        open_store(tmp_path, create=False)
+
+
+def test_without_psycopg_the_remedy_is_no_stranger_s_package(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(NotPossible, match=r"pip install '\.\[postgres\]' in bridle's folder"):
+        open_store("postgresql://localhost/x")
 
 
 def test_postgres_by_its_address(postgres: PostgresServer):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +55,7 @@ def serve(
         if demo:
             _demo(db, host, port, quiet, force)
             return
+        _check_port(host, port)
         from bridle.service.running import ServerSettings, run
 
         db = "bridle.db" if db is None else db
@@ -70,6 +74,7 @@ def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool) -> Non
 
     if not force:
         check_host(host)
+    _check_port(host, port)
     with _file_for(db) as name:
         check_empty(name)
         clock = DemoClock()
@@ -94,6 +99,42 @@ def _file_for(db: str | None) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="bridle-demo-") as folder:
         yield str(Path(folder) / "demo.db")
+
+
+def _check_port(host: str, port: int) -> None:
+    """Raise an error if nobody could listen there.
+
+    The server finds out, too, but only when the store is made and the first token has been shown.
+    """
+    from bridle.errors import NotPossible
+
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            try:
+                trial = socket.socket(family, kind, protocol)
+            except OSError:
+                continue  # a machine without IPv6; the server, too, leaves it out
+            with trial:
+                # As the server does: a port whose last connections have just ended is free.
+                if os.name == "posix":
+                    trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                trial.bind(address)
+    except UnicodeError:
+        raise NotPossible(f"No host has the name {host!r}. Name another with --host.") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise NotPossible(
+                f"Port {port} of {host} is taken. Stop what listens there, or name another with "
+                f"--port; --port 0 takes any that is free."
+            ) from None
+        raise NotPossible(
+            f"Nobody can listen on port {port} of {host}: {error.strerror}. Name others with "
+            f"--host and --port."
+        ) from None
 
 
 def _tell(token: NewToken) -> None:

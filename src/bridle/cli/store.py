@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,6 +24,12 @@ Db = Annotated[
 ]
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")]
 NOTHING = "Nothing was changed."
+NO_AGENTS = "The store has no agents yet."
+# What HTTP takes, too, said without its libraries: a fork needs no service. No note may end the
+# line of a log; half a character is what the terminal could not read.
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+NOTE = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{0,200}")
+MOST_DAYS = 36_500.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +41,10 @@ def add_to(app: typer.Typer) -> None:
 def agents(db: Db = "bridle.db") -> None:
     """List the agents of a store, with the head of each log."""
     with told(NOTHING), _opened(db) as store:
-        for row in store.agents():
+        rows = store.agents()
+        if not rows:
+            typer.echo(NO_AGENTS, err=True)
+        for row in rows:
             origin = f"  (from {row.origin})" if row.origin else ""
             typer.echo(f"{row.name}  {row.head}{origin}")
 
@@ -63,6 +73,8 @@ def verify(
         names = [agent] if agent is not None else [row.name for row in store.agents()]
         if expect is not None and agent is None:
             raise typer.BadParameter("it is of one agent: name it.", param_hint="--expect")
+        if not names:
+            typer.echo(f"{NO_AGENTS} There is nothing to verify.", err=True)
         bad = 0
         for name in names:
             with _bar(f"verifying {name}") as progress:
@@ -119,10 +131,13 @@ def restore(
     db: Db = "bridle.db",
 ) -> None:
     """Bring a backup into an empty store, of either kind; print the head of each log."""
+    from bridle.store.copying import check_backup
     from bridle.store.copying import restore as run
 
-    with told("Nothing was restored."), _opened(db) as store, _bar("restoring") as progress:
-        heads = run(source, store, progress=progress)
+    with told("Nothing was restored."):
+        check_backup(source)
+        with _opened(db, create=True) as store, _bar("restoring") as progress:
+            heads = run(source, store, progress=progress)
     for name, head in heads.items():
         typer.echo(f"{name}  {head}")
 
@@ -144,17 +159,23 @@ def fork(
     agent: AgentName,
     to: Annotated[str, typer.Option("--to", metavar="NAME", help="The name of the new agent.")],
     at: Annotated[
-        int | None, typer.Option(metavar="VERSION", help="Up to which version; else all of it.")
+        int | None,
+        typer.Option(metavar="VERSION", min=1, help="Up to which version; else all of it."),
     ] = None,
     db: Db = "bridle.db",
 ) -> None:
     """Begin an agent with the log of another, up to a version: to try, or to roll back."""
+    from bridle.errors import InvalidValue
     from bridle.store.copying import fork as run
     from bridle.store.keeping import log_head
 
-    with told(NOTHING), _opened(db) as store:
-        version = log_head(store, agent).seq if at is None else at
-        head = run(store, agent, version, to)
+    with told(NOTHING):
+        if not NAME.fullmatch(to):
+            wanted = "at most 100 of a-z, 0-9, '.', '_' and '-', the first a letter or a digit"
+            raise InvalidValue("--to", "bridle fork", wanted, to)
+        with _opened(db) as store:
+            version = log_head(store, agent).seq if at is None else at
+            head = run(store, agent, version, to)
     typer.echo(f"{to}  {head}")
 
 
@@ -177,9 +198,9 @@ def erase(
     """
     from bridle.store.erasing import erase as run
 
-    if not yes:
-        typer.confirm("This cannot be undone. Erase it?", abort=True)
     with told(NOTHING), _opened(db) as store:
+        if not yes:
+            typer.confirm("This cannot be undone. Erase it?", abort=True)
         head = run(
             store, agent, decisions=decision or (), examples=example or (), by="bridle erase",
             note=note, at=time.time(),
@@ -203,10 +224,17 @@ def token(
         from bridle.service.endpoints import ROLES
         from bridle.service.tokens import make_token
         from bridle.store.keeping import log_head
+        from bridle.validate import FloatRange
 
         if role not in ROLES:
             raise InvalidValue("role", "bridle token", f"one of {', '.join(ROLES)}", role)
-        with _opened(db) as store:
+        if days is not None:
+            FloatRange(0.0, MOST_DAYS, open_low=True).check(days, "--days", "bridle token")
+        if not NOTE.fullmatch(note):
+            wanted = "at most 200 characters, without ends of lines and the like"
+            raise InvalidValue("--note", "bridle token", wanted, note)
+        # The first token comes before the first start. But a new store has no agents.
+        with _opened(db, create=not agent) as store:
             for name in agent or ():
                 log_head(store, name)
             now = time.time()
@@ -220,10 +248,10 @@ def token(
 
 
 @contextmanager
-def _opened(db: str) -> Iterator[AnyStore]:
+def _opened(db: str, *, create: bool = False) -> Iterator[AnyStore]:
     from bridle.store.opening import open_store
 
-    with closing(open_store(db)) as store:
+    with closing(open_store(db, create=create)) as store:
         yield store
 
 

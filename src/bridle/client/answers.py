@@ -214,6 +214,7 @@ class Promise(Answered):
 
     certificate: CertificateShown | None
     calibration: CalibrationQuestion | None
+    refused: str | None
 
 
 @dataclass(frozen=True)

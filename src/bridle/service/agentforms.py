@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from bridle.agent import Agent
-from bridle.errors import InvalidValue
+from bridle.errors import InvalidValue, LimitReached
 from bridle.features import Category, Feature, Flag, Labels, Number
 from bridle.policies import policy_from_json, policy_parameters
 from bridle.rules import Rule
@@ -20,6 +20,8 @@ __all__ = ["AgentForm", "ArmForm", "AuditForm", "RuleForm", "arms_of", "rule_of"
 
 MAX_ARMS = 100_000
 MAX_RULES = 1_000
+# What is known of reward takes so many numbers, of 8 bytes, and some copies of them.
+MAX_NUMBERS = 20_000_000
 
 
 class ArmForm(Form):
@@ -164,6 +166,7 @@ class AgentForm(Form):
 
 def settings_of(form: AgentForm) -> Settings:
     """Give the settings of an agent, every one in full, or refuse them as `Agent` does."""
+    _check_size(form)
     given: dict[str, Any] = {
         name: getattr(form, name)
         for name in AgentForm.model_fields
@@ -178,6 +181,17 @@ def settings_of(form: AgentForm) -> Settings:
     else:
         given["features"] = features
     return Agent(arms=arms_of(form.arms), **given).settings
+
+
+def _check_size(form: AgentForm) -> None:
+    """Refuse what would take more memory than one agent may have."""
+    width = form.features if isinstance(form.features, int) else sum(
+        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else 1
+        for one in form.features
+    )  # fmt: skip
+    if len(form.arms) * (width + 1) ** 2 > MAX_NUMBERS:
+        what = f"arms × features² ({len(form.arms):,} arms, {width:,} columns)"
+        raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")
 
 
 def arms_of(arms: Sequence[ArmForm | int | str]) -> list[Arm]:

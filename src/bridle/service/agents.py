@@ -11,6 +11,7 @@ from bridle.events import Created, Event
 from bridle.service.agentforms import AgentForm, ArmForm, RuleForm, arms_of, rule_of, settings_of
 from bridle.service.endpoints import ROLES, Call, Caller, Endpoint, Reply
 from bridle.service.forms import Answered, ArmName, Form, Page, Said, Words
+from bridle.service.problems import Problem
 from bridle.store.kept import Kept
 from bridle.store.writing import Desk
 
@@ -123,14 +124,21 @@ def who(caller: Caller | None, said: str | None) -> str | None:
     """Give who did something: as they say, with the token that vouches for it."""
     if caller is None:
         return said
-    return f"token {caller.id}" if said is None else f"{said} (token {caller.id})"[:200]
+    if said is None:
+        return f"token {caller.id}"
+    vouched = f" (token {caller.id})"
+    return said[: 200 - len(vouched)] + vouched
 
 
 async def make(call: Call) -> Reply:
     """Make an agent."""
     form: NewAgent = call.body
-    settings = settings_of(form.agent)
     service = call.service
+    scope = None if call.caller is None else call.caller.agents
+    if scope is not None and form.name not in scope:
+        raise Problem("forbidden", "Your token is not for an agent of this name.", field="name")
+    # A large one takes seconds to check, which nobody else may wait for.
+    settings = await service.aside(lambda: settings_of(form.agent))
 
     def do(desk: Desk) -> AgentShown:
         return shown(form.name, desk.kept)

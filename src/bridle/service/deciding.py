@@ -232,6 +232,8 @@ def _rewarded(desk: Desk, text: str, form: Reward) -> dict[str, Any]:
         return _told("late", _same(late, digest, text))
     if outcome is None:
         _check_made(desk, text)
+    elif isinstance(outcome.event, Erased):
+        raise NotPossible(f"The decision {text!r} was erased.")
     note = RewardedLate(id, form.value, desk.now)
     kept.record(kept.agent.make.noted(note), digest)
     return _told("late", kept.version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 __all__ = [
     "MAX_BATCH",
@@ -38,8 +38,17 @@ Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Note: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000)]
 ArmName: TypeAlias = Whole | Words
 Id: TypeAlias = Annotated[int, Field(ge=1, le=2**53)] | Words
+
+
+def _no_folder(id: str) -> str:
+    if id in (".", ".."):
+        raise ValueError("not '.' or '..': addresses do without them")
+    return id
+
+
 ClientId: TypeAlias = Annotated[
     str,
+    AfterValidator(_no_folder),
     Field(
         min_length=1,
         max_length=200,

@@ -76,7 +76,7 @@ class ErrorAnswer(BaseModel):
     error: Error
 
 
-class Problem(Exception):
+class Problem(BridleError):
     """Something to be answered with, in place of what was asked for.
 
     Parameters
@@ -131,6 +131,8 @@ def problem_of(error: BaseException) -> Problem:
             return Problem("invalid_value", str(error), field=error.name, remedy=error.remedy)
         case UnknownId(kind="arm" | "rule"):  # these stand in bodies, never in an address
             return Problem("invalid_value", str(error), field=error.kind, remedy=error.remedy)
+        case UnknownId(kind="agent"):  # which others there are is not for everybody
+            return Problem("not_found", "There is no agent of that name.", field="agent")
         case UnknownId():
             return Problem("not_found", str(error), field=error.kind, remedy=error.remedy)
         case Duplicate():

@@ -12,7 +12,7 @@ from pydantic import Field
 from bridle.advising import recommend
 from bridle.auditing import audits_in, meter_of
 from bridle.certificates import Certificate
-from bridle.errors import Duplicate, NotPossible
+from bridle.errors import BridleError, Duplicate, NotPossible
 from bridle.evaluating import Evaluation, evaluate
 from bridle.events import Event
 from bridle.notes import AuditBegun, Audited, Calibrated, CalibrationBegun, CalibrationDropped
@@ -87,6 +87,9 @@ class Promise(Answered):
 
     certificate: CertificateShown | None
     calibration: CalibrationQuestion | None
+    refused: Annotated[
+        str | None, Field(description="Why the calibration that ended here gave no certificate")
+    ] = None
 
 
 class Judge(Said):
@@ -227,8 +230,7 @@ async def begin(call: Call) -> Reply:
                 rows, form.alpha, form.delta, form.lambda_min, form.on, by, form.note, desk.now
             )
         )
-        _finish(desk, by)
-        return _promise(kept)
+        return _promise(kept, _finish(desk, by))
 
     return Reply(201, await call.service.do(call.path["agent"], do))
 
@@ -243,8 +245,7 @@ async def calibrate(call: Call) -> Reply:
         if asking is not None and before is not None and asking.progress.answers != before:
             raise NotPossible("Another answer came meanwhile. Look at the question at hand.")
         desk.kept.record(Calibrated(form.allowed, by, form.note, desk.now))
-        _finish(desk, by)
-        return _promise(desk.kept)
+        return _promise(desk.kept, _finish(desk, by))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -268,17 +269,25 @@ async def drop(call: Call) -> Reply:
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _finish(desk: Desk, by: str | None) -> None:
-    """Adopt the certificate when the last answer is in."""
+def _finish(desk: Desk, by: str | None) -> str | None:
+    """Adopt the certificate when the last answer is in; say why, if there is none to adopt."""
     asking = desk.kept.calibrating.now
     if asking is None or asking.question() is not None:
-        return
+        return None
     make = desk.kept.agent.make
-    certificate = asking.certificate(at=desk.now)
-    desk.kept.record(make.certified(certificate, learned_since=True, by=by, at=desk.now))
+    try:
+        certificate = asking.certificate(at=desk.now)
+        event: Event = make.certified(certificate, learned_since=True, by=by, at=desk.now)
+    except BridleError as error:
+        # The answers stand in the log; another try needs fresh contexts.
+        why = f"No certificate: {error}"[:1_000]
+        desk.kept.record(CalibrationDropped(by, why, desk.now))
+        return why
+    desk.kept.record(event)
+    return None
 
 
-def _promise(kept: Kept) -> Promise:
+def _promise(kept: Kept, refused: str | None = None) -> Promise:
     asking, certificate = kept.calibrating.now, kept.know.certificate
     question = None
     if asking is not None and (now := asking.question()) is not None:
@@ -289,7 +298,7 @@ def _promise(kept: Kept) -> Promise:
             answers=answers, at_most=most,
         )  # fmt: skip
     shown = None if certificate is None else _certificate(certificate)
-    return Promise(version=kept.version, certificate=shown, calibration=question)
+    return Promise(version=kept.version, certificate=shown, calibration=question, refused=refused)
 
 
 def _certificate(one: Certificate) -> CertificateShown:

@@ -22,7 +22,7 @@ from bridle.service.metrics import Metrics
 from bridle.service.ticking import Ticker
 from bridle.service.tokens import NewToken, Tokens
 from bridle.store.records import Head, New, Store
-from bridle.store.writing import Desk, Work, Writer
+from bridle.store.writing import Desk, Halfway, Work, Writer
 
 if TYPE_CHECKING:
     from bridle.service.demonstrating.visiting import Visiting
@@ -214,9 +214,7 @@ class Service:
         except Exception as error:
             if len(kept.staged) == before or isinstance(error, StoreFailed):
                 raise
-            # Half of it is recorded: it must not be committed, nor told to anyone.
-            log.exception("work on agent %s failed halfway", agent)
-            raise StoreFailed("Work failed halfway; its whole commit is dropped.") from error
+            raise Halfway from error
         self.ticker.note(agent, kept)
         return given, kept.staged[0 if created is not None else before :]
 

@@ -160,6 +160,8 @@ def _taught_before(desk: Desk, one: Example, digest: bytes) -> Stood | None:
     found = desk.stood("example", one.id)
     if found is None:
         return None
+    if isinstance(found.event, Erased):
+        raise NotPossible(f"The example {one.id!r} was erased.")
     if found.digest != digest:
         raise Duplicate("example", one.id, "It says something else: give this one another id.")
     return found

@@ -21,7 +21,7 @@ from bridle.known import Known
 from bridle.notes import Audited
 from bridle.standings import Tally
 
-__all__ = ["Chronicle", "Span"]
+__all__ = ["Chronicle", "Span", "part_of"]
 
 MOST_SPANS = 256
 # Plays of arms beyond so many are counted together, in the last place.
@@ -41,7 +41,8 @@ class Span:
     began, ended : float or None
         When the first and the last of them came that say when.
     decisions, abstentions, questions, taught, rewards, judged, violations : int
-        How many of each; judged and violations are of audits.
+        How many of each; questions are those that came up in decisions, judged and violations are
+        of audits.
     reward : float
         The sum of rewards, in the agent's own range.
     plays : array of ints
@@ -84,21 +85,7 @@ class Chronicle:
     def fold(self, seq: int, event: Event, know: Known, meter: AuditMeter | None) -> None:
         """Take an event that was just folded into what is known, and into the audits."""
         span = self._at(seq, getattr(event, "at", None))
-        if isinstance(event, Decided):
-            span.decisions += 1
-            _play(span, know.arm_number(event.arm))
-        elif isinstance(event, Abstained):
-            span.abstentions += 1
-        elif isinstance(event, Asked):
-            span.questions += 1
-        elif isinstance(event, Taught):
-            span.taught += 1
-        elif isinstance(event, Rewarded | Expired) and event.value is not None:
-            span.rewards += 1
-            span.reward += event.value
-        elif isinstance(event, Audited):
-            span.judged += 1
-            span.violations += not event.allowed
+        _count(span, event, know)
         if meter is not None:
             span.audits = meter.tally
 
@@ -193,6 +180,34 @@ class Chronicle:
         if not 1 <= made.width < 2**53 or len(made.spans) > MOST_SPANS:
             raise CorruptState("A chronicle has too many spans.")
         return made
+
+
+def part_of(whole: Span, events: Sequence[Event], know: Known) -> Span:
+    """Give a span of some events of another, which say when they came."""
+    part = Span(whole.first, whole.last, whole.began, whole.ended, audits=whole.audits)
+    for event in events:
+        _count(part, event, know)
+    if events:
+        part.began, part.ended = events[0].at, events[-1].at  # type: ignore[union-attr]
+    return part
+
+
+def _count(span: Span, event: Event, know: Known) -> None:
+    if isinstance(event, Decided):
+        span.decisions += 1
+        _play(span, know.arm_number(event.arm))
+    elif isinstance(event, Abstained):
+        span.abstentions += 1
+    elif isinstance(event, Asked):
+        span.questions += event.decision is not None
+    elif isinstance(event, Taught):
+        span.taught += 1
+    elif isinstance(event, Rewarded | Expired) and event.value is not None:
+        span.rewards += 1
+        span.reward += event.value
+    elif isinstance(event, Audited):
+        span.judged += 1
+        span.violations += not event.allowed
 
 
 def _play(span: Span, arm: int) -> None:

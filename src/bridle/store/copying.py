@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bridle.errors import CorruptState, NotPossible, StoreFailed
+from bridle.store.migrating import due, migrations
 from bridle.store.records import AgentRow, Entry, Head, Name, Store
 from bridle.store.sqlite import SqliteStore
 from bridle.store.sqlitefile import sync_folder
 from bridle.store.verifying import Progress, verify
 
-__all__ = ["backup", "fork", "restore"]
+__all__ = ["backup", "check_backup", "fork", "restore"]
 
 _PAGE = 1_000
 
@@ -71,11 +73,10 @@ def backup(store: Store, path: Path | str, *, progress: Progress | None = None) 
     return {row.name: row.head for row in rows}
 
 
-def restore(path: Path | str, store: Store, *, progress: Progress | None = None) -> dict[str, Head]:
-    """Bring a backup into an empty store of either kind; give the heads.
+def check_backup(path: Path | str) -> None:
+    """Raise an error unless a file can be restored; look at its form, and not at its logs.
 
-    All logs and tokens come in one transaction: if it fails, the store is empty as before. The
-    backup is not touched, and may be of an older version.
+    For whoever makes a store to restore it into: if there is nothing to restore, none is made.
     """
     path = Path(path)
     if not path.is_file():
@@ -84,6 +85,26 @@ def restore(path: Path | str, store: Store, *, progress: Progress | None = None)
         raise NotPossible(
             f"{path} is in use, or was not closed. Make a backup of it, and take that."
         )
+    try:
+        # So SQLite writes nothing, not beside it either, also where it could.
+        address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            applied = dict(connection.execute("SELECT version, sha256 FROM migrations"))
+    except sqlite3.Error as error:
+        raise CorruptState(
+            f"{path} is not a backup of bridle, or is damaged: {error}. Name another."
+        ) from None
+    due(applied, migrations("sqlite"), str(path))
+
+
+def restore(path: Path | str, store: Store, *, progress: Progress | None = None) -> dict[str, Head]:
+    """Bring a backup into an empty store of either kind; give the heads.
+
+    All logs and tokens come in one transaction: if it fails, the store is empty as before. The
+    backup is not touched, and may be of an older version.
+    """
+    path = Path(path)
+    check_backup(path)
     if store.agents() or store.tokens():
         raise NotPossible("Only an empty store can take a backup. Name a new file or schema.")
     beside = store.path.parent if isinstance(store, SqliteStore) else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bridle.errors import BridleError, NotPossible, StoreFailed, UnknownId
+from bridle.errors import BridleError, InvalidValue, NotPossible, StoreFailed, UnknownId
 from bridle.store.records import Entry, Head, Store
 
 if TYPE_CHECKING:
@@ -42,13 +42,19 @@ def export(store: Store, agent: str, path: Path | str) -> int:
     agent : str
         Whose log.
     path : Path or str
-        The file to write. It takes the place of one of that name when it is whole.
+        The file to write, with a name that ends in .parquet. It takes the place of one of that name
+        when it is whole.
     """
+    path = Path(path)
+    if not path.name.lower().endswith(".parquet"):
+        # Who asks for a .csv would find out only when another program cannot read it.
+        remedy = f"The table is written as Parquet: name it {path.stem + '.parquet'!r}."
+        raise InvalidValue("path", "export", "a name that ends in .parquet", path.name, remedy)
     try:
         from polars.io.plugins import register_io_source
     except ImportError:
         raise NotPossible(
-            "Parquet needs polars, which is not installed. Install 'bridle[study]'."
+            "Parquet needs polars: pip install '.[study]' in bridle's folder."
         ) from None
     head = store.head(agent)
     if head is None:
@@ -69,7 +75,6 @@ def export(store: Store, agent: str, path: Path | str) -> int:
             # polars would make it one of its own.
             failures.append(error)
 
-    path = Path(path)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             partial = Path(folder) / "partial.parquet"

@@ -46,7 +46,8 @@ def text_of(id: ItemId) -> str:
 
 def id_of(text: str) -> ItemId:
     """Give back what `text_of` was given."""
-    return int(text) if text.isdigit() and len(text) < 17 else text
+    plain = text.isascii() and text.isdigit() and len(text) < 17 and not text.startswith("0")
+    return int(text) if plain else text
 
 
 def names_of(event: Event, know: Known) -> tuple[tuple[str, str], ...]:

@@ -127,7 +127,7 @@ def link_to(url: str, schema: str = "bridle", migrations: Path | None = None) ->
         from psycopg.conninfo import conninfo_to_dict
     except ImportError:
         raise NotPossible(
-            "PostgreSQL needs psycopg, which is not installed. Install 'bridle[postgres]'."
+            "PostgreSQL needs psycopg: pip install '.[postgres]' in bridle's folder."
         ) from None
     if not _SCHEMA.fullmatch(schema):
         wanted = "a name of lower-case letters, digits and _, up to 63 characters"

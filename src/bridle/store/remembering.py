@@ -54,8 +54,9 @@ class Recent:
             tuple(self.contexts),
             know.taught,
             len(know.examples),
-            len(know.rules),
+            tuple(know.rules.values()),
             len(know.arms),
+            know.believing,  # another one once arms are regrouped
         )
         if self._unsure is not None and self._unsure[0] == key:
             return self._unsure[1]

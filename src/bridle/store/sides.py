@@ -10,7 +10,7 @@ import numpy as np
 
 from bridle.certifying import Certification
 from bridle.errors import NotPossible
-from bridle.events import Certified, Decided, Event, Shadowed, WaitChanged
+from bridle.events import ArmsAdded, Certified, Decided, Event, Shadowed, WaitChanged
 from bridle.kernels import doubt
 from bridle.knowledge import Knowledge
 from bridle.notes import Calibrated, CalibrationBegun, CalibrationDropped
@@ -121,7 +121,17 @@ class Calibrating:
 
     def check(self, event: Event) -> None:
         """Refuse what cannot be, before it is written down."""
+        if isinstance(event, ArmsAdded) and self.now is not None:
+            raise NotPossible(
+                "A calibration is under way, of the arms as they are. Finish it or drop it, and "
+                "then add arms."
+            )
         if isinstance(event, CalibrationBegun):
+            if self._reader.settings.on_empty == "least_bad":
+                raise NotPossible(
+                    "With on_empty='least_bad' the agent plays what no certificate lets through. "
+                    "Make it with on_empty='abstain', or with a safe_arm."
+                )
             if self.now is not None:
                 done, contexts, _, _ = self.now.progress
                 raise NotPossible(

@@ -197,6 +197,11 @@ class SqlTransaction(ABC):
                 "DELETE FROM payloads WHERE place = ?",
                 [(number * reads.PLACE + seq,) for seq in present],
             )
+            # The digest of a request would tell who guesses it whether he is right.
+            self._connection.executemany(
+                "UPDATE names SET digest = NULL WHERE agent = ? AND seq = ?",
+                [(number, seq) for seq in present],
+            )
             self._connection.execute(
                 "DELETE FROM snapshots WHERE agent = ? AND seq >= ?", (number, present[0])
             )

@@ -24,7 +24,7 @@ from bridle.store.keeping import catch_up, keep_snapshot, load, next_snapshot
 from bridle.store.kept import Kept, event_of
 from bridle.store.records import Head, Store, Transaction
 
-__all__ = ["Desk", "Stood", "Work", "Writer"]
+__all__ = ["Desk", "Halfway", "Stood", "Work", "Writer"]
 
 T = TypeVar("T")
 log = logging.getLogger("bridle.store")
@@ -40,6 +40,14 @@ class Stood(NamedTuple):
     event: Event
     digest: bytes | None
     seq: int
+
+
+class Halfway(Exception):
+    """Work was refused after a part of it was recorded: nothing of it may be kept.
+
+    Memory has that part already. So the whole commit is dropped, and what else was in it is done
+    again, each by itself.
+    """
 
 
 class Desk:
@@ -243,6 +251,15 @@ class Writer:
                     self._do_all([work])
                 return
             works[0].error = error
+        except Halfway as error:
+            if len(works) > 1:
+                for work in works:
+                    work.error = work.given = None
+                    self._do_all([work])
+                return
+            cause = error.__cause__
+            log.error("work on agent %s was refused halfway: %s", works[0].agent, cause)
+            works[0].error = cause if isinstance(cause, BridleError) else error
         except BaseException as error:
             self.failing = isinstance(error, StoreFailed)
             if not isinstance(error, BridleError):
@@ -308,7 +325,7 @@ class Writer:
     ) -> None:
         try:
             work.given = work.do(self._desk(work.agent, transaction, locked, touched))
-        except StoreFailed:
+        except (StoreFailed, Halfway):
             raise
         except BridleError as error:
             work.error = error
@@ -332,11 +349,11 @@ class Writer:
             given = many(desk, [work.item for work in run])
         except UnknownId:
             return False
-        except StoreFailed:
+        except (StoreFailed, Halfway):
             raise
-        except Exception:
+        except Exception as error:
             if len(desk.kept.staged) != before:
-                raise
+                raise Halfway from error
             return False
         if given is None:
             return False

@@ -49,7 +49,7 @@ def test_a_question_in_words(server, make, person):
     make()
     shown = person("teacher").get(PAGE)
     assert shown.status == 200 and no_script(shown.html)
-    assert "may it choose" in shown.text and "choice" in shown.text
+    assert "May it choose" in shown.text and "choice" in shown.text
     assert any(label in shown.text for label in ("The Long Night", "Fog", "Kite Days"))
     for key in ("<kbd>A</kbd>", "<kbd>N</kbd>", "<kbd>S</kbd>"):
         assert key in shown.html
@@ -145,7 +145,7 @@ def test_all_skipped(server, make, person):
         assert "Nothing left" not in shown.text
         shown = reply(ann, shown, "skip")
     assert "What is left you have skipped" in shown.text
-    assert "may it choose" in ann.get("/agents/small/teach").text
+    assert "May it choose" in ann.get("/agents/small/teach").text
 
 
 def test_undo_one_by_one_and_the_opposite(server, make, person):
@@ -302,7 +302,7 @@ def test_it_says_when_it_is_sure(server, make, person):
         server.call("POST", "/v1/agents/one/decisions", {"context": {"x": n % 2 == 0}})
     shown = ann.get("/agents/one/teach")
     for _ in range(4):
-        if "may it choose" not in shown.text:
+        if "May it choose" not in shown.text:
             break
         shown = reply(ann, shown, "allowed")
     assert "It is sure of all that it met of late" in shown.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -33,6 +34,7 @@ __all__ = [
 Value: TypeAlias = bool | float | str | list[str] | None
 
 MAX_ROWS = 100_000
+MAX_COLUMNS = 2_000
 MOST_WRONGS = 10
 MOST_LOOKED_AT = 5_000  # names, for one that was meant
 DELIMITERS = ",;\t"
@@ -334,7 +336,11 @@ def _names(cells: list[str], line: int) -> list[str]:
         cells.pop()
     if "" in cells:
         raise BadCsv([f"Line {line}: column {cells.index('') + 1} has no name."])
-    twice = next((name for name in cells if cells.count(name) > 1), None)
+    if len(cells) > MAX_COLUMNS:
+        raise BadCsv(
+            [f"Line {line} names {len(cells):,} columns. At most {MAX_COLUMNS:,} are read."]
+        )
+    twice = next((name for name, count in Counter(cells).items() if count > 1), None)
     if twice is not None:
         raise BadCsv([f"Line {line}: two columns are called {twice!r:.200}."])
     return cells

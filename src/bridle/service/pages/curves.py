@@ -6,23 +6,24 @@ draws them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
 from bridle.audits import AuditMeter
+from bridle.events import Event
 from bridle.service.pages.charts import Line, curve
 from bridle.service.pages.stacks import Area, stack
 from bridle.service.pages.words import arm_words
-from bridle.store.chronicle import MOST_ARMS, Span
+from bridle.store.chronicle import MOST_ARMS, Span, part_of
 from bridle.store.kept import Kept
 
-__all__ = ["Audits", "Course", "charts_of", "course_of"]
+__all__ = ["Audits", "Course", "Edge", "Edges", "charts_of", "course_of", "edges_of"]
 
 # A chart is as wide as so many points can be told apart.
 MOST_POINTS = 48
@@ -30,7 +31,21 @@ MOST_LINES = 6
 # Fewer entries than that in a point, and it shows chance alone.
 LEAST_ENTRIES = 24
 LONGEST_NAME = 26
+# Two, unless a clock was set back.
+MOST_EDGES = 4
 HOUR, DAY = 3_600.0, 86_400.0
+
+
+class Edge(NamedTuple):
+    """A span of which only a part lies in some time: its entries, and how wide spans are."""
+
+    first: int
+    last: int
+    width: int
+
+
+# The events of such parts, by the first entry of the span and how wide spans are.
+Edges: TypeAlias = Mapping[tuple[int, int], Sequence[Event]]
 
 
 class Point(NamedTuple):
@@ -87,6 +102,8 @@ class Course:
         Entries of the log that one point stands for, about.
     taught : int
         Examples.
+    rough : bool
+        Whether something is counted that came shortly before or after.
     """
 
     points: tuple[Point, ...]
@@ -96,6 +113,7 @@ class Course:
     others: int
     step: int
     taught: int
+    rough: bool
 
     def total(self, name: str) -> float:
         """Give the sum of something over all points."""
@@ -122,13 +140,40 @@ class Course:
         return self.audits[-1] if self.audits else None
 
 
-def course_of(kept: Kept, first: float | None = None, last: float | None = None) -> Course:
+def edges_of(kept: Kept, first: float | None, last: float | None) -> list[Edge]:
+    """Name the spans that lie partly between two times."""
+    width = kept.chronicle.width
+    cut = (
+        span
+        for span in kept.chronicle.spans
+        if _within(span, first, last) and _is_cut(span, first, last)
+    )
+    return [Edge(span.first, span.last, width) for span in cut][:MOST_EDGES]
+
+
+def course_of(
+    kept: Kept,
+    first: float | None = None,
+    last: float | None = None,
+    edges: Edges = {},  # noqa: B006 -- it is only read
+) -> Course:
     """Give the course of an agent between two times, or from its beginning, or until now.
 
-    A span that lies partly within counts as a whole.
+    Of a span that lies partly within, those `edges` are counted that were read; if there are none,
+    it counts as a whole.
     """
-    spans = [span for span in kept.chronicle.spans if _within(span, first, last)]
     width = kept.chronicle.width
+    spans, rough = [], False
+    for span in kept.chronicle.spans:
+        if not _within(span, first, last):
+            continue
+        if _is_cut(span, first, last):
+            events = edges.get((span.first, width))
+            rough = rough or events is None
+            if events is not None and not events:
+                continue  # what came in this time came in other spans
+            span = span if events is None else part_of(span, events, kept.know)
+        spans.append(span)
     size = max(1, -(-len(spans) // MOST_POINTS), LEAST_ENTRIES // width)
     groups = [spans[i : i + size] for i in range(0, len(spans), size)]
     if len(groups) > 1 and 2 * len(groups[-1]) < size:
@@ -146,6 +191,7 @@ def course_of(kept: Kept, first: float | None = None, last: float | None = None)
         others=len(arms) - len(top),
         step=width * size,
         taught=sum(span.taught for span in spans),
+        rough=rough,
     )
 
 
@@ -185,6 +231,11 @@ def _within(span: Span, first: float | None, last: float | None) -> bool:
     if span.began is None or span.ended is None:
         return False  # nothing in it says when; nothing in it is a choice that was served
     return (first is None or span.ended >= first) and (last is None or span.began <= last)
+
+
+def _is_cut(span: Span, first: float | None, last: float | None) -> bool:
+    assert span.began is not None and span.ended is not None
+    return (first is not None and span.began < first) or (last is not None and span.ended > last)
 
 
 def _plays(spans: Sequence[Span]) -> npt.NDArray[np.int64]:
@@ -256,7 +307,8 @@ def _violations(audits: Sequence[Audits]) -> list[Line]:
 
 def _idle(points: Sequence[Point]) -> list[Line]:
     def share(point: Point, count: int) -> float | None:
-        return _share(count, point.decisions + point.abstentions)
+        # A choice may ask more than once, or wait for its answer yet: never more than all did.
+        return _share(count, max(count, point.decisions + point.abstentions))
 
     return [
         Line("nothing played", [(p.place, share(p, p.abstentions)) for p in points], "c1"),

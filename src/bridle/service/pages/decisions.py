@@ -20,6 +20,7 @@ from bridle.service.pages.logsearch import (
     Wanted,
     by_id,
     earned,
+    earned_by,
     look_back,
     look_on,
     seq_at,
@@ -89,7 +90,7 @@ async def listing(visit: Visit) -> Shown:
     here = {"before": before} if before < 2**53 else {}
     return Html("decisions.html", {
         "agent": agent, "given": asked.given, "query": asked.query, "wrong": wrong,
-        "rows": [naming.shown(one, had.get(str(one.id))) for one in looked.found],
+        "rows": [naming.shown(one, earned_by(one, had)) for one in looked.found],
         "looked": looked, "later": bool(here), "size": A_PAGE,
         "csv": url("agents", agent, "decisions.csv", **asked.query),
         "lines": url("agents", agent, "decisions.jsonl", **asked.query),
@@ -195,7 +196,7 @@ async def _export(visit: Visit, naming: Naming, row: Row, head: str) -> AsyncIte
                 await asyncio.sleep(0.25)  # those who wait for an answer come first
                 continue
             await naming.learn(service, made)
-            text = "".join(row(naming, choice, had.get(str(choice.id))) for choice in made)
+            text = "".join(row(naming, choice, earned_by(choice, had)) for choice in made)
             if text:
                 yield text.encode()
 

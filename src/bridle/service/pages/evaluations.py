@@ -20,6 +20,7 @@ from bridle.events import Abstained, Certified, Created, Decided, Event, SigmaCh
 from bridle.service.pages.jobs import Progress
 from bridle.store.keeping import events_in
 from bridle.store.records import Store
+from bridle.surveying import RestsOnErased
 
 __all__ = ["Advice", "Evaluated", "Turn", "evaluated", "positions_for", "why_refused"]
 
@@ -207,6 +208,8 @@ def _positions(
 ) -> tuple[list[Evaluation], str]:
     try:
         return evaluate(log(), sigma=list(sigmas), audits=audits), ""
+    except RestsOnErased as error:
+        return [], str(error)
     except NotPossible:
         return [], (
             "The log does not say how likely each choice was, so it cannot tell what another "

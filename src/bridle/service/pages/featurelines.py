@@ -26,11 +26,13 @@ KINDS = ("category", "labels", "flag", "number")
 MOST_WRONGS = 10
 MOST_WORDS = 1_000
 LONGEST = 200  # of a name or a word, as in the API's forms
+# Characters of a line, but for a list of words; of such a list; and how many lines there are.
+LONGEST_LINE, LONGEST_LIST = 1_000, 100_000
+MOST_LINES = {"features": 2_000, "choices": 20_000}
 # So many words at most are a category; beyond the first number, none that hardly ever comes twice.
 FEW_WORDS, MANY_WORDS = 12, 50
 _NUMBER = r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = rf"\s+(?P<low>{_NUMBER})\s+(?:to\s+)?(?P<high>{_NUMBER})(?:\s+(?P<unit>\S.*))?"
-_PLAIN = re.compile(rf"(?P<name>.+?)(?:{_RANGE})?")
 _QUOTED = re.compile(r'"(?P<name>[^"]+)"(?P<rest>.*)')
 
 
@@ -83,11 +85,15 @@ def written_feature(feature: dict[str, Any]) -> str:
 
 def _each_line(what: str, text: str, read: Any) -> list[dict[str, Any]]:
     found, wrongs = [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    if len(lines) > MOST_LINES[what]:
+        wrong = f"The {what} are {len(lines):,} lines. At most {MOST_LINES[what]:,} are read here."
+        raise Problem("invalid_value", wrong, field=what)
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(read(line.strip()))
+            found.append(read(_check_line(line.strip())))
         except _WrongError as wrong:
             wrongs.append(f"Line {number} of the {what}: {wrong}")
             if len(wrongs) == MOST_WRONGS:
@@ -97,6 +103,13 @@ def _each_line(what: str, text: str, read: Any) -> list[dict[str, Any]]:
     if not found:
         raise Problem("invalid_value", f"The {what} are empty: write at least one.", field=what)
     return found
+
+
+def _check_line(line: str) -> str:
+    most = LONGEST_LIST if line.lower().startswith(("category ", "labels ")) else LONGEST_LINE
+    if len(line) > most:
+        raise _WrongError(f"it has {len(line):,} characters; at most {most:,} are read.")
+    return line
 
 
 def _arm(line: str) -> dict[str, Any]:
@@ -146,11 +159,20 @@ def _name(kind: str, text: str) -> tuple[str, str, bool]:
     if kind == "flag":
         return text, "", False
     if kind == "number":
-        match = _PLAIN.fullmatch(text)
-        assert match is not None  # there is text
-        return match["name"].strip(), text[match.end("name") :], False
+        end = _name_end(text)
+        return text[:end].strip(), text[end:], False
     name, _, rest = text.partition(":")
     return name.strip(), ":" + rest, False
+
+
+def _name_end(text: str) -> int:
+    """Say where the name of a number ends: before the first two numbers that follow it."""
+    words = list(re.finditer(r"\S+", text))
+    for before, low, *after in (words[n : n + 4] for n in range(len(words) - 2)):
+        high = after[1] if after[0][0] == "to" and len(after) > 1 else after[0]
+        if re.fullmatch(_NUMBER, low[0]) and re.fullmatch(_NUMBER, high[0]):
+            return before.end()
+    return len(text)
 
 
 def _range(text: str) -> dict[str, Any]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from bridle.errors import Busy, InvalidValue
-from bridle.events import Expired, Rewarded
-from bridle.service.pages.curves import Course, charts_of, course_of
+from bridle.events import Event, Expired, Rewarded
+from bridle.service.pages.curves import Course, Edge, Edges, charts_of, course_of, edges_of
 from bridle.service.pages.logsearch import (
     Earned,
     Made,
     Wanted,
     earned,
+    earned_by,
     look_back,
     made_of,
+    seq_at,
     time_of,
 )
 from bridle.service.pages.logwords import Naming, earned_words
@@ -34,9 +37,11 @@ __all__ = ["PAGES"]
 SLOTS = 20
 # Entries that are read at once; when more came, the rest is only counted.
 AT_ONCE = 50
+# Entries that are read at an end of the time that curves are of, to count them one by one.
+MOST_AT_EDGES = 2_000
 TICK_SECONDS = 0.5
 BEAT_SECONDS = 10.0
-# Then the browser comes back by itself, and its rights are looked at anew.
+# Then the browser comes back by itself.
 STREAM_SECONDS = 60.0
 RANGES = {"all": None, "hour": 3_600.0, "day": 86_400.0}
 
@@ -102,10 +107,44 @@ async def stream(visit: Visit) -> Shown:
 
 
 async def _course(visit: Visit, span: Range) -> dict[str, Any]:
-    course: Course = await visit.service.do(
-        visit.agent, lambda desk: course_of(desk.kept, span.first, span.last)
+    service, store, agent = visit.service, visit.service.store, visit.agent
+    edges: Edges = {}
+    if span.first is not None or span.last is not None:
+        cut = await service.do(agent, lambda desk: edges_of(desk.kept, span.first, span.last))
+        if cut:
+            edges = await service.aside(lambda: _edges(store, agent, span, cut))
+    course: Course = await service.do(
+        agent, lambda desk: course_of(desk.kept, span.first, span.last, edges)
     )
     return {"course": course, "charts_shown": charts_of(course)}
+
+
+def _edges(store: Store, agent: str, span: Range, cut: Sequence[Edge]) -> Edges:
+    """Read what of spans lies in a range, where that is not too much."""
+    head = log_head(store, agent).seq
+    first = 1 if span.first is None else seq_at(store, agent, head, span.first) + 1
+    # What came in the very moment at which it ends belongs to it.
+    last = (
+        head
+        if span.last is None
+        else seq_at(store, agent, head, math.nextafter(span.last, math.inf))
+    )
+    found: dict[tuple[int, int], Sequence[Event]] = {}
+    for edge in cut:
+        start, end = max(edge.first, first), min(edge.last, last)
+        if end - start >= MOST_AT_EDGES:
+            continue
+        entries = store.read(agent, start - 1, end - start + 1) if end >= start else []
+        events = [event_of(entry) for entry in entries if entry.payload is not None]
+        found[edge.first, edge.width] = [event for event in events if _is_in(event, span)]
+    return found
+
+
+def _is_in(event: Event, span: Range) -> bool:
+    at = getattr(event, "at", None)
+    return at is not None and (
+        (span.first is None or at >= span.first) and (span.last is None or at <= span.last)
+    )
 
 
 # -- what comes ------------------------------------------------------------------------------
@@ -116,7 +155,7 @@ async def _news(visit: Visit, naming: Naming, after: int) -> AsyncIterator[bytes
     now = asyncio.get_running_loop().time
     end, beat = now() + STREAM_SECONDS, now()
     yield b"retry: 1000\n\n"
-    while not service.leaving and now() < end:
+    while not service.leaving and now() < end and await visit.still():
         try:
             news = await service.aside(partial(_since, store, visit.agent, after))
             if news is not None:
@@ -162,7 +201,7 @@ def _event(naming: Naming, news: News) -> bytes:
 
 
 def _row(naming: Naming, made: Made, rewards: Mapping[str, Earned]) -> dict[str, Any]:
-    had = rewards.get(str(made.id))
+    had = earned_by(made, rewards)
     return {**naming.shown(made), "reward": "" if had is None else earned_words(had)}
 
 

@@ -6,7 +6,7 @@ most, and is told how far it went.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -27,6 +27,7 @@ __all__ = [
     "Wanted",
     "by_id",
     "earned",
+    "earned_by",
     "entries_at",
     "look_back",
     "look_on",
@@ -116,8 +117,8 @@ class Wanted:
             had = earned(store, agent, made)
             made = [
                 one for one in made
-                if not one.erased and _is_rewarded(had.get(str(one.id))) == self.rewarded
-                and (self.rewarded or one.outcome == "decision")
+                if not one.erased and one.outcome == "decision"
+                and _is_rewarded(had.get(str(one.id))) == self.rewarded
             ]  # fmt: skip
         return _named(store, agent, made)
 
@@ -203,6 +204,11 @@ def earned(store: Store, agent: str, made: Sequence[Made]) -> dict[str, Earned]:
             continue  # it was erased
         found[places[entry.seq]] = had
     return found
+
+
+def earned_by(made: Made, had: Mapping[str, Earned]) -> Earned | None:
+    """Give what a choice earned: what was played did, not what was asked along with it."""
+    return had.get(str(made.id)) if made.outcome == "decision" else None
 
 
 def entries_at(store: Store, agent: str, seqs: Sequence[int]) -> Iterator[Entry]:

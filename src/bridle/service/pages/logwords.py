@@ -69,7 +69,7 @@ class Naming:
         said = {
             "decision": self.arm(made.arm),
             "abstention": "Nothing was played",
-            "question": f"Asked about {self.arm(made.arm)}",
+            "question": f"about {self.arm(made.arm)}",
         }[made.outcome]
         return {
             "seq": made.seq,

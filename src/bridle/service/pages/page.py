@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from bridle.errors import BridleError
 from bridle.service.endpoints import Call, Caller, Handler, Reply
+from bridle.service.pages.session import token_of
 from bridle.service.problems import Problem
 
 if TYPE_CHECKING:
@@ -98,6 +100,15 @@ class Visit:
             Call(self.service, self.caller, {**self.path, **path}, query, body)
         )
         return reply.body
+
+    async def still(self) -> bool:
+        """Say whether who has signed in still has the same rights: for answers that take long."""
+        tokens = self.service.tokens
+        try:
+            await tokens.fresh()
+            return tokens.caller(token_of(self.more["scope"])) == self.caller
+        except (Problem, BridleError):
+            return False
 
     def may(self, endpoint: str) -> bool:
         """Say whether who has signed in may call an endpoint: "PATCH /v1/agents/{agent}"."""

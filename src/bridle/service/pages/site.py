@@ -27,6 +27,8 @@ from bridle.service.serving import Service
 __all__ = ["Site"]
 
 MOST_STREAMS = 64
+# Of the API and of those who watch over it, whatever a browser would rather have.
+NO_PAGES = ("v1", "openapi.json", "metrics", "healthz", "readyz")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -75,7 +77,7 @@ class Site:
         if path == b"/" or (first and first in self._firsts):
             return True
         accepts = next((v for n, v in scope["headers"] if n == b"accept"), b"")
-        return b"text/html" in accepts and first not in ("v1", "openapi.json", "metrics")
+        return b"text/html" in accepts and first not in NO_PAGES
 
     async def answer(
         self, scope: Scope, head: Head, path: bytes, receive: Receive, send: Send
@@ -154,7 +156,8 @@ class Site:
             wanted = scope["path"]
             if scope["query_string"]:
                 wanted += "?" + scope["query_string"].decode("latin-1")
-            return Redirect(url("sign-in", next=session.local_path(wanted)))
+            said = "ended" if session.token_of(scope) is not None else ""
+            return Redirect(url("sign-in", next=session.local_path(wanted), said=said))
         return Html("problem.html", {"problem": problem}, problem.status)
 
     # -- the answer --------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from bridle.store.writing import Desk
 __all__ = ["PAGES"]
 
 MOST_SKIPPED = 20
+MOST_AGAIN = 100  # times that the same form is sent, and what it taught taken back
 MOST_LINES = 12  # of a context that are shown at once; the rest is folded away
 MOST_WORDS = 6  # parts of a context in the question itself
 ANSWERS = ("allowed", "denied", "skip")
@@ -191,15 +192,14 @@ async def _anyway(visit: Visit, question: str, allowed: bool) -> str:
         know = desk.kept.know
         context = context_form(know, know.raw(asked.event.context))
         taught = before.event if before is not None else None
-        stands = isinstance(taught, Taught) and taught.id in know.examples
-        if not isinstance(taught, Taught) or (taught.by == mine and not stands):
+        if not isinstance(taught, Taught) or taught.id not in know.examples:
             return context, asked.event.arm, None, None
         return context, asked.event.arm, taught.allowed, taught.by
 
     context, arm, before, by = await visit.service.do(visit.agent, read)
     if before is not None and by == mine:
         return "again" if before == allowed else "before"
-    id = f"also.{_teacher(visit)}.{_short(question)}"
+    id = await _free(visit, f"also.{_teacher(visit)}.{_short(question)}")
     try:
         await visit.api(
             teaching.teach,
@@ -208,6 +208,22 @@ async def _anyway(visit: Visit, question: str, allowed: bool) -> str:
     except Duplicate:
         return "before"
     return "disagree" if before is not None and before != allowed else "late"
+
+
+async def _free(visit: Visit, id: str) -> str:
+    """Give the id of an example; another, if one of that id was taken back.
+
+    So a form that is sent twice teaches once, and one that is sent again after undo teaches anew.
+    """
+
+    def read(desk: Desk) -> str:
+        for n in range(MOST_AGAIN):
+            name = f"{id}.{n}" if n else id
+            if desk.stood("example", name) is None or id_of(name) in desk.kept.know.examples:
+                return name
+        raise Problem("conflict", "This was said and taken back too often.")
+
+    return await visit.service.do(visit.agent, read)
 
 
 async def say(visit: Visit) -> Shown:
@@ -221,8 +237,8 @@ async def say(visit: Visit) -> Shown:
     except (ValueError, TypeError, LookupError, RecursionError):
         raise Problem("malformed", "The form is not as the page made it.") from None
     form = Teach(
-        context=context, arm=arm, allowed=given == "allowed", id=visit.form.need("key"),
-        **said_of(visit),
+        context=context, arm=arm, allowed=given == "allowed",
+        id=await _free(visit, visit.form.need("key")), **said_of(visit),
     )  # fmt: skip
     said = ""
     try:

@@ -65,7 +65,11 @@ function take(event) {
   after = Number(event.lastEventId) || after;
   passed = news.more;
   rows = [...news.rows.reverse(), ...rows].slice(0, slots.length);
-  for (const row of rows) row.reward = news.rewards[row.id] ?? row.reward;
+  for (const row of rows) {
+    // What was played earns, not what was asked along with it. An id may be any word.
+    const played = (row.kind ?? KINDS[row.outcome]) === KINDS.decision;
+    if (played && Object.hasOwn(news.rewards, row.id)) row.reward = news.rewards[row.id];
+  }
   show();
 }
 
