@@ -153,7 +153,9 @@ def test_no_more_are_tried_than_there_is_time_for(kind, monkeypatch):
     assert influences_of(agent._knowledge, HERE, 0, 2, 5).tried == 2
 
 
-@pytest.mark.parametrize("kind, weighed", [*((kind, False) for kind in KINDS[:-1]), ("rules", True)])
+@pytest.mark.parametrize(
+    "kind, weighed", [*((kind, False) for kind in KINDS[:-1]), ("rules", True)]
+)
 def test_an_example_that_decides_whether_it_is_surely_allowed_comes_first(
     kind, weighed, monkeypatch
 ):
@@ -172,7 +174,8 @@ def test_an_example_that_decides_whether_it_is_surely_allowed_comes_first(
             other = taught(kind, examples=20)
             other.retract(example.id)
             now = bool(believed_of(other._knowledge, here).safe[0])
-            assert (now != safe) == (example.id in flips)
+            if now == safe or not found.noise:  # what may be chance is not told
+                assert (now != safe) == (example.id in flips)
         flipped += len(flips)
     assert flipped
 

@@ -33,6 +33,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         given["ready"](1234)
 
     monkeypatch.setattr(running, "run", run)
+    # Another program may have the port on this machine.
+    monkeypatch.setattr(sys.modules["bridle.cli.serve"], "_check_port", lambda *_: None)
     return calls
 
 

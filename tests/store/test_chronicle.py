@@ -8,7 +8,7 @@ from bridle.audits import AuditMeter
 from bridle.errors import CorruptState
 from bridle.events import Abstained, Asked, Decided, Expired, Rewarded, Taught
 from bridle.notes import Audited
-from bridle.store.chronicle import MOST_ARMS, MOST_SPANS, Chronicle, Span
+from bridle.store.chronicle import MOST_ARMS, MOST_SPANS, Chronicle, Span, part_of
 
 
 def known(arms: int = 3):
@@ -35,7 +35,7 @@ def test_everything_is_counted_once_whatever_the_length():
                 Decided(seq, (1.0,), seq % 3, 1, at=float(seq)),
                 Rewarded(seq, 0.5, at=float(seq)),
                 Abstained(seq, (1.0,), 1),
-                Asked(seq, (1.0,), 1, 1),
+                Asked(seq, (1.0,), 1, 1, decision=seq),
                 Taught(seq, (1.0,), 1, True),
                 Expired(seq, 0.25),
                 Expired(seq, None),
@@ -123,3 +123,19 @@ def test_it_comes_back_as_it_was_and_not_if_it_is_damaged():
         Chronicle.from_state(state | {"width": np.array([0])})
     assert same(Chronicle.from_state(Chronicle().to_state()), Chronicle())
     assert Span(1, 1).plays.size == 0
+
+
+def test_questions_are_those_of_decisions():
+    know, chronicle = known(), Chronicle()
+    chronicle.fold(2, Asked("taught by", (1.0,), 1, 1, at=1.0), know, None)
+    chronicle.fold(3, Asked("in doubt", (1.0,), 1, 1, at=2.0, decision=7), know, None)
+    assert total(chronicle, "questions") == 1
+
+
+def test_a_part_of_a_span_counts_what_is_in_it():
+    know = known()
+    events = [Decided(n, (1.0,), n % 3, 1, at=float(n)) for n in range(1, 9)]
+    whole = Span(2, 9, 1.0, 8.0, decisions=8)
+    part = part_of(whole, events[2:5], know)
+    assert (part.first, part.last) == (2, 9) and (part.began, part.ended) == (3.0, 5.0)
+    assert part.decisions == 3 and part.plays.tolist() == [1, 1, 1]

@@ -205,3 +205,15 @@ def test_the_course_of_rewards_has_few_points(server, make, rewards):
     assert known == sorted(known)
     if rewards > 1:
         assert known and doing.reward is not None and known[0] <= doing.reward <= known[-1]
+
+
+def test_one_reward_is_a_reward(server, person):
+    made(server, "films")
+    body = {"context": YOUNG, "arm": "kite", "allowed": True}
+    assert server.call("POST", "/v1/agents/films/examples", body).status == 201
+    choice = server.call("POST", "/v1/agents/films/decisions", {"context": YOUNG}).json
+    reward = f"/v1/agents/films/decisions/{choice['id']}/reward"
+    assert server.call("POST", reward, {"value": 0.75}).status == 200
+    text = person("admin").get("/agents").text
+    assert "Mean reward 0.75" in text
+    assert "No reward came yet" not in text and "Too few rewards for a curve." in text

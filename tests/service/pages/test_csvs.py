@@ -150,3 +150,11 @@ def test_no_cell_is_a_formula_and_what_is_written_is_read():
     ]
     assert csvs.plain_cell(2.0) == "2" and csvs.plain_cell(0.25) == "0.25"
     assert csvs.plain_cell(None) == "" and csvs.plain_cell(False) == "no"
+
+
+def test_many_columns_are_refused_at_once():
+    names = ",".join(f"c{n}" for n in range(csvs.MAX_COLUMNS + 1))
+    [said] = wrongs(f"{names}\n{names}\n")
+    assert "names 2,001 columns. At most 2,000 are read." in said
+    twice = ",".join([*(f"c{n}" for n in range(1_000)), "c7"])
+    assert wrongs(f"{twice}\n{twice}\n") == ["Line 1: two columns are called 'c7'."]

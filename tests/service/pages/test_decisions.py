@@ -255,3 +255,50 @@ def test_an_export_holds_what_was_erased_without_its_content(server, films, pers
     erase(server.store, "films", decisions=["ann:1"])
     _, [row] = exported(person("auditor"))
     assert row["outcome"] == "decision, erased" and row["id"] == "ann:1" and row["arm"] == ""
+
+
+@pytest.fixture
+def in_doubt(server, make):
+    """An agent that plays kite and files what it would like to know along with it."""
+    make(budget=50, on_doubt="play_safe")
+    for late in (True, False):
+        for age in ("12-17", "18-24", "25+"):
+            body = {"context": {"age": age, "late": late}, "arm": "kite", "allowed": True}
+            call(server, "POST", "/v1/agents/films/examples", body)
+    return decide(server, reward=0.75)
+
+
+def test_a_question_earns_nothing(server, in_doubt, person):
+    ann = person("auditor")
+    _, rows = exported(ann)
+    assert {row["outcome"]: row["reward"] for row in rows} == {"decision": "0.75", "question": ""}
+    came = stream(ann, "/agents/films/decisions.jsonl")
+    lines = [json.loads(line) for line in came.body.decode().splitlines()]
+    assert {line["outcome"]: line["reward"] for line in lines} == {
+        "decision": 0.75, "question": None
+    }  # fmt: skip
+    shown = ann.get("/agents/films/decisions")
+    assert shown.text.count("0.75") == 1
+    assert "asked about" in shown.text and "Asked about" not in shown.text
+    for query, outcomes in (("yes", ["decision"]), ("no", [])):
+        assert [row["outcome"] for row in exported(ann, f"?reward={query}")[1]] == outcomes
+    live = ann.get("/agents/films/live")
+    assert live.text.count("earned 0.75") == 1 and "asked about" in live.text
+
+
+def test_where_the_clock_was_set_back_no_other_time_is_shown(server, films, person):
+    server.clock.now = 1_000_000.0  # 1970-01-12T13:46:40
+    for _ in range(20):
+        decide(server)
+    server.clock.now = 1_000_000.0 - 86_400.0
+    for _ in range(5):
+        decide(server)
+    server.clock.now = 1_000_000.0 + 3_600.0
+    for _ in range(20):
+        decide(server)
+    ann = person("auditor")
+    query = "?from=1970-01-12T13:46:40&to=1970-01-12T18:00"
+    found = [row["time (UTC)"] for row in exported(ann, query)[1]]
+    assert found and all(when.startswith("1970-01-12") for when in found)
+    assert "if the clock was ever set back" in ann.get(f"/agents/films/decisions{query}").text
+    assert "set back" not in ann.get("/agents/films/decisions").text

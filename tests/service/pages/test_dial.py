@@ -7,6 +7,7 @@ import pytest
 
 from bridle.service.pages.evaluations import Evaluated, positions_for
 from bridle.service.pages.jobs import Job, jobs_of
+from bridle.store.erasing import erase
 from tests.service.driving import Server
 from tests.service.pages.browsing import Shown, no_script
 from tests.service.pages.test_limits import SCRIPT, teach
@@ -281,3 +282,27 @@ def test_fewer_positions_of_longer_logs():
     assert len(positions_for(20_000, 0.5)) == 11
     assert positions_for(10**6, 0.5) == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert positions_for(10**6, 0.123)[1] == 0.123
+
+
+def test_turning_to_where_it_stands_says_so_and_records_nothing(server, make, person):
+    make(sigma=0.5, policy={"kind": "BehaviorConstrained", "sigma": 0.5})
+    before = server.store.head("films")
+    shown = person("admin").post(HERE, {"sigma": "0.5", "note": "for nothing"})
+    assert "The dial stands at 0.5 already." in shown.text
+    assert server.store.head("films") == before
+
+
+def test_what_was_erased_is_left_out_and_said(server, make, person):
+    make(policy={"kind": "BehaviorConstrained", "sigma": 0.5})
+    lesson(server)
+    live(server, 80)
+    erase(server.store, "films", examples=["1"])
+    answer = server.call("POST", "/v1/agents/films/evaluate", {"sigmas": [0.5]})
+    assert answer.status == 409 and "What 80 decisions rested on was erased" in answer.body.decode()
+    shown = work_out(server, person("admin"))
+    assert "What 80 decisions rested on was erased" in shown.text
+    live(server, 80)
+    answer = server.call("POST", "/v1/agents/films/evaluate", {"sigmas": [0.5], "budget": 1.0})
+    [one] = answer.json["evaluations"]
+    assert one["decisions"] == 80 and one["left_out"] == 80
+    assert rows(work_out(server, person("admin")))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridle.service.pages import featurelines
 from bridle.service.pages.csvs import read_lines
 from bridle.service.pages.featurelines import proposed, read_arms, read_features, written_feature
 from bridle.service.problems import Problem
@@ -120,3 +121,35 @@ def test_too_many_words():
     assert of(often)[0].startswith("category a: w0, ")
     rarely = "a\n" + "".join(f"w{n}\n" for n in range(20))
     assert not of(rarely)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["number a" + " " * 20_000 + "x", "number " + "1 " * 20_000 + "x", "flag " + "x" * 1_000],
+)
+def test_a_line_that_is_too_long(line):
+    with pytest.raises(Problem, match="at most 1,000 are read"):
+        read_features(line)
+
+
+def test_a_name_is_parted_from_its_numbers_in_one_go(monkeypatch):
+    monkeypatch.setattr(featurelines, "LONGEST_LINE", 10**7)
+    with pytest.raises(Problem, match="longer than 200"):
+        # Each space tried as an end of the name, and all after it again, this would take hours.
+        read_features("number a" + " " * 1_000_000 + "x")
+    assert read_features("number a   b  1   to  2  x y")[0]["name"] == "a   b"
+    assert read_features("number to 1 2")[0] == {
+        "kind": "number", "name": "to", "low": 1.0, "high": 2.0
+    }  # fmt: skip
+
+
+def test_a_list_of_words_may_be_long():
+    words = [f"word {n}" for n in range(900)]
+    assert read_features("labels g: " + ", ".join(words))[0]["values"] == words
+
+
+def test_too_many_lines():
+    with pytest.raises(Problem, match="At most 2,000 are read"):
+        read_features("flag x\n" * 2_001)
+    with pytest.raises(Problem, match="At most 20,000 are read"):
+        read_arms("x\n" * 20_001)

@@ -250,3 +250,43 @@ def test_nobody_gets_there_without_signing_in(server, taught):
     nobody = Person(server, None)
     assert nobody.get(f"/agents/{taught}/limits").status == 303
     assert nobody.post(f"/agents/{taught}/limits/retract", {"id": "1"}).status == 401
+
+
+@pytest.mark.parametrize("more", [{"limits": "auto"}, {"limits": "rules", "crosses": True}])
+def test_what_is_denied_only_together_is_shown(server, make, person, more):
+    names = ("bleeding", "surgery", SCRIPT[:20])
+    name = make(
+        features=[{"kind": "flag", "name": one} for one in names],
+        arms=[{"id": "high", "label": "High dose"}], **more,
+    )  # fmt: skip
+    auditor = person("auditor")
+    assert "Together" not in auditor.get(f"/agents/{name}/limits").text
+    for _ in range(3):
+        for n in range(8):
+            held = {one: bool(n >> i & 1) for i, one in enumerate(names)}
+            fine = not (held["bleeding"] and held["surgery"])
+            teach(server, name, (held, "high", fine))
+    shown = auditor.get(f"/agents/{name}/limits")
+    assert shown.status == 200 and no_script(shown.html)
+    assert all(text.startswith("✓") for _, text in cells(shown).values())
+    assert "A cell says nothing of combinations" in shown.text
+    part = shown.text.split("Here it believes something else")[1]
+    assert "High dose bleeding with surgery ✗ surely not <1 %" in part
+    assert "3 pairs that were taught" in part and "<scr" not in part.split("bleeding with")[2:]
+
+
+def test_together_is_bounded_and_knows_declared_rules(server, make, person, monkeypatch):
+    names = [f"f{n}" for n in range(30)]
+    name = make(features=[{"kind": "flag", "name": one} for one in names], limits="logistic")
+    teach(server, name, (dict.fromkeys(names, True), "kite", True))
+    teach(server, name, (dict.fromkeys(names, False), "kite", True))
+    shown = person("auditor").get(f"/agents/{name}/limits")
+    assert "66 pairs of things that were taught" in shown.text  # of the first twelve
+    assert "Of none it believes much else" in shown.text
+    when = [{"feature": one, "equals": True} for one in ("f0", "f1")]
+    rule = {"declare": {"id": "both", "when": when, "arms": ["kite"]}}
+    assert server.call("PATCH", f"/v1/agents/{name}", rule).status == 200
+    monkeypatch.setattr("bridle.service.pages.together.MOST_PAIRS", 25)
+    shown = person("auditor").get(f"/agents/{name}/limits")
+    assert "25 pairs that were taught" in shown.text
+    assert "f0 with f1 ✗ surely not by a declared rule" in shown.text

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from bridle.service.pages.curves import charts_of, course_of
 from bridle.service.pages.stacks import Area, stack
 from bridle.service.problems import Problem
 from bridle.store.keeping import load
-from tests.service.pages.browsing import no_script
+from tests.service.pages.browsing import Person, no_script
 from tests.service.pages.films import call, decide
 from tests.service.pages.streaming import stream
 
@@ -306,3 +308,78 @@ def test_problems_are_not_swallowed(server, films, person, monkeypatch):
 
     monkeypatch.setattr(server.service, "aside", failed)
     assert person("auditor").get("/agents/films/live").status == 503
+
+
+def test_questions_to_be_taught_by_are_none_of_choices(server, films, person):
+    decide(server)
+    for n in range(3):
+        body = {"context": {"age": "25+", "late": False}, "id": f"q{n}"}
+        call(server, "POST", "/v1/agents/films/questions", body)
+    assert course_of(load(server.store, "films")).total("questions") == 0
+    assert "Questions 0 " in person("auditor").get("/agents/films/live").text
+
+
+def point(**counts):
+    nothing = dict.fromkeys(("decisions", "abstentions", "questions", "rewards"), 0)
+    return curves.Point(place=0, at=0.0, reward=0.0, plays=(), **(nothing | counts))
+
+
+def test_never_more_than_all_choices_asked():
+    shares = [line.points[0][1] for line in curves._idle([point(decisions=2, questions=5)])]
+    assert shares == [0.0, 1.0]
+
+
+@pytest.fixture
+def long_log(server, films):
+    """Many choices of long ago, in wide spans, and one of now in the last of them."""
+    many = [{"context": {"age": "25+", "late": False}}] * 1_000
+    for _ in range(2):
+        call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
+    server.clock.now += 1_000_000.0
+    decide(server, reward=0.5)
+
+
+def test_at_the_ends_of_a_time_each_is_counted(server, long_log, person):
+    ann = person("auditor")
+    text = ann.get("/agents/films/live?range=hour").text
+    assert "Choices 1 Mean reward 0.5" in text and "counted as a whole" not in text
+    assert "Choices 2,001" in ann.get("/agents/films/live").text
+    now = datetime.fromtimestamp(server.clock.now - 3_600.0, UTC).isoformat()[:19]
+    assert "Choices 2,000" in ann.get(f"/agents/films/live?to={now}").text
+    assert "Choices 0" in ann.get(f"/agents/films/live?from={now}&to={now}").text
+
+
+def test_what_is_too_much_to_count_is_said(server, long_log, person, monkeypatch):
+    monkeypatch.setattr(live, "MOST_AT_EDGES", 0)
+    text = person("auditor").get("/agents/films/live?range=hour").text
+    assert "Choices 1 " not in text and "counted as a whole" in text
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired", "other"])
+def test_who_lost_the_right_sees_no_more(server, films, quick, how):
+    ann = Person(server, None)
+    made = server.grant("auditor", expires=server.clock.now + 100.0)
+    assert ann.post("/sign-in", {"token": made.text}).status == 303
+    tokens = server.service.tokens
+
+    async def during(pieces):
+        if pieces > 1:
+            return
+        if how == "revoked":
+            await tokens.revoke(made.row.id)
+        elif how == "expired":
+            server.clock.now += 200.0
+        else:
+            tokens.hold([made.row._replace(role="teacher")], 0.0)
+        path = {"agent": "films"}
+        form = deciding.Decide(context={"age": "25+", "late": True})
+        await deciding.decide(Call(server.service, None, path, None, form))
+
+    # It ends by itself, long before a stream does: or the helper would give up.
+    came = stream(ann, "/agents/films/live/stream", during=during)
+    assert came.status == 200 and not events_of(came.body)
+
+
+def test_a_word_as_an_id_is_no_reward():
+    script = (Path(live.__file__).parent / "static" / "live.js").read_text()
+    assert "Object.hasOwn(news.rewards, row.id)" in script

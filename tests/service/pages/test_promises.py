@@ -226,3 +226,13 @@ def test_names_from_outside_are_text(server, make, person):
     pages += [ann.get(f"{P}/begin")]
     for shown in pages:
         assert shown.status in (200, 303) and no_script(shown.html) and SCRIPT not in shown.html
+
+
+def test_exact_denials_are_among_what_always_holds(make, person):
+    make()
+    shown = person("auditor").get("/agents/films/promises")
+    assert "never played in that very same situation" in shown.text
+    make("loose", exact_denials=False)
+    shown = person("auditor").get("/agents/loose/promises")
+    assert "made without exact denials" in shown.text
+    assert "Each may take several answers" in person("teacher").get("/agents/films/promises").text

@@ -173,3 +173,37 @@ def test_a_page_that_fails_while_it_is_written_is_a_page_too(server, person, mon
     shown = ann.get("/agents")
     assert shown.status == 500 and "secret" not in shown.html
     assert "This did not work" in shown.text
+
+
+@pytest.mark.parametrize(
+    "others",
+    ['x={"a":1}; {}', "x=\u00e9; {}", "[x]=1; {}", 'x="open; {}', "{}; y=%%%;;", "xbridle=1;{} "],
+)
+def test_cookies_of_others_do_not_hide_ours(server, person, others):
+    ann = person("teacher")
+    ann.cookie = others.replace("{}", ann.cookie)
+    assert ann.get("/agents").status == 200
+
+
+def test_of_two_cookies_none_is_taken(person):
+    ann = person("teacher")
+    ann.cookie = f"{ann.cookie}; {ann.cookie}"
+    assert ann.get("/agents").status == 303
+
+
+def test_who_was_signed_in_is_told_that_it_ended(server, person):
+    ann = person("teacher")
+    [row] = [row for row in server.store.tokens() if row.role == "teacher"]
+    server.runner.run(server.service.tokens.revoke(row.id))
+    assert "Your session has ended" in ann.follow(ann.get("/agents")).text
+    nobody = Person(server, None)
+    assert "ended" not in nobody.follow(nobody.get("/agents")).text
+
+
+def test_a_remedy_is_said_once(make, person):
+    make()
+    shown = person("admin").get("/agents/films/decisions?before=x")
+    assert shown.status == 422
+    refused = person("admin").post("/agents/films/teach/undo", {"example": "99"})
+    assert refused.status == 404
+    assert refused.text.count("It was never taught") == 1

@@ -9,7 +9,9 @@ import pytest
 
 from bridle.features import Category, Flag, Labels, Number, Schema
 from bridle.service.pages import examples as listed
+from bridle.service.pages import teach
 from bridle.service.pages.nextquestion import FEW_DECISIONS, made_contexts
+from bridle.service.pages.progress import progress_of
 from tests.service.driving import Server
 from tests.service.pages.browsing import Person, Shown, no_script
 
@@ -441,3 +443,53 @@ def test_a_page_of_a_large_agent(server, make, person):
     server.call("POST", "/v1/agents/large/examples", {"examples": examples})
     shown = person("teacher").get("/agents/large/teach")
     assert shown.status == 200 and len(shown.html) < 40_000
+
+
+def test_after_undo_the_same_form_teaches_again(server, make, person):
+    """Of a question that was not filed, and of one that was: however often."""
+    make(teaching="random")
+    ann = person("teacher")
+    form = ann.get(PAGE).form(PAGE + "/say") | {"answer": "denied"}
+    for _ in range(3):
+        for _ in range(2):  # a double click teaches once
+            assert ann.post(PAGE + "/say", form).status == 303
+        [one] = standing(server)
+        assert one["allowed"] is False
+        ann.post(PAGE + "/undo", {"example": str(one["id"])})
+        assert not standing(server)
+    ann.post(PAGE + "/say", form | {"answer": "allowed"})
+    assert [one["allowed"] for one in standing(server)] == [True]
+
+
+def test_after_undo_the_same_answer_can_be_given_again_and_again(server, make, person):
+    make()
+    ann = person("teacher")
+    form = ann.get(PAGE).form(PAGE + "/answer") | {"answer": "denied"}
+    for _ in range(4):
+        for _ in range(2):
+            ann.post(PAGE + "/answer", form)
+        [one] = standing(server)
+        ann.post(PAGE + "/undo", {"example": str(one["id"])})
+    assert not standing(server)
+
+
+def test_an_answer_that_another_took_back_does_not_stand(server, make, person):
+    make()
+    ann, ben = person("teacher"), person("teacher")
+    form = ann.get(PAGE).form(PAGE + "/answer")
+    ann.post(PAGE + "/answer", form | {"answer": "allowed"})
+    ann.post(PAGE + "/undo", {"example": "1"})
+    shown = ben.follow(ben.post(PAGE + "/answer", form | {"answer": "denied"}))
+    assert "Both answers stand" not in shown.text and len(standing(server)) == 1
+
+
+def test_where_all_is_sure_it_says_so(server, make, person, monkeypatch):
+    make()
+    ann = person("teacher")
+    assert "The answer to this one teaches most." in ann.get(PAGE).text
+    monkeypatch.setattr(
+        teach, "progress_of", lambda *given: progress_of(*given)._replace(sure=True)
+    )
+    text = ann.get(PAGE).text
+    assert "teaches most" not in text
+    assert "It is sure of all that it met. You can stop here." in text

@@ -128,3 +128,18 @@ def test_who_may_not(server, make, person):
     make()
     assert person("teacher", ("other",)).get(HERE).status == 403
     assert person("teacher").get("/agents/nobody/limits/what-if").status == 404
+
+
+def test_what_nobody_said_is_neither_certain_nor_ruled_out(server, make, person):
+    make(features=[{"kind": "flag", "name": "late"}])
+    shown = person("auditor").get("/agents/films/limits/what-if?f.late=no")
+    assert "nobody has said" in shown.text and ">99 %" not in shown.text
+    make("lines", limits="linear", features=[{"kind": "flag", "name": "late"}])
+    shown = person("auditor").get("/agents/lines/limits/what-if?f.late=yes")
+    assert shown.text.count("Nothing was taught of it yet.") == 3
+    assert "0 surely not" in shown.text and "rules it out" not in shown.text
+    body = {"context": {"late": True}, "propensity": True}
+    made = server.call("POST", "/v1/agents/lines/decisions", body).json
+    shown = person("auditor").get(f"/agents/lines/decisions/{made['id']}")
+    assert "3 nothing was taught of it yet" in shown.text or "? nothing was taught" in shown.text
+    assert "surely not allowed" not in shown.text

@@ -236,7 +236,7 @@ def test_what_it_plays_when_nothing_is_allowed(server, make, person):
 
 def account(kind="decision", arm="a", why_not=(None, None), **more):
     arms = [
-        {"arm": name, "why_not": reason, "p": 0.9, "play": 0.5, "eligible": True}
+        {"arm": name, "why_not": reason, "p": 0.9, "play": 0.5, "eligible": True, "novelty": 0.5}
         for name, reason in zip("abcdefgh", why_not, strict=False)
     ]
     given = {
@@ -280,3 +280,68 @@ def test_two_features_together_and_what_gave_next_to_nothing():
     assert given_by(one, schema, context, (0.0, 1.0), 2).left_out == 2
     assert whywords._column_words(schema, "unheard of", context) == "unheard of"
     assert whywords._column_words(schema, "l=x", context) == "l: x"
+
+
+def test_what_it_rested_on_was_erased(server, make, person):
+    make()
+    teach(server)
+    made = decide(server, "25+", among=["kite", "fog"])
+    ann = person("auditor")
+    assert "the same comes out" in opened(ann, made["id"]).text
+    listed = _call(server, "GET", "/v1/agents/films/examples")["examples"]
+    kites = [str(one["id"]) for one in listed if one["arm"] == "kite"]
+    erase(server.store, "films", examples=kites)
+    entry = server.store.head("films").seq
+    shown = opened(ann, made["id"])
+    said = f"What this rested on was erased since (entry {entry}), so it cannot be made again"
+    assert said in shown.text and "It played “Kite Days (Comedy)”." in shown.text
+    assert "something else comes out" not in shown.text and "another version" not in shown.text
+    for part in ("None of the", "What it thought of every choice", "examples that mattered"):
+        assert part not in shown.text
+    # What is decided from then on does not rest on it.
+    later = decide(server, "25+", among=["fog", "kite"])
+    assert "the same comes out" in opened(ann, later["id"]).text
+
+
+def test_what_was_erased_is_looked_for_near_a_decision(server, make, monkeypatch):
+    monkeypatch.setattr(why, "LOOKED_AT", 4)
+    make()
+    teach(server)
+    erase(server.store, "films", examples=["3"])
+    entry = server.store.head("films").seq
+    teach(server)
+    found = lambda version: why.erasure_behind(server.store, "films", version)  # noqa: E731
+    assert found(entry - 1) == entry and found(entry - 4) == entry
+    assert found(1) is None  # before it
+    assert found(5) == 0  # what was erased is seen, and not who says so
+    assert found(entry + 9) is None
+
+
+def test_the_example_that_decided_comes_first(server, make, person):
+    make()
+    _call(server, "POST", "/v1/agents/films/examples", {"examples": [
+        {"context": {"age": "25+", "late": late}, "arm": "kite", "allowed": True}
+        for late in (True, False)
+    ]})  # fmt: skip
+    made = decide(server, "25+", among=["kite"])
+    shown = opened(person("auditor"), made["id"])
+    account = _call(server, "GET", f"/v1/agents/films/decisions/{made['id']}")["account"]
+    assert [one["flips"] for one in account["examples"]["examples"]].count(True) == 0
+    make("solo")
+    body = {"context": {"late": True, "age": "25+"}, "arm": "kite", "allowed": True}
+    _call(server, "POST", "/v1/agents/solo/examples", body)
+    more = {"context": body["context"], "among": ["kite"], "propensity": True}
+    one = _call(server, "POST", "/v1/agents/solo/decisions", more)
+    shown = person("auditor").get(f"/agents/solo/decisions/{one['id']}")
+    assert "Without it this would not have been surely allowed." in shown.text
+    assert "One of them decides whether it is surely allowed" in shown.text
+    assert "No single one decides" not in shown.text
+
+
+def test_what_nobody_said_is_no_certainty(server, make, person):
+    make(features=[{"kind": "flag", "name": "late"}])
+    body = {"context": {"late": False}, "propensity": True}
+    made = _call(server, "POST", "/v1/agents/films/decisions", body)
+    shown = opened(person("auditor"), made["id"])
+    table = shown.html.split('class="arms"')[1].split("</table>")[0]
+    assert "nobody has said" in table and "100 %" not in table

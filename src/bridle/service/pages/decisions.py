@@ -7,7 +7,7 @@ import csv
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -154,15 +154,14 @@ def _wanted(
         raise InvalidValue("outcome", "the form", f"one of {', '.join(OUTCOMES)}", outcome)
     if reward and reward not in REWARDS:
         raise InvalidValue("reward", "the form", f"one of {', '.join(REWARDS)}", reward)
-    first, last = 1, head
+    wanted = Wanted(arms=arms, outcome=outcome or None, rewarded=REWARDS.get(reward), last=head)
     if times.first is not None:
         first = seq_at(store, agent, head, times.first) + 1
+        wanted = replace(wanted, first=first, since=times.first)
     if times.last is not None:
-        # All of the second that is named belongs to it.
-        last = seq_at(store, agent, head, times.last + 1.0)
-    return Wanted(
-        arms=arms, outcome=outcome or None, rewarded=REWARDS.get(reward), first=first, last=last
-    ), head
+        until = times.last + 1.0  # all of the second that is named belongs to it
+        wanted = replace(wanted, last=seq_at(store, agent, head, until), until=until)
+    return wanted, head
 
 
 # -- exports ---------------------------------------------------------------------------------

@@ -181,6 +181,10 @@ async def turn(visit: Visit) -> Shown:
         sigma = form.number("sigma", low=0.0, high=1.0)
     except ValueError:
         return await _dial(visit, "The dial has positions from 0 to 1.", form)
+    now = (await visit.service.do(visit.agent, _looked_up)).sigma
+    if now is not None and abs(sigma - now) < 1e-9:
+        stands = f"The dial stands at {sigma:g} already. Nothing was changed or written down."
+        return await _dial(visit, stands, form)
     try:
         said = said_of(visit)
     except Problem as problem:

@@ -22,9 +22,11 @@ from bridle.service.pages.picture import (
     without_part,
 )
 from bridle.service.pages.rendering import url
+from bridle.service.pages.together import together
 from bridle.service.pages.words import arm_words
 from bridle.service.problems import Problem
 from bridle.service.teaching import retract
+from bridle.store.kept import Kept
 from bridle.store.writing import Desk
 
 __all__ = ["PAGES"]
@@ -58,11 +60,12 @@ async def limits(visit: Visit) -> Shown:
         query.get("feature")[:200],
         *(query.whole(name, 0, low=0, high=FAR) for name in ("rows", "columns", "rules")),
     )
-    found = await visit.service.do(visit.agent, lambda desk: _picture(desk.kept.know, ask))
+    found = await visit.service.do(visit.agent, lambda desk: _picture(desk.kept, ask))
     return Html("limits.html", {"agent": visit.agent, "ask": ask, **found})
 
 
-def _picture(know: Knowledge, ask: _Ask) -> dict[str, Any]:
+def _picture(kept: Kept, ask: _Ask) -> dict[str, Any]:
+    know = kept.know
     text = ask.feature.casefold()
     every = columns_of(know.settings.features)
     aside = without_part(know)
@@ -70,13 +73,15 @@ def _picture(know: Knowledge, ask: _Ask) -> dict[str, Any]:
     units = units_of(know, ask.find)
     shown = columns[ask.columns : ask.columns + COLUMNS]
     taught = bool(know.examples or know.rules)
-    rows = rows_of(know, units[ask.rows : ask.rows + ROWS], shown) if taught else []
+    some = units[ask.rows : ask.rows + ROWS] if taught else []
+    rows = rows_of(know, some, shown)
     rules = list(know.rules.values())
     return {
         "taught": taught,
         "examples": len(know.examples),
         "rows": rows,
         "columns": shown,
+        "together": together(know, some, columns, kept.recent.contexts),
         "heads": _heads(shown),
         "units": len(units),
         "all_columns": len(columns),

@@ -6,6 +6,7 @@ most, and is told how far it went.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,6 +96,9 @@ class Wanted:
         Only those for which a reward came, or for which none came.
     first, last : int
         The entries among which to look.
+    since, until : float
+        Only those of this time, from the first to before the second. The entries are found as if
+        times only grew; where a clock was set back, some of them are of other times.
     """
 
     arms: frozenset[ArmId] | None = None
@@ -102,6 +106,8 @@ class Wanted:
     rewarded: bool | None = None
     first: int = 1
     last: int = 2**53
+    since: float = -math.inf
+    until: float = math.inf
 
     def _kind(self, entry: Entry) -> bool:
         if self.outcome is not None:
@@ -111,6 +117,7 @@ class Wanted:
     def among(self, store: Store, agent: str, entries: Sequence[Entry]) -> list[Made]:
         """Give the choices among entries that are wanted, in their order."""
         made = [one for entry in entries if self._kind(entry) and (one := made_of(entry))]
+        made = [one for one in made if one.at is None or self.since <= one.at < self.until]
         if self.arms is not None:
             made = [one for one in made if one.arm in self.arms]
         if self.rewarded is not None:

@@ -29,8 +29,10 @@ __all__ = [
     "Column",
     "Row",
     "Unit",
+    "cells_of",
     "columns_of",
     "examples_behind",
+    "rest_of",
     "row_of",
     "rows_of",
     "rule_behind",
@@ -149,13 +151,19 @@ def _of_number(feature: Number, at: int, first: int) -> list[Column]:
 
 def row_of(schema: Schema, column: Column) -> Floats:
     """Give the encoded context that holds just this."""
+    row = rest_of(schema)
+    row[column.at] = column.value
+    return row
+
+
+def rest_of(schema: Schema) -> Floats:
+    """Give the encoded context that holds nothing."""
     row = np.zeros(schema.width)
     for feature in schema.features:
         if isinstance(feature, Number):
             raw = feature.missing
             rest = 0.0 if feature.low is None else 0.5
             row[schema.place(feature.name)[1]] = rest if raw is None else feature.scale(raw)
-    row[column.at] = column.value
     return row
 
 
@@ -193,20 +201,29 @@ def units_of(know: Knowledge, wanted: str = "") -> list[Unit]:
 def rows_of(know: Knowledge, units: Sequence[Unit], columns: Sequence[Column]) -> list[Row]:
     """Give the rows of some units."""
     believing, schema = know.believing, know.settings.features
-    members = [np.flatnonzero(believing.unit_of == unit.number) for unit in units]
-    cells: list[list[Cell]] = [[] for _ in units]
-    for column in columns:
-        row = row_of(schema, column)
-        seen = believing.seen(row.tobytes())
-        denied = denied_arms(know.compiled_rules, row, len(know.arms))
-        for mine, arms in zip(cells, members, strict=True):
-            k = int(arms[0])
-            mine.append(_cell(float(seen.p[k]), int(seen.marks[k]), denied[arms]))
+    by_column = cells_of(know, units, [row_of(schema, column) for column in columns])
     words = _Words(know, len(units))
     return [
-        Row(unit, tuple(mine), len(believing.examples_of(unit.number)), *words.of(unit.number))
-        for unit, mine in zip(units, cells, strict=True)
-    ]
+        Row(
+            unit, tuple(mine[n] for mine in by_column), len(believing.examples_of(unit.number)),
+            *words.of(unit.number),
+        )
+        for n, unit in enumerate(units)
+    ]  # fmt: skip
+
+
+def cells_of(know: Knowledge, units: Sequence[Unit], rows: Sequence[Floats]) -> list[list[Cell]]:
+    """Give, for each encoded context, what is believed of each unit there."""
+    members = [np.flatnonzero(know.believing.unit_of == unit.number) for unit in units]
+    found: list[list[Cell]] = []
+    for row in rows:
+        seen = know.believing.seen(row.tobytes())
+        denied = denied_arms(know.compiled_rules, row, len(know.arms))
+        found.append([
+            _cell(float(seen.p[arms[0]]), int(seen.marks[arms[0]]), denied[arms])
+            for arms in members
+        ])  # fmt: skip
+    return found
 
 
 def _cell(p: float, mark: int, denied: Bools) -> Cell:

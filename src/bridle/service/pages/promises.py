@@ -38,6 +38,7 @@ class _More(NamedTuple):
     surprises: int | None  # None: the limits do not count them
     rules: int
     examples: int
+    exact: bool  # whether denials hold to the letter
 
 
 async def promises(visit: Visit) -> Shown:
@@ -61,6 +62,7 @@ def _more(desk: Desk) -> _More:
     return _More(
         kept.auditing.meter is not None, len(kept.auditing.pending),
         len(kept.agent.surprises) if auto else None, len(kept.know.rules), len(kept.know.examples),
+        kept.know.remembers,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from bridle.service.pages.contextform import (
     is_given,
 )
 from bridle.service.pages.page import Html, Page, Shown, Visit
+from bridle.service.pages.whywords import guess_words, is_untaught
 from bridle.service.pages.words import arm_words, schema_context_words
 from bridle.service.problems import Problem
 from bridle.settings import Arm
@@ -53,6 +54,7 @@ class Line(NamedTuple):
     name: str
     unit: int
     p: float
+    guess: str  # in the place of a chance that only looks certain
     mark: str
     why: str
     unseen: str
@@ -117,7 +119,15 @@ def _lines(agent: _Agent, arms: Sequence[ArmBelieved]) -> list[Line]:
     # An arm that came in between the two looks has no name yet.
     each = zip(arms, agent.arms, agent.unit_of, strict=False)
     found = [
-        Line(arm_words(arm), unit, one.p, _mark(one), _why(one), _unseen(one))
+        Line(
+            arm_words(arm),
+            unit,
+            one.p,
+            guess_words(one.p, one.safe, one.novelty),
+            _mark(one),
+            _why(one),
+            _unseen(one),
+        )
         for one, arm, unit in each
     ]
     return sorted(found, key=lambda line: (line.mark != "yes", -line.p))
@@ -126,10 +136,13 @@ def _lines(agent: _Agent, arms: Sequence[ArmBelieved]) -> list[Line]:
 def _mark(one: ArmBelieved) -> str:
     if one.playable:
         return "yes"
-    return "unsure" if one.possible else "no"
+    untaught = is_untaught(one.why_not, one.novelty)
+    return "unsure" if one.possible or untaught else "no"
 
 
 def _why(one: ArmBelieved) -> str:
+    if is_untaught(one.why_not, one.novelty):
+        return "Nothing was taught of it yet."
     if one.why_not is not None:
         plain = one.why_not[:1].upper() + one.why_not[1:] + "."
         return WHY.get(one.why_not, plain)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from bridle.errors import NotPossible, UnknownId
-from bridle.notes import Audited
+from bridle.notes import Audited, Erasure
 from bridle.service.looking import explain
 from bridle.service.pages.logsearch import Earned, Made, earned, entries_at
 from bridle.service.pages.logwords import Naming, arms_like, reward_words
@@ -16,6 +16,8 @@ from bridle.service.pages.whywords import (
     LEAST,
     chance_words,
     given_by,
+    guess_words,
+    outcome_words,
     policy_words,
     reason_words,
     sentence,
@@ -25,13 +27,14 @@ from bridle.service.pages.words import number_words, schema_context_words
 from bridle.settings import ArmId
 from bridle.store.kept import Kept, event_of
 from bridle.store.naming import id_of
-from bridle.store.records import Store
+from bridle.store.records import Entry, Store
 from bridle.store.writing import Desk
 
 __all__ = ["PAGES"]
 
 A_PAGE = 20
 MOST_SHARES = 20
+LOOKED_AT = 20_000  # entries, for what was erased
 
 
 class Since(NamedTuple):
@@ -65,6 +68,11 @@ async def why(visit: Visit) -> Shown:
     find = visit.query.get("find")[:200]
     now = await service.do(agent, lambda desk: _now(desk, account, id, find))
     since = await service.aside(lambda: _since(service.store, agent, id))
+    erased = None
+    if not account["agrees"]:
+        erased = await service.aside(
+            lambda: erasure_behind(service.store, agent, account["version"])
+        )
     arms = _arms(account, now)
     page = visit.query.whole("page", 1, low=1, high=max(1, -(-len(arms) // A_PAGE)))
     shown = arms[(page - 1) * A_PAGE : page * A_PAGE]
@@ -72,14 +80,17 @@ async def why(visit: Visit) -> Shown:
         account, since, shown)])  # fmt: skip
     return Html("why.html", {
         "agent": agent, "id": id, "account": account, "since": since, "now_": now,
-        "arm": naming.arm, "sentence": sentence(account, naming.arm, now.on_empty),
+        "arm": naming.arm, "erased": erased,
+        # What does not come out again tells nothing of why it came out then.
+        "sentence": sentence(account, naming.arm, now.on_empty) if account["agrees"]
+        else outcome_words(account, naming.arm),
         "policy": policy_words(account["policy"]), "context": schema_context_words(
             naming.schema, account["context"]),
         "given": [given_by(one, naming.schema, account["context"], naming.reward_range,
                            MOST_SHARES) for one in account["contributions"]],
         "arms": shown, "found": len(arms), "page": page, "size": A_PAGE, "find": find,
         "reason": reason_words, "status": status_of, "own": _own(naming),
-        "chance": _chance(account), "odds": chance_words, "least": LEAST,
+        "chance": account["propensity"] if erased else _chance(account), "odds": chance_words, "guess": guess_words, "least": LEAST,
         "reward": None if since.reward is None else reward_words(since.reward),
         "here": url("agents", agent, "decisions", id), "dials": _dials(account),
         "before": next(one["limit_mean"] for one in account["arms"]
@@ -118,6 +129,33 @@ def _since(store: Store, agent: str, id: str) -> Since:
     judged = events.get(places.get("judgement", 0))
     played = getattr(events.get(places.get("shadow", 0)), "arm", None)
     return Since(reward, judged if isinstance(judged, Audited) else None, played)
+
+
+def erasure_behind(store: Store, agent: str, version: int) -> int | None:
+    """Give the entry that says that something was erased on which a decision rested.
+
+    0: something was, and the entry is not found; None: nothing was, as far as is looked. A log may
+    be long, so only the entries after and before the decision, and the last, are looked at.
+    """
+    head = store.head(agent)
+    end = 0 if head is None else head.seq
+    for first in (version, max(end - LOOKED_AT, version + LOOKED_AT)):
+        for entry in _entries(store, agent, first, min(first + LOOKED_AT, end)):
+            if entry.kind == "Erasure":
+                event = event_of(entry)
+                if isinstance(event, Erasure) and event.events and min(event.events) <= version:
+                    return entry.seq
+    before = _entries(store, agent, max(version - LOOKED_AT, 0), version)
+    return 0 if any(entry.payload is None for entry in before) else None
+
+
+def _entries(store: Store, agent: str, after: int, until: int) -> Iterator[Entry]:
+    while after < until:
+        entries = store.read(agent, after, min(1_000, until - after))
+        if not entries:
+            return
+        yield from entries
+        after = entries[-1].seq
 
 
 def _arms(account: dict[str, Any], now: Now) -> list[dict[str, Any]]:

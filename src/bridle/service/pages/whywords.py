@@ -16,6 +16,9 @@ __all__ = [
     "Given",
     "chance_words",
     "given_by",
+    "guess_words",
+    "is_untaught",
+    "outcome_words",
     "policy_words",
     "reason_words",
     "sentence",
@@ -24,6 +27,8 @@ __all__ = [
 
 # A smaller part of what features gave, or of a chance, says nothing to anyone.
 LEAST = 1e-3
+# What is likelier, and still not surely allowed, was hardly ever said to be allowed.
+GUESSED = 0.99
 
 Json = Mapping[str, Any]
 Name = Callable[[ArmId], str]
@@ -63,19 +68,41 @@ def chance_words(p: float | None) -> str:
     return percent(p, 1 if p < 0.1 or p > 0.9 else 0)
 
 
+def guess_words(p: float, safe: bool, novelty: float) -> str:
+    """Give what stands in the place of a chance that only looks certain; nothing where it tells.
+
+    Examples
+    --------
+    >>> guess_words(1.0, True, 1.0), guess_words(1.0, False, 1.0), guess_words(1.0, False, 0.5)
+    ('', 'nobody has said', 'by guess')
+    """
+    if p <= GUESSED or safe:
+        return ""
+    return "nobody has said" if novelty >= 1.0 else "by guess"
+
+
+def is_untaught(why_not: str | None, novelty: float) -> bool:
+    """Whether limits judge an arm of which nothing was taught: then what they say is no finding."""
+    return novelty >= 1.0 and why_not in (UNSURE, SURELY_DENIED)
+
+
 def policy_words(policy: Json) -> str:
     """Say how the agent chooses."""
     return _POLICIES.get(str(policy["kind"]), str(policy["kind"]))
 
 
-def reason_words(why_not: str | None) -> str:
+def reason_words(why_not: str | None, novelty: float = 0.0) -> str:
     """Say why something may not be played.
 
     Examples
     --------
     >>> reason_words("denied by the rule 'night'"), reason_words(None)
     ("denied by the rule 'night'", 'surely allowed')
+    >>> reason_words(SURELY_DENIED, 1.0)
+    'nothing was taught of it yet'
     """
+    if is_untaught(why_not, novelty):
+        return "nothing was taught of it yet"
     return "surely allowed" if why_not is None else _REASONS.get(why_not, why_not)
 
 
@@ -83,7 +110,8 @@ def status_of(arm: Json) -> str:
     """Give a class of the style sheet for how an arm stood: yes, no or warn."""
     if arm["why_not"] is None:
         return "yes"
-    return "warn" if arm["why_not"] in (UNSURE, NOT_CERTIFIED) else "no"
+    doubtful = arm["why_not"] in (UNSURE, NOT_CERTIFIED)
+    return "warn" if doubtful or is_untaught(arm["why_not"], arm["novelty"]) else "no"
 
 
 def sentence(account: Json, name: Name, on_empty: str) -> str:
@@ -107,6 +135,16 @@ def sentence(account: Json, name: Name, on_empty: str) -> str:
     if kind == "LearnedMask":
         return _masked(account, considered, chosen, what, on_empty)
     return _unmasked(account, kind, chosen, what)
+
+
+def outcome_words(account: Json, name: Name) -> str:
+    """Say what came out, and not why: for what cannot be made again."""
+    if account["kind"] == "abstention":
+        return "It played nothing."
+    what = f"“{name(account['arm'])}”"
+    if account["kind"] == "question":
+        return f"It played nothing yet, and asked a teacher whether {what} is allowed here."
+    return f"It played {what}."
 
 
 def _considered(account: Json) -> list[Json]:
@@ -176,7 +214,7 @@ def _odds(account: Json, chosen: Json) -> str:
 
 def _reasons(arms: Sequence[Json]) -> str:
     """Count why arms may not be played."""
-    counts = Counter(reason_words(one["why_not"]) for one in arms)
+    counts = Counter(reason_words(one["why_not"], one["novelty"]) for one in arms)
     if len(arms) == 1:
         return next(iter(counts))
     shown = counts.most_common(4)
