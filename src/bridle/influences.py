@@ -152,8 +152,8 @@ class _Case:
         self.allowed = np.array([e.allowed for e in examples], np.bool_)
         self._key = know.believing.key
         self._ruled = bool(denied_arms(know.compiled_rules, row, len(know.arms))[k])
-        raw, remembers = row.tobytes(), know.remembers
-        self._here = [remembers and e.context == raw and e.arm == k for e in examples]
+        here = row.tobytes()
+        self._here = [know.remembers and e.context == here and e.arm == k for e in examples]
         # A rule can deny only what holds something; all else must have been allowed once.
         terms = know.believing._rule_terms()
         self._holds = terms is None or bool(terms.held(row[None]).any())

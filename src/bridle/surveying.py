@@ -212,15 +212,16 @@ class _Table:
         """Give all of it."""
         n = len(self._ids)
         low, high = reward_range
+        columns = {name: self.single[:n, i] for i, name in enumerate(SINGLE)}
+        columns |= {name: self.double[:n, i] for i, name in enumerate(DOUBLE)}
         return Survey(
-            policies,
-            (min(low, 0.0), max(high, 0.0)),
-            high - low,
-            self._ids,
-            self.fate[:n],
-            self.known[:n],
-            *(self.single[:n, i] for i in range(len(SINGLE))),
-            *(self.double[:n, i] for i in range(len(DOUBLE))),
+            policies=policies,
+            reward_range=(min(low, 0.0), max(high, 0.0)),
+            reward_span=high - low,
+            ids=self._ids,
+            fate=self.fate[:n],
+            known=self.known[:n],
+            **columns,  # type: ignore[arg-type]
         )
 
 

@@ -145,6 +145,9 @@ async def answer(visit: Visit) -> Shown:
         if (await visit.api(promising.promise)).calibration is None:
             raise
         return Redirect(url(*here, "question", later=1))
+    if promise.refused is not None:
+        remedy = "Your answers stand in the log. Teach more, and try again on fresh contexts."
+        raise Problem("conflict", promise.refused, remedy=remedy)
     if promise.calibration is None:
         return Redirect(url(*here, said="made"))
     return Redirect(url(*here, "question"))

@@ -53,7 +53,7 @@ def together(
     """Give pairs of columns of which something else is believed than of each alone."""
     if not units:
         return Together([], 0)
-    most = max(FEWEST_PAIRS, min(MOST_PAIRS, MOST_CELLS // max(len(know.arms), 1)))
+    most = max(FEWEST_PAIRS, min(MOST_PAIRS, MOST_CELLS // know.believing.limits.units))
     met = _met(know, units, columns, recent)
     pairs = [pair for pair, _ in met.most_common(most)]
     schema = know.settings.features

@@ -90,7 +90,8 @@ async def why(visit: Visit) -> Shown:
                            MOST_SHARES) for one in account["contributions"]],
         "arms": shown, "found": len(arms), "page": page, "size": A_PAGE, "find": find,
         "reason": reason_words, "status": status_of, "own": _own(naming),
-        "chance": account["propensity"] if erased else _chance(account), "odds": chance_words, "guess": guess_words, "least": LEAST,
+        "chance": _chance(account) if erased is None else account["propensity"],
+        "odds": chance_words, "guess": guess_words, "least": LEAST,
         "reward": None if since.reward is None else reward_words(since.reward),
         "here": url("agents", agent, "decisions", id), "dials": _dials(account),
         "before": next(one["limit_mean"] for one in account["arms"]
