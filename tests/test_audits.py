@@ -477,3 +477,16 @@ def test_what_is_no_state_is_refused() -> None:
         del state[name]
         with pytest.raises(CorruptState, match=name):
             AuditMeter.from_state(state)
+
+
+def test_alarms_are_those_of_all_blocks_looked_at_one_by_one():
+    rng = np.random.default_rng(3)
+    meter = AuditMeter(0.5, 0.05, seed=9, windows=[Window(20, 0.1), Window(50, 0.05)])
+    for step in range(1, 2_001):
+        if meter.observe(step):
+            meter.answer(step, bool(rng.random() > (0.05 if step < 1_000 else 0.6)))
+    for level in (0.0, 0.01, 0.1, 0.3, 0.9):
+        blocks = [(w, b) for w, length in ((0, 20), (1, 50)) for b in range(1, 2_000 // length + 1)]
+        each = [meter.standing(level, w, b) for w, b in blocks]
+        assert meter.alarms(level) == [one for one in each if one.state == "alarm"]
+    assert meter.alarms(0.1) and not meter.alarms(0.9)

@@ -293,15 +293,23 @@ class AuditMeter:
 
     def alarms(self, level: float) -> list[Standing]:
         """Give the blocks, of all windows, that surely had more violations than were granted."""
-        # Where nothing was found the lower bound is 0: there may be very many such blocks.
-        places = [
-            (w, b)
-            for w, each in enumerate(self._blocks)
-            for b, tally in enumerate(each, 1)
-            if tally.found
-        ]
-        found = [self.standing(level, w, b) for w, b in places]
-        return [standing for standing in found if standing.state == "alarm"]
+        rate = FRACTION.check(level, "level", "AuditMeter.alarms")
+        alarms = []
+        for w, (window, blocks) in enumerate(zip(self._windows, self._blocks, strict=True)):
+            # There may be very many blocks. The first has the largest δ, and so the largest lower
+            # bound for what was found: where that raises no alarm, no other block's does.
+            price, granted = kernel.price(window.delta_of(1)), rate * window.length
+            may: dict[int, bool] = {}
+            for b, tally in enumerate(blocks, 1):
+                found = tally.found
+                if found not in may:
+                    lower = kernel.lower_of(found, kernel.GRID, self._gains, price)
+                    may[found] = max(lower, found) > granted
+                if may[found]:
+                    standing = self.standing(rate, w, b)
+                    if standing.state == "alarm":
+                        alarms.append(standing)
+        return alarms
 
     def copy(self) -> AuditMeter:
         """Give a meter that stands where this one does and goes on apart from it."""
