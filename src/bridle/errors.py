@@ -123,7 +123,8 @@ class Duplicate(BridleError):
         self.kind = kind
         self.id = id
         self.remedy = remedy
-        super().__init__(f"There is a {kind} {shown(id)} already. {remedy}".rstrip())
+        article = "an" if kind[:1] in "aeiou" else "a"
+        super().__init__(f"There is {article} {kind} {shown(id)} already. {remedy}".rstrip())
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.kind, self.id, self.remedy)
