@@ -10,9 +10,6 @@ ARGS ?=
 # The least share of lines and branches that the tests must reach, in percent.
 MIN_COVERAGE := 98
 
-# No .py file is longer than this.
-MAX_LINES := 500
-
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -75,18 +72,11 @@ test: .venv/.stamp-dev ## run the tests
 	echo "tests took $$(( $$(date +%s) - start )) s (set-up not counted)"; \
 	exit $$status
 
-check: .venv/.stamp-dev ## lint, format, types, layers, length of files
+check: .venv/.stamp-dev ## lint, format, types, layers
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet || { echo "run: $(PY) -m ruff format" >&2; exit 1; }
 	@$(PY) -m mypy $(wildcard src tests benchmarks browser examples faults)
 	@.venv/bin/lint-imports --no-logo
-	@files=$$(git ls-files --cached --others --exclude-standard -- '*.py') || exit 1; \
-	long=$$(for file in $$files; do \
-	    [ ! -f "$$file" ] || awk -v max=$(MAX_LINES) \
-	        'END { if (NR > max) printf "%s has %d lines, over %d: split it\n", FILENAME, NR, max }' \
-	        "$$file"; \
-	done); \
-	[ -z "$$long" ] || { echo "$$long" >&2; exit 1; }
 
 bench: .venv/.stamp-bench ## compare with other libraries, time limits: build/bench.json, ...
 	@mkdir -p build
