@@ -13,6 +13,7 @@ import typer
 from bridle.cli.frontier import frontier
 from bridle.cli.options import Grid, Where, numbers, with_options, words
 from bridle.cli.promises import promises
+from bridle.cli.real import real
 from bridle.cli.telling import told
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def own(
 
 study.command()(frontier)
 study.command()(promises)
+study.command()(real)
 
 
 @study.command()

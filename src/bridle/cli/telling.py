@@ -10,7 +10,10 @@ import typer
 __all__ = ["told"]
 
 # Whose parameters have an option of the same name.
-OWNERS = ("Plan", "Movies", "Warfarin", "study", "read_block", "read_patients", "synthetic_block")
+OWNERS = (
+    "Plan", "Movies", "Warfarin", "study", "read_block", "read_items", "read_patients",
+    "synthetic_block",
+)  # fmt: skip
 
 # Which extra brings a module; studies need most of them.
 EXTRAS = {

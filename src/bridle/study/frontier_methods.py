@@ -10,10 +10,10 @@ import numpy as np
 from bridle.asking import online_asking
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.lessons import teach_beliefs
-from bridle.limits.auto import AutoLimits
 from bridle.limits.base import Beliefs
 from bridle.limits.found import MAX_TERMS, FoundLimits
 from bridle.limits.logistic import LogisticLimits
+from bridle.limits.mixture import MixtureLimits
 from bridle.limits.rulesets import RuleLimits
 from bridle.limits.terms import thresholds_of
 from bridle.policies import BehaviorConstrained, KnownMask, Thompson
@@ -56,7 +56,7 @@ def make_limits(
             seed=seed,
         )  # fmt: skip
     if kind == "auto":
-        return AutoLimits(arms=K, features=d, groups=groups, thresholds=above, seed=seed)
+        return MixtureLimits(arms=K, features=d, groups=groups, thresholds=above, seed=seed)
     return FoundLimits(arms=K, features=d, thresholds=above, seed=seed)
 
 

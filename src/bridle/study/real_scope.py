@@ -1,0 +1,154 @@
+"""How much of the study of real limits is run: methods, seeds, steps; its jobs and results."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from bridle import validate
+from bridle.errors import InvalidValue
+from bridle.settings import Json
+from bridle.worlds.world import Recipe
+
+__all__ = [
+    "CALIBRATION", "DEFAULT", "METHODS", "OWN", "SAID", "TOLD", "Job", "Result", "Scene", "Scope",
+    "cost", "jobs",
+]  # fmt: skip
+
+# Ours, as an agent is made where nothing is set; no other name begins so.
+DEFAULT = "default"
+TOLD = "told"
+# All methods, in the order in which they are shown.
+METHODS = (DEFAULT, "rules", "logistic", "bcts", TOLD)
+# A job of its own, which is no method: what is believed after random answers.
+CALIBRATION = "calibration"
+# Calibration after the method's own questions, beside that after so many random ones.
+OWN = "own"
+# "Allowed with at least this probability": where the doubt is held against the truth.
+SAID = (0.5, 0.8, 0.9, 0.95, 0.99, 0.995)
+
+COUNT = validate.IntRange(1, 1_000)
+STEPS = validate.IntRange(1, 10_000_000)
+MAX_SIZES = 10
+
+# What a job gives, as plain JSON: `run`, the measures, and `calibration`, counts by answers.
+Result: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """How much is run. The defaults are those of the issue; `quick` is a small one.
+
+    Parameters
+    ----------
+    seeds, seeds_found : int
+        Draws of each world; of the one whose groups are found.
+    steps, steps_rules : int
+        T; in the worlds of the frontier, whose limits are rules.
+    seed : int
+        Equal seeds give equal results, to the bit.
+    taught : int
+        Random examples of the paper's agent, `bcts`.
+    calibrated : tuple of int
+        Random answers after which the doubt is held against the truth.
+    """
+
+    seeds: int = 10
+    seeds_found: int = 30
+    steps: int = 20_000
+    steps_rules: int = 50_000
+    seed: int = 0
+    taught: int = 50_000
+    calibrated: tuple[int, ...] = (100, 300, 1_000)
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "seeds_found"):
+            COUNT.check(getattr(self, name), name, "Scope")
+        for name in ("steps", "steps_rules", "taught"):
+            STEPS.check(getattr(self, name), name, "Scope")
+        validate.SEED.check(self.seed, "seed", "Scope")
+        sizes = self.calibrated
+        if not isinstance(sizes, tuple) or not 1 <= len(set(sizes)) == len(sizes) <= MAX_SIZES:
+            wanted = f"1 to {MAX_SIZES} different numbers of answers"
+            raise InvalidValue("calibrated", "Scope", wanted, sizes)
+        for size in sizes:
+            STEPS.check(size, "calibrated", "Scope")
+
+    @classmethod
+    def quick(cls) -> Scope:
+        """Return a scope that takes seconds and shows nothing but that it runs."""
+        return cls(
+            seeds=2, seeds_found=2, steps=400, steps_rules=400, taught=1_000, calibrated=(20, 60)
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return every choice as plain JSON values."""
+        values = dataclasses.asdict(self)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scene:
+    """A world of the study, and how it is run.
+
+    Attributes
+    ----------
+    name : str
+        What results call it.
+    recipe : Recipe
+        What its worlds are drawn from.
+    rules : bool
+        Whether it is a world of the frontier: folds, each taught on contexts of its own.
+    steps, seeds : int
+        T, and how many draws.
+    teaching_contexts : int, optional
+        Of a fold, as in `Plan`.
+    limits : str
+        The kind of limits of the default method.
+    about : str
+        What its limits are, in a few words.
+    """
+
+    name: str
+    recipe: Recipe
+    steps: int
+    seeds: int
+    rules: bool = False
+    teaching_contexts: int | None = None
+    limits: str = "auto"
+    about: str = ""
+
+
+class Job(NamedTuple):
+    """A method in one world with one seed, or its calibration."""
+
+    world: str
+    seed: int
+    part: str
+
+    @property
+    def key(self) -> str:
+        """A name that no other job of the study has, also as a file."""
+        plain = "".join(letter if letter.isalnum() else "-" for letter in self.world)
+        return f"{plain[:60]}-{self.seed}-{self.part}"
+
+
+def jobs(scenes: list[Scene]) -> list[Job]:
+    """Cut the study into jobs, those of one world and seed one after the other."""
+    parts = (*METHODS, CALIBRATION)
+    return [
+        Job(scene.name, seed, part)
+        for scene in scenes
+        for seed in range(scene.seeds)
+        for part in parts
+    ]
+
+
+# Seconds of a job on one core at full length, roughly: for the bar.
+COSTS = {DEFAULT: 5.0, "rules": 1.5, "logistic": 1.5, "bcts": 1.0, TOLD: 0.3, CALIBRATION: 2.0}
+
+
+def cost(job: Job) -> float:
+    """Guess what a job costs, beside others."""
+    return COSTS[job.part]

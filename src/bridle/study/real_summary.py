@@ -1,0 +1,129 @@
+"""The numbers of the study of real limits: `real.csv`, `calibration.csv`, and means over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from bridle.study.real_scope import DEFAULT, METHODS, OWN, SAID, TOLD, Job, Result
+
+__all__ = [
+    "CALIBRATION_SCHEMA", "RUNS_SCHEMA", "Cell", "Said", "calibration_frame", "calibrations",
+    "cells", "runs_frame",
+]  # fmt: skip
+
+RUNS_SCHEMA: dict[str, Any] = {
+    "world": pl.String, "method": pl.String, "seed": pl.Int64, "answers": pl.Int64,
+    "audits": pl.Int64, "E": pl.Int64, "T": pl.Int64, "R": pl.Float64, "Rc": pl.Float64,
+    "told_Rc": pl.Float64, "abstentions": pl.Int64,
+}  # fmt: skip
+CALIBRATION_SCHEMA: dict[str, Any] = {
+    "world": pl.String, "answers": pl.String, "said_at_least": pl.Float64, "pairs": pl.Int64,
+    "true_share": pl.Float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method in a world, over its seeds.
+
+    `share` is E/T, the share of denied plays; `excess` is Rc above that of the mask that is told
+    the limits, with the same seed.
+    """
+
+    world: str
+    method: str
+    seeds: int
+    T: int
+    answers: float
+    fewest: int
+    most: int
+    audits: float
+    E: float
+    share: float
+    worst: float
+    R: float
+    Rc: float
+    excess: float
+    abstentions: float
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is the product's default."""
+        return self.method == DEFAULT
+
+
+@dataclass(frozen=True)
+class Said:
+    """What was said to be allowed with at least a probability, and how much of it was."""
+
+    world: str
+    answers: str
+    least: float
+    pairs: int
+    true_share: float | None
+
+
+def runs_frame(done: Sequence[tuple[Job, Result]]) -> pl.DataFrame:
+    """Return a row a run, in the order of worlds, methods and seeds: `real.csv`."""
+    told = {(job.world, job.seed): result["run"]["Rc"] for job, result in done if job.part == TOLD}
+    worlds = [*dict.fromkeys(job.world for job, _ in done)]
+    rows = [
+        {
+            "world": job.world, "method": job.part, "seed": job.seed,
+            "told_Rc": told[job.world, job.seed], **result["run"],
+        }
+        for job, result in done
+        if job.part in METHODS
+    ]  # fmt: skip
+    rows.sort(
+        key=lambda row: (worlds.index(row["world"]), METHODS.index(row["method"]), row["seed"])
+    )
+    return pl.DataFrame(rows, schema=RUNS_SCHEMA)
+
+
+def calibration_frame(done: Sequence[tuple[Job, Result]]) -> pl.DataFrame:
+    """Return what was said and what is so, counted over all seeds: `calibration.csv`."""
+    counted: dict[tuple[str, str], list[list[int]]] = {}
+    for job, result in done:
+        for answers, counts in result.get("calibration", {}).items():
+            sums = counted.setdefault((job.world, answers), [[0, 0] for _ in SAID])
+            for total, (pairs, allowed) in zip(sums, counts, strict=True):
+                total[0] += pairs
+                total[1] += allowed
+    worlds = [*dict.fromkeys(job.world for job, _ in done)]
+    order = sorted(
+        counted, key=lambda key: (worlds.index(key[0]), key[1] == OWN, len(key[1]), key[1])
+    )
+    rows = [
+        (world, answers, least, pairs, allowed / pairs if pairs else None)
+        for world, answers in order
+        for least, (pairs, allowed) in zip(SAID, counted[world, answers], strict=True)
+    ]
+    return pl.DataFrame(rows, schema=CALIBRATION_SCHEMA, orient="row")
+
+
+def cells(runs: pl.DataFrame) -> list[Cell]:
+    """Gather runs into a cell for each world and method, in the order in which they stand."""
+    gathered = runs.group_by("world", "method", maintain_order=True).agg(
+        pl.len().alias("seeds"), pl.col("T").max(), pl.col("answers").mean(),
+        pl.col("answers").min().alias("fewest"), pl.col("answers").max().alias("most"),
+        pl.col("audits").mean(), pl.col("E").mean(),
+        (pl.col("E") / pl.col("T")).mean().alias("share"),
+        (pl.col("E") / pl.col("T")).max().alias("worst"), pl.col("R").mean(),
+        pl.col("Rc").mean(), (pl.col("Rc") - pl.col("told_Rc")).mean().alias("excess"),
+        pl.col("abstentions").mean(),
+    )  # fmt: skip
+    return [Cell(**row) for row in gathered.iter_rows(named=True)]
+
+
+def calibrations(frame: pl.DataFrame) -> Mapping[str, Mapping[str, list[Said]]]:
+    """Gather calibration by world and by answers, in the order in which they stand."""
+    found: dict[str, dict[str, list[Said]]] = {}
+    for row in frame.iter_rows():
+        said = Said(*row)
+        found.setdefault(said.world, {}).setdefault(said.answers, []).append(said)
+    return found

@@ -1,0 +1,368 @@
+"""The study of real limits, in small: what it counts, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from bridle.errors import InvalidValue, NotPossible
+from bridle.limits import RuleLimits
+from bridle.study import real_figures, real_worlds
+from bridle.study.frontier import Frontier
+from bridle.study.frontier_scope import Scope as FrontierScope
+from bridle.study.real import Real
+from bridle.study.real_figures import draw_real
+from bridle.study.real_methods import calibrate, default_limits, default_run, random_answers
+from bridle.study.real_parts import Parts
+from bridle.study.real_report import lead, write_real_report
+from bridle.study.real_run import real
+from bridle.study.real_scope import CALIBRATION, METHODS, SAID, Job, Scene, Scope, cost, jobs
+from bridle.study.real_summary import calibrations, cells, runs_frame
+from bridle.study.real_worlds import NAMES, data_folder, own_scene, scenes
+from bridle.worlds import Movies, synthetic_block
+from bridle.worlds.ages import Ages
+from tests.worlds.made_up import real as real_data
+
+SCOPE = Scope(seeds=2, seeds_found=2, steps=120, steps_rules=120, taught=80, calibrated=(5, 20))
+MOVIES = Movies(synthetic_block(people=12, movies=60, seed=3))
+TABLE = "kind,level\n" + "".join(
+    f"{'|'.join(w for w, there in (('a', i % 2), ('b', i % 3), ('c', i % 5)) if there)},"
+    f"{('low', 'mid', 'high')[i % 3]}\n"
+    for i in range(30)
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small_scenes(tmp_path_factory):
+    path = tmp_path_factory.mktemp("items") / "toys.csv"
+    path.write_text(TABLE)
+    return [
+        own_scene(path, SCOPE, label="level", levels=["low", "mid", "high"]),
+        Scene(name="ages", recipe=Ages(viewers=40, each=2), steps=120, seeds=2, about="by age"),
+        Scene(name="found", recipe=MOVIES, steps=120, seeds=2, rules=True, limits="found"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def outcome(small_scenes, tmp_path_factory):
+    out = tmp_path_factory.mktemp("real") / "out"
+    return real(
+        small_scenes, SCOPE, out, engine="in-process", quick=True, command="bridle study real",
+        skipped=["ESRB: skipped, as games.csv is not there."],
+    )  # fmt: skip
+
+
+def test_the_files_have_the_form_that_was_asked_for(outcome):
+    header, *rows = (outcome.out / "real.csv").read_text().splitlines()
+    assert header == "world,method,seed,answers,audits,E,T,R,Rc,told_Rc,abstentions"
+    assert len(rows) == 3 * len(METHODS) * 2
+    assert METHODS[0] == "default" and not any(m.startswith("default") for m in METHODS[1:])
+    runs = outcome.runs
+    assert runs["audits"].sum() == 0 and set(runs["T"]) == {120}
+    for (_, _), mine in runs.group_by("world", "seed"):
+        told = mine.filter(pl.col("method") == "told")
+        assert told["E"].item() == 0 and told["answers"].item() == 0
+        assert set(mine["told_Rc"]) == {told["Rc"].item()}
+        assert mine.filter(pl.col("method") == "bcts")["answers"].item() == 80
+    header, *rows = (outcome.out / "calibration.csv").read_text().splitlines()
+    assert header == "world,answers,said_at_least,pairs,true_share"
+    assert len(rows) == 3 * 3 * len(SAID)
+    assert [*dict.fromkeys(outcome.calibration["answers"])] == ["5", "20", "own"]
+    for by_answers in calibrations(outcome.calibration).values():
+        for said in by_answers.values():
+            pairs = [one.pairs for one in said]
+            assert pairs == sorted(pairs, reverse=True)  # a higher bar, fewer pairs
+            assert all((one.true_share is None) == (one.pairs == 0) for one in said)
+
+
+def test_everything_is_written(outcome):
+    for name in ("real", "calibration", "seeds"):
+        for kind in ("png", "svg"):
+            assert (outcome.out / f"{name}.{kind}").stat().st_size > 1_000
+    page = (outcome.out / "report.html").read_text()
+    assert page.count("data:image/svg+xml") == 3 and "http-equiv" in page
+    assert "quick run" in page and "games.csv is not there" in page and "toys" in page
+    assert "30 of 30 rows kept" in page and "<script" not in page
+    manifest = json.loads((outcome.out / "manifest.json").read_text())
+    assert manifest["study"] == "real" and manifest["settings"]["scope"] == SCOPE.to_json()
+    assert manifest["worlds"] == ["toys", "ages", "found"]
+    assert not (outcome.out / "parts").exists()
+
+
+def test_a_job_depends_on_nothing_else(small_scenes, outcome):
+    work = Real(small_scenes, SCOPE)
+    for job in (Job("found", 1, "default"), Job("toys", 1, "logistic"), Job("ages", 0, "told")):
+        run = work.do(job)["run"]
+        row = outcome.runs.filter(
+            (pl.col("world") == job.world) & (pl.col("method") == job.part)
+            & (pl.col("seed") == job.seed)
+        ).row(0, named=True)  # fmt: skip
+        assert {name: row[name] for name in run} == run
+    other = Real(small_scenes, dataclasses.replace(SCOPE, seed=1))
+    job = Job("toys", 1, "default")
+    assert other.do(job) != work.do(job)
+
+
+def test_worlds_of_rules_are_the_folds_of_the_frontier():
+    scope = FrontierScope(folds=5, steps=120, examples=(80,), taught=80, masks=(5,), groups=(5,))
+    for seed, offset in ((3, 0), (7, 1)):
+        frontier = Frontier(
+            {"x": MOVIES}, dataclasses.replace(scope, seed=scope.seed + offset)
+        ).fold("x", seed % 5)
+        scene = Scene(name="x", recipe=MOVIES, steps=120, seeds=10, rules=True)
+        mine = Real([scene], SCOPE).fold("x", seed)
+        assert mine.seed == frontier.seed
+        assert np.array_equal(mine.online_rows, frontier.online_rows)
+        assert np.array_equal(mine.world.tables.allowed, frontier.world.tables.allowed)
+        assert mine.world.arms[0].group is not None
+    found = Scene(name="x", recipe=MOVIES, steps=120, seeds=1, rules=True, limits="found")
+    assert all(arm.group is None for arm in Real([found], SCOPE).fold("x", 0).world.arms)
+
+
+def test_the_default_is_run_in_declared_groups(small_scenes):
+    fold = Real(small_scenes, SCOPE).fold("toys", 0)
+    run = default_run(fold.world, fold.online_rows, fold.seed)
+    assert run.beliefs.units == 3 and len(run.said) > 0
+    again = default_run(fold.world, fold.online_rows, fold.seed)
+    assert np.array_equal(run.played, again.played)
+
+
+def test_calibration_is_counted_over_pairs_never_asked(small_scenes):
+    fold = Real(small_scenes, SCOPE).fold("toys", 0)
+    world = fold.world
+    ((beliefs, rows, arms),) = random_answers(world, (20,), fold.seed).values()
+    assert len(rows) == len(arms) == 20
+    counted = calibrate(world, beliefs, rows, arms)
+    group = [str(arm.group) for arm in world.arms]
+    unit = {str(world.arms[k].group): int(u) for k, u in enumerate(beliefs.unit_of)}
+    asked = {(int(row), group[arm]) for row, arm in zip(rows, arms, strict=True)}
+    for least, (pairs, allowed) in zip(SAID, counted, strict=True):
+        expected = [0, 0]
+        for name, u in unit.items():
+            p = beliefs.look(u, world.tables.contexts).p
+            for row in range(len(world.tables)):
+                if (row, name) not in asked and p[row] >= least:
+                    expected[0] += 1
+                    expected[1] += bool(world.tables.allowed[row, group.index(name)])
+        assert [pairs, allowed] == expected
+    assert isinstance(default_limits(world, 0, limits="rules"), RuleLimits)
+
+
+def test_an_interrupted_study_goes_on(small_scenes, outcome, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    do, done = Real.do, list[Job]()
+
+    def failing(self, job):
+        if self.scope == SCOPE:
+            if len(done) == 7:
+                raise KeyboardInterrupt
+            done.append(job)
+        return do(self, job)
+
+    monkeypatch.setattr(Real, "do", failing)
+    with pytest.raises(KeyboardInterrupt):
+        real(small_scenes, SCOPE, out, engine="in-process")
+    assert len([*(out / "parts").glob("job-*.json")]) == 7
+    # A part that was damaged is done again; another study is refused meanwhile.
+    path = next((out / "parts").glob("job-*.json"))
+    path.write_text("{")
+    with pytest.raises(NotPossible, match="holds another study"):
+        real(small_scenes, dataclasses.replace(SCOPE, seed=9), out, engine="in-process")
+    (out / "real.csv").write_text("left over")
+    again = list[Job]()
+
+    def counting(self, job):
+        again.append(job) if self.scope == SCOPE else None
+        return do(self, job)
+
+    monkeypatch.setattr(Real, "do", counting)
+    console = Console(record=True, width=100, file=open("/dev/null", "w"))  # noqa: SIM115
+    whole = real(small_scenes, SCOPE, out, engine="in-process", console=console)
+    console.file.close()
+    assert "Going on: 6 of 36 jobs are there." in console.export_text()
+    assert len(again) == 30 and not (out / "parts").exists()
+    assert whole.runs.equals(outcome.runs) and whole.calibration.equals(outcome.calibration)
+
+
+def test_a_finished_study_is_only_drawn_again_and_another_is_refused(
+    small_scenes, outcome, tmp_path, monkeypatch
+):
+    out = shutil.copytree(outcome.out, tmp_path / "copy")
+    before = (out / "report.html").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(Real, "do", lambda self, job: pytest.fail("nothing is to be run"))
+        again = real(small_scenes, SCOPE, out, engine="in-process")
+    assert again.runs.equals(outcome.runs) and (out / "report.html").read_bytes() == before
+    other = dataclasses.replace(SCOPE, seed=9)
+    with pytest.raises(NotPossible, match="holds another study"):
+        real(small_scenes, other, out, engine="in-process")
+    tiny = dataclasses.replace(other, seeds=1)
+    few = [dataclasses.replace(small_scenes[1], seeds=1)]
+    fresh = real(few, tiny, out, engine="in-process", fresh=True)
+    assert len(fresh.runs) == len(METHODS)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "real.csv").write_text("mine")
+    with pytest.raises(NotPossible, match="overwrite"):
+        real(few, tiny, foreign, engine="in-process")
+
+
+def test_processes_give_the_same_bits(small_scenes, outcome, tmp_path):
+    few = [dataclasses.replace(small_scenes[0], seeds=1)]
+    scope = dataclasses.replace(SCOPE, seeds=1)
+    made = real(few, scope, tmp_path / "out", engine="processes", workers=1)
+    same = outcome.runs.filter((pl.col("world") == "toys") & (pl.col("seed") == 0))
+    assert made.runs.equals(same)
+
+
+def test_parts_of_another_form_count_as_not_there(tmp_path):
+    parts = Parts(tmp_path / "out", "mark", SCOPE)
+    run = dict.fromkeys(("answers", "audits", "E", "T", "R", "Rc", "abstentions"), 1)
+    own = {"own": [[0, 0]] * len(SAID)}
+    job, said = Job("w", 0, "default"), Job("w", 0, CALIBRATION)
+    cases = [
+        (job, {"run": run, "calibration": own}, True),
+        (job, {"run": run}, False),
+        (job, {"run": {}, "calibration": own}, False),
+        (job, {"run": run, "calibration": {"own": []}}, False),
+        (job, {"run": run, "calibration": {"5": own["own"]}}, False),
+        (Job("w", 0, "rules"), {"run": run}, True),
+        (said, {"calibration": {"5": own["own"], "20": own["own"]}}, True),
+        (said, {"calibration": own}, False),
+    ]  # fmt: skip
+    for one, result, whole in cases:
+        parts.save(one, result, 1.5)
+        assert (parts.load(one) == result) is whole, result
+    parts.close()
+    again = Parts(tmp_path / "out", "mark", SCOPE)
+    assert again.seconds == 1.5
+    (tmp_path / "out" / "parts" / "mine.txt").write_text("not ours")
+    again.clear()
+    again.close()
+    assert [p.name for p in (tmp_path / "out" / "parts").iterdir()] == ["mine.txt"]
+
+
+# -- sentences and pictures ----------------------------------------------------------------------
+
+
+def made_up(default_errors, worlds=("one", "two"), audits=0):
+    done = []
+    for world in worlds:
+        for seed, errors in enumerate(default_errors):
+            for method in METHODS:
+                E = errors if method == "default" else 0 if method == "told" else 300
+                run = {"answers": 50 + seed, "audits": audits, "E": E, "T": 1_000, "R": 0.2,
+                       "Rc": 0.11 if method == "default" else 0.1, "abstentions": 0}  # fmt: skip
+                done.append((Job(world, seed, method), {"run": run}))
+    return runs_frame(done)
+
+
+NOTHING = pl.DataFrame(schema={"world": pl.String, "answers": pl.String,
+                               "said_at_least": pl.Float64, "pairs": pl.Int64,
+                               "true_share": pl.Float64})  # fmt: skip
+
+
+def test_sentences_are_about_what_was_found(outcome):
+    good = " ".join(lead(made_up([0, 10]), NOTHING))
+    assert "In every one of 4 runs of the default at most 1.00 % of the plays" in good
+    assert "NOT" not in good and "at most 0.010 above" in good
+    bad = " ".join(lead(made_up([0, 11], audits=4), NOTHING))
+    assert "kept to that in every seed of 0 of 2 worlds" in bad and "did NOT in “one”" in bad
+    assert "rules kept below 1 % in 0 of 2 worlds (the worst run: 30.0 %" in bad
+    assert "4 plays checked" in bad
+    alone = " ".join(lead(made_up([0, 0], worlds=["one"]), NOTHING))
+    assert "50.5 answers (50 to 51)" in alone
+    assert lead(NOTHING_RUN, NOTHING) == []
+    sure = NOTHING.vstack(pl.DataFrame({
+        "world": ["one"], "answers": ["own"], "said_at_least": [0.99], "pairs": [200],
+        "true_share": [0.995],
+    }))  # fmt: skip
+    assert "“one” 0.50 % of 200" in lead(made_up([0]), sure)[-1]
+
+
+NOTHING_RUN = made_up([0]).clear()
+
+
+def test_cells_have_the_worst_seed_and_the_ends():
+    (mine,) = (cell for cell in cells(made_up([0, 30], worlds=["one"])) if cell.ours)
+    assert (mine.fewest, mine.most, mine.seeds) == (50, 51, 2)
+    assert mine.worst == 0.03 and mine.share == 0.015 and mine.excess == pytest.approx(0.01)
+
+
+def test_pictures_of_extremes(tmp_path):
+    for number, runs in enumerate((made_up([0], worlds=["one"]), made_up([1_000, 0], audits=7))):
+        out = tmp_path / str(number)
+        figures = draw_real(out, runs, NOTHING, {"one": "a text of many words " * 4})
+        assert {*figures} == {"real.png", "real.svg", "seeds.png", "seeds.svg"}
+        manifest = {"origins": {"one": {"title": "t", "url": "javascript:x"}}}
+        page = write_real_report(
+            out, manifest=manifest, runs=runs, calibration=NOTHING, figures=figures
+        )
+        assert "javascript:" not in page.read_text()
+    with pytest.raises(NotPossible, match="cannot be written"):
+        write_real_report(
+            tmp_path / "no" / "folder", manifest={}, runs=runs, calibration=NOTHING, figures={}
+        )
+    assert set(real_figures.WORDS) == set(METHODS) - {"told"}
+
+
+# -- scopes and worlds ---------------------------------------------------------------------------
+
+
+def test_scopes():
+    assert Scope().calibrated == (100, 300, 1_000) and Scope().seeds == 10
+    for how in ({"seeds": 0}, {"steps": 0}, {"seed": -1}, {"calibrated": ()},
+                {"calibrated": (5, 5)}, {"calibrated": (0,)}, {"taught": 1.5}):  # fmt: skip
+        with pytest.raises(InvalidValue):
+            Scope(**how)
+
+
+def test_jobs_are_named_apart(small_scenes):
+    todo = jobs(small_scenes)
+    assert len(todo) == 3 * 2 * 6 and len({job.key for job in todo}) == len(todo)
+    assert Job("a/b c", 3, "told").key == "a-b-c-3-told"
+    assert all(cost(job) > 0 for job in todo)
+    with pytest.raises(InvalidValue, match="distinct"):
+        Real([small_scenes[0]] * 2, SCOPE)
+
+
+def test_worlds_without_data_are_skipped_plainly(tmp_path):
+    found = scenes(tmp_path, SCOPE, small=True)
+    assert [scene.name for scene in found.scenes] == ["ages"]
+    assert len(found.skipped) == 4
+    assert all("skipped, as" in line and "is not there" in line for line in found.skipped)
+    with pytest.raises(NotPossible, match="No world can be run"):
+        scenes(tmp_path, SCOPE, only=["ESRB"])
+    with pytest.raises(InvalidValue, match="among MPAA genres"):
+        scenes(tmp_path, SCOPE, only=["tulips"])
+
+
+def test_where_data_are_looked_for(tmp_path, monkeypatch):
+    assert data_folder(tmp_path) == tmp_path
+    monkeypatch.setenv("BRIDLE_DATA", str(tmp_path / "there"))
+    assert data_folder(None) == tmp_path / "there"
+    monkeypatch.delenv("BRIDLE_DATA")
+    assert data_folder(None).parts[-2:] == ("shared", "data")
+    with pytest.raises(InvalidValue, match="a folder with"):
+        data_folder(tmp_path / "none")
+
+
+def test_all_worlds_of_the_real_data(tmp_path):
+    folder = real_data("mpaa/films.csv").parents[1]
+    for need in ("esrb/games.csv", "warfarin/warfarin.csv", "ml-1m", "census"):
+        real_data(need)
+    scope = dataclasses.replace(SCOPE, seeds=1, seeds_found=1, steps=30, steps_rules=30)
+    found = scenes(folder, scope, small=True)
+    assert tuple(scene.name for scene in found.scenes) == NAMES and not found.skipped
+    assert found.scenes[-1].limits == "found" and found.scenes[3].teaching_contexts == 200
+    work = Real(found.scenes, scope)
+    for name in NAMES:
+        result = work.do(Job(name, 0, "default"))
+        assert result["run"]["T"] == 30 and len(result["calibration"]["own"]) == len(SAID)
+    assert real_worlds.SMALL["people"] == work.fold("ESRB", 0).world.tables.arms
