@@ -7,7 +7,7 @@ possible does nothing. Two agents that live the same life can be compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from bridle import (
     When,
 )
 from bridle.certifying import Calibration, certify
-from bridle.events import Event
+from bridle.events import Created, Event
 from bridle.notes import (
     AuditBegun,
     Audited,
@@ -43,6 +43,17 @@ from bridle.notes import (
     RewardedLate,
     RunsOn,
 )
+
+
+def first_form(sink: Any = None, **options: Any) -> Agent:
+    """Return a new agent whose log is of the first form: from before answers had a price."""
+    created = Created(replace(Agent(**options).settings, form=1, answer_price=None))
+    agent = Agent.replay([created]).agent
+    agent.sink = sink
+    if sink is not None:
+        sink([created])
+    return agent
+
 
 # The paper's agent: tests of it say so.
 PAPER: dict[str, Any] = {"limits": "linear", "prior": "paper"}
@@ -89,7 +100,8 @@ OPS = (
     "ask_many", "answer", "answer_many", "decide", "decide_named", "decide_among", "abstain",
     "decide_many", "decide_many_named", "reward", "reward_many", "learn", "sigma", "add_arms",
     "declare", "withdraw", "make", "apply", "skip", "regroup", "ask_pool", "decide_quietly",
-    "adopt", "drop_certificate", "expire", "shadow", "set_wait", "note",
+    "adopt", "drop_certificate", "expire", "shadow", "set_wait", "note", "teach_item",
+    "decide_item", "decide_many_items",
 )  # fmt: skip
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -126,6 +138,7 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
         "budget": draw(st.sampled_from([0, 2, 1000])) if policy.needs_limits else 0,
         "on_doubt": draw(st.sampled_from(["wait", "play_safe"])),
         "ask_at_most": draw(st.sampled_from([1, 3])),
+        "answer_price": draw(st.sampled_from([0.0, 0.3, 2.0])),
         "patience": draw(st.sampled_from([None, 0, 4])),
         "seed": draw(st.integers(0, 2**64 - 1)),
         "reward_range": draw(st.sampled_from([(0.0, 1.0), (-3.0, 5.0)])),
@@ -154,14 +167,14 @@ def bits(agent: Agent) -> bytes:
     questions = dict(vars(found.pop("questions")))
     del questions["_settings"]
     here = questions.pop("_here")  # the order in which they came means nothing
-    questions["_here"] = sorted((c, sorted(map(repr, ids))) for c, ids in here.items())
+    questions["_here"] = sorted((repr(c), sorted(map(repr, ids))) for c, ids in here.items())
     found["questions"] = sorted(questions.items())
     del found["_certified"]
     certificate = found.pop("certificate")
     found["certificate"] = None if certificate is None else certificate.to_json()
     for name in ("denials", "allowances"):
         certain = found.pop(name)
-        found[name] = sorted((c, sorted(counts.items())) for c, counts in certain.items())
+        found[name] = sorted((repr(c), sorted(counts.items())) for c, counts in certain.items())
     found["compiled_rules"] = [
         (rule.rule, rule.arms.tobytes(), rule.conditions) for rule in found["compiled_rules"]
     ]
@@ -261,6 +274,27 @@ class Life:
             self.agent.teach(
                 self.context(n), self.arm(n // 5), x < 0.5, id=f"e{self.turn}", note="n"
             )
+
+    def item(self, n: int) -> Any:
+        return (None, "film 1", 2, "film 3")[n % 4]
+
+    def _teach_item(self, n: int, x: float) -> None:
+        if self.room(1):
+            self.agent.teach(self.context(n), self.arm(n // 3), x < 0.7, item=self.item(n // 7))
+
+    def _decide_item(self, n: int, x: float) -> None:
+        made = self.agent.decide(self.context(n), item=self.item(n // 7), propensity=n % 2 > 0)
+        self.made.append(made)
+
+    def _decide_many_items(self, n: int, x: float) -> None:
+        C = self.contexts(n)
+        items = [self.item(n + i) for i in range(len(C))]
+        self.made += self.each(
+            lambda: self.agent.decide_many(C, items=items),
+            lambda: [
+                self.agent.decide(c, item=item, ask=False) for c, item in zip(C, items, strict=True)
+            ],
+        )
 
     def _teach_many(self, n: int, x: float) -> None:
         C = self.contexts(n)

@@ -28,8 +28,18 @@ from bridle.accounts import account_of
 from bridle.certifying import Calibration, certify
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.events import Abstained, Asked, Decided, Event, Rewarded
-from bridle.explaining import DENIED_HERE
-from tests.histories import FEATURES, PAPER, POLICIES, POOLS, Life, bits, lives, settings_of_agents
+from bridle.explaining import DENIED_HERE, DENIED_ITEM
+from tests.histories import (
+    FEATURES,
+    PAPER,
+    POLICIES,
+    POOLS,
+    Life,
+    bits,
+    first_form,
+    lives,
+    settings_of_agents,
+)
 
 MIXED = FEATURES["mixed"]
 FILM = {"age": 30, "smoker": True, "sky": "grey", "genres": ["Horror"]}
@@ -107,9 +117,10 @@ def test_every_choice_of_a_life_has_its_account(arguments, life):
         play, ask = [one.play for one in account.arms], [one.ask for one in account.arms]
         if account.abstain is None:
             teaching = account.kind == "question" and account.decision is None
-            assert account.settled != teaching
+            # A question that has a price has no chance of its own.
+            assert not account.settled and (teaching or account.kind == "question")
             assert {*play, *ask} == {None}
-            assert account.sigmas == ()
+            assert account.sigmas == () or not teaching
         else:
             chances = [chance for chance in [*play, *ask] if chance is not None]
             assert len(chances) == 2 * len(agent.arms)
@@ -149,7 +160,8 @@ def test_the_odds_are_those_of_the_decision(kind, policy):
     else:
         (same,) = account_of(agent, made.event, sigmas=[own]).sigmas
         assert same.play == tuple(made.odds.play.tolist())
-        assert (same.kind, same.arm) == ("decision", made.arm)
+        kind = "decision" if isinstance(made, Decision) else "abstention"
+        assert (same.kind, same.arm) == (kind, getattr(made, "arm", None))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -161,6 +173,8 @@ def test_another_sigma_does_what_an_agent_with_that_sigma_does(kind, policy):
         twin = taught(kind, policy=replace(policy, sigma=one.sigma), budget=agent.settings.budget)
         made = twin.make.decided(FILM, propensity=True)
         assert one.arm == getattr(made, "arm", None)
+        if made.odds is None:  # it asks: the odds are of what it would play else
+            made = twin.make.decided(FILM, propensity=True, ask=False)
         assert list(one.play) == made.odds.play.tolist()
         assert list(one.ask) == made.odds.ask.tolist()
         assert one.abstain == made.odds.abstain
@@ -248,15 +262,84 @@ def test_why_an_arm_may_not_be_played():
     assert [one.why_not for one in account.arms] == list(row.why)
     assert account.arms[1].why_not == "denied by the rule 'first'"
     assert account.arms[2].why_not == DENIED_HERE
-    assert [one.eligible for one in account.arms] == [True, False, False, False]
+    # What is said of an arm is said of its group.
+    assert [one.eligible for one in account.arms] == [False, False, False, False]
+    assert account.arms[0].why_not == DENIED_HERE
+    later = {**FILM, "age": 77}
+    agent.teach(later, 2, False, item="It")
+    named = account_of(agent, agent.make.decided(later, item="It").event)
+    assert named.item == "It" and named.arms[2].why_not == DENIED_ITEM
+    other = account_of(agent, agent.make.decided(later, item="Us").event)
+    assert other.arms[2].why_not not in (DENIED_ITEM, DENIED_HERE)
     assert [one.novelty for one in account.arms] == row.novelty.tolist()
     assert [one.unseen for one in account.arms] == list(row.unseen)
     assert {one.certified for one in account.arms} == {None}
 
 
-def test_a_question_that_a_decision_waits_for_and_what_its_answer_settles():
+def test_a_question_that_pays_and_what_its_answer_lets_play():
     log: list[Event] = []
     agent = Agent(arms=3, features=MIXED, limits="rules", budget=5, sink=log.extend)
+    question = agent.decide(FILM, item="It", propensity=True)
+    assert isinstance(question, Question)
+    played = agent.answer(question.id, True).then
+    assert isinstance(played, Decision) and played.propensity is not None
+    (_, asked), (_, decided) = choices_with_accounts(log)
+    assert (asked.kind, asked.decision, asked.arm) == ("question", 1, question.arm)
+    assert asked.item == decided.item == "It"
+    assert asked.wanted == question.arm and asked.agrees and decided.agrees
+    assert asked.cost == asked.worth > 0.0 and 0.0 <= asked.price
+    assert asked.price <= agent.settings.answer_price
+    assert asked.asking.startswith("Asked: not knowing has cost ")
+    assert asked.propensity is None and not asked.settled
+    assert (decided.kind, decided.arm, decided.settled) == ("decision", question.arm, False)
+    assert decided.asking is not None
+
+
+def test_what_not_knowing_costs_adds_up_until_an_answer_pays():
+    log: list[Event] = []
+    agent = Agent(arms=2, features=2, budget=5, seed=3, answer_price=0.9, sink=log.extend)
+    for _ in range(4):
+        agent.teach([1.0, 0.0], 0, True, item="Up")
+        agent.teach([1.0, 0.0], 1, False)
+        agent.teach([0.0, 1.0], 1, True)
+        agent.teach([0.0, 1.0], 0, True)
+    agent.learn([[1.0, 1.0]] * 20, [0, 1] * 10, [0.5, 0.9] * 10)
+    while not isinstance(log[-1], Asked):
+        agent.decide([1.0, 1.0], item="Up")
+    told = [account for _, account in choices_with_accounts(log)]
+    waited, asked = told[:-1], told[-1]
+    assert waited
+    so_far = 0.0
+    for one in waited:
+        if one.wanted is None:
+            assert one.asking == "Not asked: nothing that is in doubt looked better."
+            continue
+        so_far += one.worth
+        assert one.cost == pytest.approx(so_far) and one.cost < one.price
+        said = f"an answer is worth {one.price:.2f} of a reward, and not knowing has cost"
+        assert one.asking == f"Not asked: {said} {one.cost:.2f} so far."
+    assert asked.cost == pytest.approx(so_far + asked.worth)
+    assert asked.cost >= asked.price or "in all cases" in asked.asking
+
+
+@pytest.mark.parametrize(
+    ("options", "ask", "why"),
+    [
+        ({}, True, "Not asked: this agent has no budget for questions."),
+        ({"budget": 3}, False, "Not asked: this decision was made without questions."),
+        ({"policy": Greedy()}, True, None),
+    ],
+)
+def test_why_nothing_could_be_asked(options, ask, why):
+    agent = taught(**options)
+    account = account_of(agent, agent.make.decided(FILM, ask=ask).event)
+    assert account.asking == why
+    assert (account.wanted, account.worth, account.cost, account.price) == (None,) * 4
+
+
+def test_a_question_that_a_decision_waits_for_and_what_its_answer_settles():
+    log: list[Event] = []
+    agent = first_form(arms=3, features=MIXED, limits="rules", budget=5, sink=log.extend)
     question = agent.decide(FILM, propensity=True)
     assert isinstance(question, Question)
     assert question.odds is not None
@@ -375,7 +458,8 @@ def test_an_agent_at_another_version_cannot_say():
 
 
 def test_an_event_of_another_agent_does_not_agree():
-    agent = taught(on_empty="least_bad", policy=BehaviorConstrained(**{"sigma": 0.5}))
+    policy = BehaviorConstrained(**{"sigma": 0.5})
+    agent = taught(on_empty="least_bad", policy=policy, exact_denials=False)
     event = agent.make.decided(FILM, propensity=True).event
     other = next(arm.id for arm in agent.arms if arm.id != event.arm)
     assert account_of(agent, event).agrees

@@ -125,7 +125,7 @@ GOOD: dict[str, Any] = {
     [0.5, 1.0], "sigma": 0.7, "rule": "r", "id": "new", "ids": ["new", "newer"], "by": "me",
     "note": "why", "at": 5.0, "propensity": True, "details": False, "pool": None, "ask": True,
     "groups": {0: "g", "b": "h"}, "limits": "logistic", "learned_since": True, "wait": 60.0,
-    "default_reward": 0.5, "decided": None,
+    "default_reward": 0.5, "decided": None, "item": "film", "items": ["film", None],
 }  # fmt: skip
 # Where a name means something else: by method, or by method and name.
 GOOD_OF: dict[tuple[str, str], Any] = {

@@ -67,47 +67,73 @@ def world(seed: int, M: int = 9, K: int = 5, d: int = 3, share: float = 0.5) -> 
 
 
 def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: Any) -> Any:
-    """SPEC 7.4, one arm and one draw after the other."""
+    """SPEC 11.1 and 11.3, one arm and one draw after the other."""
     v, sigma = options.get("v", 0.05), options.get("sigma", 1.0)
     budget, most = options.get("budget", 10**6), options.get("most", 3)
     centred, empty = options.get("centred", True), options.get("empty", -1)
     remember, flips = options.get("remember", True), options.get("flips", 0.0)
+    identity, price = options.get("identity", True), options.get("price", 0.35)
+    items = options.get("items", range(len(tables)))
     K = tables.arms
+    unit = [int(u) for u in beliefs.unit_of]
     C = np.hstack([tables.contexts, np.ones((len(tables), 1))]) if centred else tables.contexts
     arms = LinearArms(arms=K, features=C.shape[1])
     start, answers = keys.stream(seed, keys.DECIDE), keys.stream(seed, keys.ANSWER)
+    ask_start = keys.stream(seed, keys.DOUBT)
     total, count = 0.5, 1.0
-    said: dict[tuple[bytes, int], bool] = {}
+    said: dict[tuple[Any, int], bool] = {}
+    account: dict[tuple[Any, int], float] = {}
+    lessons: dict[int, float] = {}
     played: list[int] = []
     asked: list[tuple[int, int, int, bool]] = []
     for t, row in enumerate(rows):
-        raw = tables.contexts[row].tobytes()
-        arm, looks = None, 0
-        while arm is None:
+        case = items[row] if identity else tables.contexts[row].tobytes()
+        here: dict[int, bool] = {}
+        looks = 0
+        while True:
             mean, sd = arms.scores(C[row])
             if centred:
                 mean = mean + total / count * (arms.covariances[:, -1] @ C[row])
-            key = doubt.look_key(np.uint64(keys.key_of(start, np.uint64(t + 1))), looks)
-            z = np.empty(K)
-            keys.fill_normals(np.uint64(key), z)
-            looked = [
-                beliefs.look(int(beliefs.unit_of[k]), tables.contexts[[row]]) for k in range(K)
-            ]
+            looked = [beliefs.look(u, tables.contexts[[row]]) for u in unit]
             p = np.array([look.p[0] for look in looked])
-            score = sigma * mean + (1 - sigma) * p + sigma * v * sd * z
+            level, spread = sigma * mean + (1 - sigma) * p, sigma * v * sd
+            known = [here.get(u, said.get((case, u))) for u in unit]
             safe = [
                 k for k in range(K)
-                if said.get((raw, k), bool(looked[k].safe[0]))
+                if known[k] or (known[k] is None and looked[k].safe[0])
             ]  # fmt: skip
-            possible = [k for k in range(K) if said.get((raw, k), bool(looked[k].possible[0]))]
-            best_safe = max(safe, key=lambda k: score[k], default=-1)
-            wanted = max(possible, key=lambda k: score[k], default=-1)
-            if wanted == best_safe or budget == 0 or looks == most:
-                arm = best_safe
+            unsure = [k for k in range(K) if known[k] is None and k not in safe]
+            wanted, lost, lesson, pays = -1, 0.0, 0.0, False
+            if unsure and budget > 0 and looks < most:
+                key = doubt.look_key(np.uint64(keys.key_of(ask_start, np.uint64(t + 1))), looks)
+                z = np.empty(K)
+                keys.fill_normals(np.uint64(key), z)
+                drawn = level + spread * z
+                base = max((drawn[k] for k in safe), default=0.0)
+                nearest = -1.0
+                for u in sorted({unit[k] for k in unsure}):
+                    k = max((k for k in unsure if unit[k] == u), key=lambda k: drawn[k])
+                    cost = p[k] * (drawn[k] - base)
+                    bits_of_it = looked[k].information[0] / np.log(2.0)
+                    due = price * max(0.0, 1.0 - bits_of_it)
+                    so_far = account.get((case, u), 0.0) + cost
+                    if cost > 0.0 and so_far / max(due, 1e-3) > nearest:
+                        nearest = so_far / max(due, 1e-3)
+                        wanted, lost, lesson = k, cost, cost * min(bits_of_it, 1.0)
+                        pays = so_far >= due or lessons.get(u, 0.0) + lesson >= price
+            if not pays:
+                if wanted >= 0:
+                    place = case, unit[wanted]
+                    account[place] = account.get(place, 0.0) + lost
+                    lessons[unit[wanted]] = lessons.get(unit[wanted], 0.0) + lesson
+                z = np.empty(K)
+                keys.fill_normals(np.uint64(keys.key_of(start, np.uint64(t + 1))), z)
+                drawn = level + spread * z
+                arm = max(safe, key=lambda k: drawn[k], default=-1)
                 if arm < 0 and empty >= 0:
                     arm = empty
                 elif arm < 0 and empty == doubt.LEAST_BAD:
-                    left = [k for k in range(K) if said.get((raw, k), True)]
+                    left = [k for k in range(K) if known[k] is not False]
                     arm = max(left, key=lambda k: p[k], default=-1)
                 break
             bits = np.uint64(keys.key_of(answers, np.uint64(len(asked) + 1)))
@@ -115,11 +141,12 @@ def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: An
             answer ^= flips > 0 and float(keys.uniform(bits)) < flips
             asked.append((t, int(row), wanted, answer))
             budget, looks = budget - 1, looks + 1
+            account[case, unit[wanted]] = lessons[unit[wanted]] = 0.0
             beliefs.learn(tables.contexts[row], wanted, answer, int(bits))
             if remember:
-                said[raw, wanted] = answer
-            if answer and remember:
-                arm = wanted
+                here[unit[wanted]] = answer
+                if identity or not answer:
+                    said[case, unit[wanted]] = answer
         played.append(arm)
         if arm >= 0:
             arms.update(arm, C[row], tables.rewards[row, arm])
@@ -136,6 +163,11 @@ OPTIONS: list[dict[str, Any]] = [
     {"empty": 2},
     {"empty": doubt.LEAST_BAD, "budget": 3},
     {"remember": False, "flips": 0.3, "budget": 60},
+    {"identity": False},
+    {"identity": False, "remember": False, "flips": 0.3, "budget": 60},
+    {"items": [3, 3, 1, 0, 2, 2, 5, 7, 5]},
+    {"price": 0.0},
+    {"price": 2.5},
 ]
 
 
@@ -157,6 +189,8 @@ def test_step_for_step_as_written_down(seed, options):
         on_empty={-1: "abstain", doubt.LEAST_BAD: "least_bad"}.get(empty, "safe_arm"),
         safe_arm=empty if empty >= 0 else None,
         remember=options.get("remember", True), flips=options.get("flips", 0.0),
+        items=options.get("items"), identity=options.get("identity", True),
+        answer_price=options.get("price", 0.35),
     )  # fmt: skip
     assert run.played.tolist() == played
     columns = (run.asked_at, run.asked_rows, run.asked_arms, run.said)

@@ -9,7 +9,7 @@ import pytest
 
 from bridle import Agent, Arm, Flag, Labels, LearnedMask, Number, Rule, When
 from bridle.errors import BridleError, InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.limits import AutoLimits, FoundGroup, Reading
+from bridle.limits import FoundGroup, Mixed, Reading
 from tests.histories import bits
 
 KINDS = ["auto", "rules", "logistic", "found", "linear"]
@@ -65,21 +65,34 @@ def teach(agent: Agent, lessons: Any = LESSONS, first: int = 0) -> Agent:
     return agent
 
 
-def limit_bits(agent: Agent) -> bytes:
-    """All that the limits are; of `auto` all that it believes, without what it counts.
-
-    (Its evidence of members that count their own is no part of what it believes.)
-    """
+def limit_bits(agent: Agent, counted: bool = True) -> bytes:
+    """All that the limits are and believe; without what `auto` counts, only what they are."""
     limits = agent._knowledge.believing.limits
-    counts: tuple[str, ...] = ()
-    if isinstance(limits, AutoLimits):
-        counts = ("counts", "surprises", "surprise", "evidence")
+    left_out: tuple[str, ...] = ("counts", "surprises", "surprise")
+    if not counted:
+        left_out += ("evidence", "tallies")
+    if not isinstance(limits, Mixed):
+        left_out, counted = (), True
     state = limits.to_state()
-    parts = [n.encode() + a.tobytes() for n, a in sorted(state.items()) if n not in counts]
-    for probe in PROBES:
+    parts = [n.encode() + a.tobytes() for n, a in sorted(state.items()) if n not in left_out]
+    for probe in PROBES if counted else ():
         seen = agent._knowledge.believing.seen(agent.schema.encode(probe).tobytes())
         parts += [part.tobytes() for part in seen]
     return b"\0".join(parts)
+
+
+def assert_learned_anew(one: Agent, other: Agent) -> None:
+    """Two agents whose limits are the same, though one of them learned a unit anew.
+
+    A unit is learned anew by itself. What each member of `auto` knows is then the same bit for bit.
+    Its evidence is the product of what it foretold, and the pooled member foretells the unit's
+    answers with what other units were taught since: so the weights may differ a little.
+    """
+    assert limit_bits(one, counted=False) == limit_bits(other, counted=False)
+    if isinstance(one._knowledge.believing.limits, Mixed):
+        for probe in PROBES:
+            here = one.believed(probe).p - other.believed(probe).p
+            assert np.abs(here).max() < 0.02
 
 
 # -- rules that are known --------------------------------------------------------------------
@@ -109,12 +122,12 @@ def test_a_rule_known_later_is_as_if_known_from_the_start(kind, rule):
     later = teach(agent_of(limits=kind), LESSONS[:6])
     later.declare(rule)
     teach(later, LESSONS[6:], first=6)
-    assert limit_bits(later) == limit_bits(start)
+    assert_learned_anew(later, start)
     last = teach(agent_of(limits=kind))
     last.declare(rule)
-    assert limit_bits(last) == limit_bits(start)
+    assert_learned_anew(last, start)
     last.withdraw(rule.id)
-    assert limit_bits(last) == limit_bits(teach(agent_of(limits=kind)))
+    assert_learned_anew(last, teach(agent_of(limits=kind)))
 
 
 @pytest.mark.parametrize("crosses", [False, True])
@@ -206,10 +219,11 @@ def test_what_is_taken_back_was_never_taught(kind, error):
     for n, lesson in enumerate(LESSONS):
         if n not in (1, 6, 3):
             never.teach(*lesson, id=f"e{n}")
-    assert limit_bits(agent) == limit_bits(never)
+    assert_learned_anew(agent, never)
     for probe in PROBES:
         one, two = agent.believed(probe), never.believed(probe)
-        assert one.p.tobytes() == two.p.tobytes() and one.safe.tolist() == two.safe.tolist()
+        assert one.safe.tolist() == two.safe.tolist()
+        assert one.p.tobytes() == two.p.tobytes() or kind == "auto"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -239,7 +253,7 @@ def test_a_retraction_under_a_known_rule(kind):
     for n, lesson in enumerate(LESSONS):
         if n != 1:
             never.teach(*lesson, id=f"e{n}")
-    assert limit_bits(agent) == limit_bits(never)
+    assert_learned_anew(agent, never)
 
 
 # -- new arms --------------------------------------------------------------------------------
@@ -253,13 +267,16 @@ def test_new_arms_start_with_what_their_group_knows(kind):
         seen = agent._knowledge.believing.seen(agent.schema.encode(probe).tobytes())
         for part in seen:
             assert part[4] == part[0] and part[7] == part[2]
-    # What was said of one arm to the letter is not said of another.
-    assert agent.believed(of("Drama")).p[0] == 1.0 > agent.believed(of("Drama")).p[4]
+    # Without a name for the item nothing is allowed to the letter; and what is said is of a group.
+    assert agent.believed(of("Drama")).p[0] == agent.believed(of("Drama")).p[4] < 1.0
+    agent.teach(of("Drama"), "e", True, item="Up")
+    assert agent.believed(of("Drama"), "Up").p[[0, 4]].tolist() == [1.0, 1.0]
+    agent.retract(agent.examples[-1].id)
     untaught = agent_of(limits=kind).believed(of("Drama")).p[0]
     if kind != "auto":  # there what others were taught bears on the kinds' weights
         assert agent.believed(of("Drama")).p[5] == agent.believed(of("Drama")).p[6] == untaught
     whole = agent_of(limits=kind, arms=agent.arms)
-    assert limit_bits(teach(whole)) == limit_bits(agent)
+    assert_learned_anew(teach(whole), agent)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -323,9 +340,14 @@ def test_where_nothing_is_left_to_find_auto_follows():
 
 
 def test_answers_to_the_letter_outlive_new_groups():
+    """What was said of an arm is said of the group that it is in now; a denial weighs more."""
     agent = teach(agent_of())
-    agent.regroup(GROUPS)
-    assert agent.believed(of("Horror")).p[[1, 3]].tolist() == [0.0, 1.0]
+    agent.teach(of("Horror"), "d", True, item="It")
+    assert agent.believed(of("Horror"), "It").p[[1, 3]].tolist() == [0.0, 1.0]
+    agent.regroup(GROUPS)  # of b and d is one group
+    assert agent.believed(of("Horror"), "It").p[[1, 3]].tolist() == [0.0, 0.0]
+    agent.regroup({"b": None})
+    assert agent.believed(of("Horror"), "It").p[[1, 3]].tolist() == [0.0, 1.0]
 
 
 def found_group(name: str, arms: tuple[str, ...]) -> FoundGroup:

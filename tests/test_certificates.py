@@ -41,6 +41,10 @@ def taught(kind: str, n: int = 80):
     return limits
 
 
+# What new agents call "auto" is kept under the name of what it is: "auto" is that of old logs.
+NAMES = {"auto": "mixture"}
+
+
 def certified(kind: str, **more):
     C = contexts(5)
     return certify(taught(kind), Calibration(C, truth(C)), 0.1, 0.2, lambda_min=0.2, **more)
@@ -56,7 +60,7 @@ def test_it_survives_a_file_bit_by_bit(kind):
     made = certified(kind, on="é", at=1.0)
     again = Certificate.from_json(json.loads(json.dumps(made.to_json())))
     assert again == made and hash(again) == hash(made)
-    assert again.kind == kind and (again.arms, again.features) == (4, 5)
+    assert again.kind == NAMES.get(kind, kind) and (again.arms, again.features) == (4, 5)
     C = contexts(9)
     assert again.scores(C).tobytes() == made.scores(C).tobytes()
     assert (again.allowed(C) == made.allowed(C)).all()
@@ -119,7 +123,7 @@ def test_limits_that_could_not_be_read_back_are_refused():
 
     with pytest.raises(InvalidValue, match="limits of bridle"):
         kind_of(Mine())
-    assert [kind_of(taught(kind, 1)) for kind in KINDS] == list(KINDS)
+    assert [kind_of(taught(kind, 1)) for kind in KINDS] == [NAMES.get(k, k) for k in KINDS]
 
 
 def test_the_bound_is_that_of_what_was_seen(one):

@@ -88,9 +88,10 @@ def test_what_was_allowed_to_the_letter_may_be_played():
     certificate = certificate_of(agent)
     agent.adopt(certificate)
     agent.retract_many([e.id for e in agent.examples if e.arm == 1 and not e.allowed])
-    agent.teach(LATE, 1, True)  # the teacher has another view now
-    assert not agent.believed(LATE).certified[1]
-    assert isinstance(agent.decide(LATE, among=[1]), Decision)
+    agent.teach(LATE, 1, True, item="It")  # the teacher has another view now
+    assert not agent.believed(LATE, "It").certified[1]
+    assert isinstance(agent.decide(LATE, among=[1], item="It"), Decision)
+    assert isinstance(agent.decide(LATE, among=[1], item="Us"), Abstention)
     other = {"horror": True, "late": False}
     assert isinstance(agent.decide(other, among=[1]), Abstention)
 
@@ -207,10 +208,11 @@ def test_a_certificate_that_was_made_by_hand_is_refused():
 def test_its_questions_name_the_arms_and_disagreement_is_loud():
     agent = Agent(arms=["crime", "nature"], features=FEATURES, limits="logistic")
     contexts = [{"horror": bool(h), "late": bool(late)} for h, late in ROWS] * 15
-    for context in contexts[:4] * 5:
+    items = list(range(len(contexts)))
+    for n in range(20):
         for arm in ("crime", "nature"):
-            agent.teach(context, arm, True, by="editor")
-    asking = agent.certification(contexts, alpha=0.5, delta=0.1)
+            agent.teach(contexts[n], arm, True, by="editor", item=n)
+    asking = agent.certification(contexts, alpha=0.5, delta=0.1, items=items)
     assert asking.question() in ((0, "crime"), (0, "nature"))
     while (question := asking.question()) is not None:
         _, arm = question

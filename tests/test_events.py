@@ -100,8 +100,8 @@ GOLDEN: list[tuple[Event, str]] = [
         ' "when": [{"feature": "age", "at_most": 17.0}], "arms": [1], "groups": ["bar"], '
         '"note": "the law"}], "on_empty": "abstain", "safe_arm": null, "budget": 0, "on_doubt": '
         '"wait", "ask_at_most": 3, "patience": null, "seed": 18446744073709551615, '
-        '"max_pending": 1000000, "max_examples": 1000000, "wait": 3600.0, "default_reward": 0.0}, '
-        '"at": 1.5}',
+        '"max_pending": 1000000, "max_examples": 1000000, "wait": 3600.0, "default_reward": 0.0, '
+        '"answer_price": 0.3, "form": 2}, "at": 1.5}',
     ),
     (
         ArmsAdded((Arm(2, group="bar"),), None, "Ann", "spring"),
@@ -109,32 +109,47 @@ GOLDEN: list[tuple[Event, str]] = [
         '"by": "Ann", "note": "spring"}',
     ),
     (
-        Asked(3, (0.5, -1.0), "a", 7, 2.0, 12, ("a",), 0.25),
+        Asked(3, (0.5, -1.0), "a", 7, 2.0, 12, ("a",), 0.25, "film"),
         '{"event": "Asked", "id": 3, "context": [0.5, -1.0], "arm": "a", "version": 7, "at": 2.0, '
-        '"decision": 12, "among": ["a"], "propensity": 0.25}',
+        '"decision": 12, "among": ["a"], "propensity": 0.25, "item": "film"}',
     ),
     (
         Lapsed(3, 4.0),
         '{"event": "Lapsed", "question": 3, "at": 4.0}',
     ),
     (
-        Taught("e", (0.1, 1e-300), 1, False, 3, "Ann", "é", None),
+        Taught("e", (0.1, 1e-300), 1, False, 3, "Ann", "é", None, 7),
         '{"event": "Taught", "id": "e", "context": [0.1, 1e-300], "arm": 1, "allowed": false, '
-        '"question": 3, "by": "Ann", "note": "\\u00e9", "at": null}',
+        '"question": 3, "by": "Ann", "note": "\\u00e9", "at": null, "item": 7}',
     ),
     (
         Retracted("e", "Ann", None, None),
         '{"event": "Retracted", "example": "e", "by": "Ann", "note": null, "at": null}',
     ),
     (
-        Decided(1, (1.0, 0.3333333333333333), "a", 4, ("a", 1), 0.75, None, True),
+        Decided(
+            1,
+            (1.0, 0.3333333333333333),
+            "a",
+            4,
+            ("a", 1),
+            0.75,
+            None,
+            True,
+            "film",
+            1,
+            0.125,
+            0.0625,
+        ),
         '{"event": "Decided", "id": 1, "context": [1.0, 0.3333333333333333], "arm": "a", '
-        '"version": 4, "among": ["a", 1], "propensity": 0.75, "at": null, "ask": true}',
+        '"version": 4, "among": ["a", 1], "propensity": 0.75, "at": null, "ask": true, '
+        '"item": "film", "wanted": 1, "worth": 0.125, "lesson": 0.0625}',
     ),
     (
-        Abstained(2, (0.0, 0.0), 5, None, None, False, 1.0),
+        Abstained(2, (0.0, 0.0), 5, None, None, False, 1.0, None, "a", 0.5, 0.0),
         '{"event": "Abstained", "id": 2, "context": [0.0, 0.0], "version": 5, "among": null, "at": '
-        'null, "ask": false, "propensity": 1.0}',
+        'null, "ask": false, "propensity": 1.0, "item": null, "wanted": "a", "worth": 0.5, '
+        '"lesson": 0.0}',
     ),
     (
         Rewarded("d", -3.5, 9.0),
@@ -226,7 +241,12 @@ GOLDEN: list[tuple[Event, str]] = [
 # The same as logs of the first form have it: they are still read.
 FIRST: list[tuple[Event, str]] = [
     (
-        Created(replace(SETTINGS, share="arm", wait=None, default_reward=None), 1.5),
+        Created(
+            replace(
+                SETTINGS, share="arm", wait=None, default_reward=None, form=1, answer_price=None
+            ),
+            1.5,
+        ),
         '{"event": "Created", "settings": {"arms": [{"id": "a", "label": "a", "group": null}, '
         '{"id": 1, "label": "one", "group": "bar"}], "features": [{"kind": "number", "name": '
         '"age", "low": 0.0, "high": 100.0, "clip": true, "missing": 50.0}, {"kind": "flag", '
@@ -277,9 +297,26 @@ def test_logs_of_the_first_form_are_read():
         data = json.loads(text)
         assert event_from_json(data) == event
         later = event_to_json(event).keys() - data.keys()
-        if len(later) > 1:  # all of the later fields or none
+        if len(later) > 1:  # all of the fields that a form added, or none
             with pytest.raises(CorruptState):
-                event_from_json({**data, later.pop(): None})
+                event_from_json({**data, min(later): None})
+
+
+def test_logs_from_before_items_are_read():
+    """The form between: questions that come up in decisions, but no items and no prices."""
+    for event in (
+        Asked(3, (0.5, -1.0), "a", 7, 2.0, 12, ("a",), 0.25),
+        Decided(1, (1.0,), "a", 4, ("a", 1), 0.75, None, True),
+        Abstained(2, (0.0, 0.0), 5, None, None, True, 1.0),
+        Taught("e", (0.1,), 1, False, 3, "Ann"),
+    ):
+        data = dict(event_to_json(event))
+        for name in ("item", "wanted", "worth", "lesson"):
+            data.pop(name, None)
+        assert event_from_json(data) == event
+        if len(event_to_json(event)) - len(data) > 1:
+            with pytest.raises(CorruptState):
+                event_from_json({**data, "item": None})
 
 
 def test_every_kind_has_its_form_here():
@@ -431,8 +468,8 @@ def test_a_key_too_many_or_too_few_is_corrupt(event, text):
         ):
             if "feature" in part and "more" not in wrong:
                 continue  # a condition has the keys that it needs
-            if part.get("event") == "Decided" and set(part) - set(wrong) == {"ask"}:
-                continue  # the first form
+            if part.get("event") in ("Asked", "Taught") and set(part) - set(wrong) == {"item"}:
+                continue  # the form before items had names
             with pytest.raises(CorruptState):
                 event_from_json(damaged(data, path, wrong))
 

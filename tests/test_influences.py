@@ -14,7 +14,7 @@ KINDS = ("linear", "logistic", "rules", "auto", "found")
 NAMES = [f"f{i}" for i in range(6)]
 
 
-def taught(kind="rules", examples=14, seed=1, **rest):
+def taught(kind="rules", examples=14, seed=1, named=False, **rest):
     arms = [Arm(k, group="ab"[k % 2]) for k in range(4)]
     agent = Agent(
         arms=arms, features=[Flag(name) for name in NAMES], limits=kind, policy=LearnedMask(),
@@ -24,7 +24,10 @@ def taught(kind="rules", examples=14, seed=1, **rest):
     for i in range(examples):
         held = rng.random(len(NAMES)) < 0.4
         context = dict(zip(NAMES, held.tolist(), strict=True))
-        agent.teach(context, i % 3, not (held[0] or (held[1] and held[2])), by="t", note=f"n{i}")
+        agent.teach(
+            context, i % 3, not (held[0] or (held[1] and held[2])), by="t", note=f"n{i}",
+            item=f"film {i}" if named else None,
+        )  # fmt: skip
     return agent
 
 
@@ -124,7 +127,7 @@ def test_the_nearest_come_first_and_repeats_last():
     for arm, context in ((0, far), (1, near), (0, near), (1, near), (0, [1.0, 0.9])):
         agent.teach(context, arm, True)
     know, here = agent._knowledge, np.array([1.0, 1.0])
-    case = module._Case(know, here, 0, 0, list(know.examples.values()))
+    case = module._Case(know, here, 0, 0, list(know.examples.values()), None)
     # Of the three that are equal the arm's own is first; two repeat it.
     assert module._nearest_first(case) == [2, 4, 0, 1, 3]
     found = influences_of(know, here, 0, 1, 5)
@@ -161,19 +164,20 @@ def test_an_example_that_decides_whether_it_is_surely_allowed_comes_first(
 ):
     if weighed:
         monkeypatch.setattr(module._Anew, "seconds", lambda self: 1e9)
-    agent = taught(kind, examples=20)
+    agent = taught(kind, examples=20, named=True)
     mine = [e for e in agent.examples if agent.limits.unit_of[e.arm] == agent.limits.unit_of[0]]
     flipped = 0
-    for here in (HERE, np.zeros(6), *(np.frombuffer(e.context) for e in mine)):
-        found = influences_of(agent._knowledge, here, 0, None, 100)
+    cases = [(HERE, None), (np.zeros(6), None)]
+    for here, item in cases + [(np.frombuffer(e.context), e.item) for e in mine]:
+        found = influences_of(agent._knowledge, here, 0, None, 100, item)
         assert found.tried == found.of
         flips = {one.id for one in found.examples if one.flips}
         assert flips == {one.id for one in found.examples[: len(flips)]}
-        safe = bool(believed_of(agent._knowledge, here).safe[0])
+        safe = bool(believed_of(agent._knowledge, here, item).safe[0])
         for example in mine:
-            other = taught(kind, examples=20)
+            other = taught(kind, examples=20, named=True)
             other.retract(example.id)
-            now = bool(believed_of(other._knowledge, here).safe[0])
+            now = bool(believed_of(other._knowledge, here, item).safe[0])
             if now == safe or not found.noise:  # what may be chance is not told
                 assert (now != safe) == (example.id in flips)
         flipped += len(flips)

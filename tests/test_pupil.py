@@ -24,6 +24,7 @@ from bridle.events import (
     event_from_json,
     event_to_json,
 )
+from bridle.limits import LinearLimits
 from tests.conftest import check_counts, size
 from tests.histories import bits, seen
 
@@ -52,16 +53,43 @@ def agent_of(**options: Any) -> Agent:
     return Agent(**(given | options))
 
 
-def information(agent: Agent, context: Any) -> list[float]:
-    """What an answer about each arm teaches, unit by unit; nothing where it is certain."""
-    limits = agent._knowledge.believing.limits
-    row = agent.schema.encode(context)
-    certain = {(e.context, e.arm) for e in agent.examples} if agent.settings.remembers else set()
-    return [
-        0.0 if (row.tobytes(), k) in certain or not agent._knowledge.eligible(row, None)[k]
-        else float(limits.look(int(limits.unit_of[k]), row[None]).information[0])
-        for k in range(len(agent.arms))
-    ]  # fmt: skip
+def value(agent: Agent, context: Any, item: Any = None) -> list[float]:
+    """What an answer about each arm is worth, unit by unit, in rewards.
+
+    Nothing where it is certain: a denial of this very context, any answer about this very item. No
+    reward came yet, so every arm is expected to earn the same, and one that is safe leaves nothing
+    to be gained.
+    """
+    know = agent._knowledge
+    limits, row = know.believing.limits, agent.schema.encode(context)
+    unit_of = limits.unit_of
+    looks = [limits.look(int(u), row[None]) for u in unit_of]
+    heard = [e for e in agent.examples if agent.settings.remembers]
+    no = {
+        int(unit_of[e.arm]) for e in heard
+        if not e.allowed and (e.context == row.tobytes() if e.item is None else e.item == item)
+    }  # fmt: skip
+    yes = {
+        int(unit_of[e.arm]) for e in heard if e.allowed and e.item is not None and e.item == item
+    }
+    out = []
+    safe_somewhere = any(
+        (int(u) in yes or look.safe[0]) and int(u) not in no and know.eligible(row, None, item)[k]
+        for k, (u, look) in enumerate(zip(unit_of, looks, strict=True))
+    )
+    pull = know.pull
+    mean = pull * float(know.reward_arms.covariances[0][-1] @ np.append(row, 1.0))
+    for k, (u, look) in enumerate(zip(unit_of, looks, strict=True)):
+        certain = int(u) in no | yes or not know.eligible(row, None, item)[k]
+        teaches = 0.0 if certain else float(look.information[0])
+        gain = 0.0
+        if not certain and not look.safe[0] and not safe_somewhere:
+            hope = limits.hope(look) if isinstance(limits, LinearLimits) else look.p
+            gain = float(hope[0]) * mean
+        price = agent.settings.answer_price
+        assert price is not None
+        out.append(gain + price * teaches / np.log(2.0))
+    return out
 
 
 # -- which question --------------------------------------------------------------------------
@@ -69,13 +97,14 @@ def information(agent: Agent, context: Any) -> list[float]:
 
 @pytest.mark.parametrize("teaching", ["arm", "pool"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_asks_where_the_answer_teaches_most(kind, teaching):
+def test_it_asks_where_an_answer_is_worth_most(kind, teaching):
     agent = agent_of(limits=kind, teaching=teaching)
     agent.declare(Rule("r", when=[When("genres", has="Crime")], arms=["d"]))
     for n in range(size(24, 6)):
         context = EVERY[n * 5 % 16]
-        each = information(agent, context)
-        made = agent.ask(context)
+        item = n % 3 or None
+        each = value(agent, context, item)
+        made = agent.ask(context, item=item)
         k = [arm.id for arm in agent.arms].index(made.arm)
         assert each[k] >= max(each) * (1 - 1e-9)
         agent.answer(made, allowed(context, made.arm))
@@ -85,13 +114,15 @@ def test_it_asks_where_the_answer_teaches_most(kind, teaching):
 def test_it_never_asks_what_is_certain_while_something_is_open(kind):
     agent = agent_of(limits=kind, teaching="arm")
     heard = set()
-    for _ in range(4):
-        made = agent.ask(of("Drama"))
-        assert made.arm not in heard
-        heard.add(made.arm)
+    units = int(agent._knowledge.believing.unit_of.max()) + 1
+    for _ in range(units):
+        made = agent.ask(of("Drama"), item="film")
+        unit = int(agent._knowledge.believing.unit_of["abcd".index(str(made.arm))])
+        assert unit not in heard
+        heard.add(unit)
         agent.answer(made, True)
-    assert heard == {"a", "b", "c", "d"}
-    assert agent.ask(of("Drama")).arm in heard  # nothing is open: any will do
+    assert len(heard) == units
+    agent.ask(of("Drama"), item="film")  # nothing is open: any will do
 
 
 def test_a_teacher_who_errs_is_asked_again():
@@ -101,14 +132,14 @@ def test_a_teacher_who_errs_is_asked_again():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_a_pool_it_takes_the_context_that_teaches_most(kind):
+def test_of_a_pool_it_takes_the_context_where_an_answer_is_worth_most(kind):
     agent = agent_of(limits=kind, teaching="pool")
     for _ in range(size(12, 4)):
-        best = max(max(information(agent, context)) for context in EVERY)
+        best = max(max(value(agent, context)) for context in EVERY)
         made = agent.ask(pool=EVERY)
         context = of(*(word for word, x in zip(WORDS, made.context, strict=True) if x))
         k = [arm.id for arm in agent.arms].index(made.arm)
-        assert information(agent, context)[k] >= best * (1 - 1e-9)
+        assert value(agent, context)[k] >= best * (1 - 1e-9)
         agent.answer(made, allowed(context, made.arm))
 
 
@@ -258,6 +289,10 @@ STORY: list[Step] = [
     lambda agent: [agent.decide(of("Crime", "Horror"), propensity=n % 2 > 0) for n in range(3)],
     lambda agent: any_open(agent, False),
     lambda agent: [agent.decide(of(), ["e", "f"], ask=False, propensity=True)],
+    lambda agent: [agent.teach(of("Drama"), arm.id, True, item="film") for arm in agent.arms][:0],
+    lambda agent: [agent.decide(of("Drama"), item="film", propensity=True) for _ in range(2)],
+    lambda agent: [agent.decide(of("Drama"), item=2), agent.ask(of("Drama"), item=2)],
+    lambda agent: [*agent.decide_many([of("Drama"), of()], items=["film", None])],
 ]
 
 
@@ -340,15 +375,16 @@ def test_the_story_is_one_of_everything(doubt):
     """So that the tests above mean something: what they pass through is counted."""
     log: list[Event] = []
     agent = story_agent("rules", doubt, log)
-    found = {"open": 0, "waiting": 0, "settled": 0, "lapsed": 0}
+    found = {"open": 0, "waiting": 0, "settled": 0, "lapsed": 0, "costs": 0}
     for step in STORY:
         step(agent)
         questions = agent._knowledge.questions
         found["open"] = max(found["open"], len(questions.open))
         found["waiting"] = max(found["waiting"], len(questions.waiting))
-        settled = [one for one in questions.waiting.values() if one.settled >= 0]
+        settled = [one for one in questions.waiting.values() if one.allowed]
         found["settled"] = max(found["settled"], len(settled))
         found["lapsed"] = questions.lapsed
+        found["costs"] = max(found["costs"], len(agent._knowledge.costs))
     assert found["open"] >= 2 and found["lapsed"] >= 1
     if doubt == "wait":
         assert found["waiting"] >= 2 and found["settled"] >= 1

@@ -15,7 +15,7 @@ from bridle.events import Asked, Created, Decided, Rewarded, Taught
 from bridle.notes import Erased, Erasure
 from bridle.policies import Scores, with_sigma
 from bridle.surveying import EARNED, PENDING, PLAYED_NOTHING, UNFINISHED, RestsOnErased, survey
-from tests.histories import PAPER
+from tests.histories import PAPER, first_form
 
 
 def turned(sigma: float) -> Any:
@@ -93,8 +93,11 @@ def test_an_exact_answer_is_certain():
     agent.decide([1.0], propensity=True)
     agent.teach([1.0], 1, False)
     agent.decide([1.0], propensity=True)
-    first, second = survey(log, [], "evaluate").belief[:, 0]
-    assert 0.0 < first < 0.5 and second == 0.0
+    agent.teach([1.0], 0, True, item="Up")
+    agent.decide([1.0], item="Up", propensity=True)
+    first, second, third = survey(log, [], "evaluate").belief[:, 0]
+    # "Allowed" is certain of an item that has a name, and evidence elsewhere.
+    assert 0.0 < second < first < 0.5 and third == 0.0
 
 
 def test_a_safe_arm_is_allowed_as_declared():
@@ -122,17 +125,47 @@ def test_choices_may_stand_after_their_version_and_ids_may_come_again():
     assert found.belief[0, 1] == found.belief[1, 1]  # of one state
 
 
-def doubtful(**more: Any) -> tuple[Any, list[Any]]:
+def doubtful(make: Any = Agent, **more: Any) -> tuple[Any, list[Any]]:
     log: list[Any] = []
-    agent: Any = Agent(
+    agent: Any = make(
         arms=4, features=3, limits="rules", policy=LearnedMask(sigma=0.8, v=1.0), budget=12,
         seed=6, sink=log.extend, **more,
     )  # fmt: skip
     return agent, log
 
 
-def test_a_decision_that_asks_weighs_the_product_of_its_looks():
+def test_questions_with_a_price_are_taken_as_they_were_asked():
     agent, log = doubtful()
+    rng = np.random.default_rng(8)
+    denied = rng.random((3, 4)) < 0.3
+    weights, asked = [], 0
+    for i in range(40):
+        c = (rng.random(3) < 0.5).astype(float)
+        made: Any = agent.decide(c, item=i % 10, propensity=True)
+        while isinstance(made, Question):
+            asked += 1
+            asked_of: Any = made.arm
+            allowed = not (denied[:, asked_of] & (c > 0.0)).any()
+            made = agent.answer(made, allowed).then
+        weights.append(0.0)
+        if isinstance(made, Decision):
+            twin: Any = Agent.replay(log[: made.version]).agent
+            twin.set_sigma(0.3)
+            theirs = twin.make.decided(c, item=i % 10, propensity=True, ask=False)
+            if made.id in twin.waiting:
+                theirs = twin.make.resumed(made.id, propensity=True)
+            mine: Any = made
+            weights[-1] = theirs.odds.play[mine.arm] / mine.odds.play[mine.arm]
+            agent.reward(made.id, 0.5)
+    found = survey(log, [turned(0.3)], "evaluate")
+    assert asked >= 3 and len(set(weights)) > 3
+    assert found.weight[:, 1] == pytest.approx(weights)
+    played = found.fate == EARNED
+    assert found.weight[played, 0] == pytest.approx(1.0) and found.known.all()
+
+
+def test_a_decision_that_asks_weighs_the_product_of_its_looks():
+    agent, log = doubtful(first_form)
     rng = np.random.default_rng(8)
     denied = rng.random((3, 4)) < 0.3
     weights, asked = [], 0
@@ -180,7 +213,7 @@ def paths(sigma: float, target: float) -> dict[tuple[Any, ...], Any]:
     found: dict[tuple[Any, ...], Any] = {}
     for seed in range(2_000):
         log: list[Any] = []
-        agent: Any = Agent(
+        agent: Any = first_form(
             arms=3, features=2, limits="rules", policy=LearnedMask(sigma=sigma, v=1.0), budget=3,
             teacher_error=0.05, exact_denials=False, doubt=0.3, seed=seed, sink=log.extend,
         )  # fmt: skip

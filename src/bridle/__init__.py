@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bridle.decisions import Abstention, Answer, Decision, Decisions, Question
     from bridle.errors import BridleError
     from bridle.evaluating import evaluate
-    from bridle.features import Category, Flag, Labels, Number, Schema
+    from bridle.features import Category, Flag, Id, Labels, Number, Schema
     from bridle.limits import Limits, LinearLimits
     from bridle.policies import (
         BehaviorConstrained,
@@ -53,7 +53,7 @@ _HOMES = {
     "decisions": ("Abstention", "Answer", "Decision", "Decisions", "Question"),
     "errors": ("BridleError",),
     "evaluating": ("evaluate",),
-    "features": ("Category", "Flag", "Labels", "Number", "Schema"),
+    "features": ("Category", "Flag", "Id", "Labels", "Number", "Schema"),
     "limits": ("Limits", "LinearLimits"),
     "policies": (
         "BehaviorConstrained",
@@ -109,6 +109,7 @@ __all__ = [
     "EpsilonGreedy",
     "Flag",
     "Greedy",
+    "Id",
     "KnownMask",
     "Labels",
     "LearnedMask",

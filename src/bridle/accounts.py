@@ -24,7 +24,7 @@ from bridle.influences import Influence, Influences, influences_of
 from bridle.kernels.types import Floats
 from bridle.knowledge import Knowledge
 from bridle.policies import policy_to_json, with_sigma
-from bridle.remaking import Remade, agrees, is_teaching, make_again, remade
+from bridle.remaking import Remade, agrees, answered_in, balance_of, is_teaching, make_again, remade
 from bridle.replay import Choice
 from bridle.settings import ArmId, ItemId, listed
 
@@ -107,6 +107,7 @@ class Promise:
 class Otherwise:
     """What another sigma would have done in its place: with the same draws, and by its odds.
 
+    Where questions have a price, `play` and `abstain` are given that nothing is asked.
     `play` and `ask` are in the order of the arms. Of a question that was filed beside a decision
     (``on_doubt="play_safe"``) it is what that decision would have been.
     """
@@ -163,6 +164,23 @@ class Account:
         Those that move what is believed of `about` most when left out.
     reward : float or None
         If it came.
+    item : arm id or None
+        The name of what the context is about.
+    wanted : arm id or None
+        The arm in doubt that came nearest to paying for an answer; None if none would have been
+        better, if nothing could be asked, or where questions have no price.
+    worth : float or None
+        What not knowing about `wanted` cost at this decision, in [0, 1] units of reward.
+    cost : float or None
+        What it has cost so far, this decision included.
+    price : float or None
+        What an answer is worth: once `cost` reaches it, the teacher is asked. It is the agent's
+        `answer_price`, less what the answer teaches about other cases. The teacher is asked, too,
+        once not knowing has cost as much in all the cases that an answer would teach about.
+    answered : tuple of arm ids
+        What the teacher has allowed in this very decision before, with all arms of its group.
+    asking : str or None
+        In words, why a decision asked or did not; None where questions have no price.
     """
 
     id: ItemId
@@ -186,6 +204,13 @@ class Account:
     sigmas: tuple[Otherwise, ...]
     examples: Influences
     reward: float | None
+    item: ArmId | None
+    wanted: ArmId | None
+    worth: float | None
+    cost: float | None
+    price: float | None
+    asking: str | None
+    answered: tuple[ArmId, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain JSON values."""
@@ -226,12 +251,12 @@ def account_of(
     Examples
     --------
     >>> agent = Agent(arms=["horror", "drama"], features=2, seed=1)
-    >>> _ = agent.teach([1.0, 0.0], "horror", allowed=False, by="a parent")
-    >>> _ = agent.teach([1.0, 0.0], "drama", allowed=True)
-    >>> made = agent.make.decided([1.0, 0.0])
+    >>> _ = agent.teach([1.0, 0.0], "horror", allowed=False, item="Up", by="a parent")
+    >>> _ = agent.teach([1.0, 0.0], "drama", allowed=True, item="Up")
+    >>> made = agent.make.decided([1.0, 0.0], item="Up")
     >>> account = account_of(agent, made.event)
     >>> account.arm, account.arms[0].why_not
-    ('drama', 'denied by the teacher in this very context')
+    ('drama', 'denied by the teacher for this item')
     >>> account.examples.examples[0].id, account.examples.examples[0].change < 0
     (2, True)
     """
@@ -245,11 +270,14 @@ def account_of(
         know.unit_reward(reward)
         reward = float(reward)
     again = remade(know, event, row)
-    believed = believed_of(know, row)
+    answered = answered_in(know, event)
+    believed = believed_of(know, row, event.item, answered)
     k = _about(know, event, believed)
     taught_by = is_teaching(event)
+    chance = taught_by is False and know.policy.needs_limits and not know.settings.legacy
     odds = again.made.odds
     numbers = dict.fromkeys([k, *wanted])
+    balance = balance_of(know, event, row, again)
     return Account(
         id=event.id,
         kind=KINDS[type(event)],
@@ -263,19 +291,26 @@ def account_of(
         sigma=agent.sigma,
         propensity=event.propensity,
         abstain=None if odds is None else odds.abstain,
-        settled=odds is None and not taught_by,
+        settled=odds is None and not taught_by and know.settings.legacy,
         agrees=agrees(event, again.made),
         certificate=_promise(know),
-        arms=_arms(know, row, again, believed, odds, taught_by),
+        arms=_arms(know, row, again, believed, odds, taught_by, event.item),
         about=know.arm_ids[k],
         contributions=tuple(
             shares(know, row, j) for j in numbers for shares in (reward_shares, limit_shares)
         ),
         sigmas=()
-        if odds is None or agent.sigma is None
+        if (odds is None and not chance) or agent.sigma is None
         else tuple(_otherwise(know, event, row, sigma) for sigma in dials),
-        examples=influences_of(know, row, k, tries, shown),
+        examples=influences_of(know, row, k, tries, shown, event.item),
         reward=reward,
+        item=event.item,
+        wanted=None if balance.wanted is None else know.arm_ids[balance.wanted],
+        worth=balance.worth,
+        cost=balance.cost,
+        price=balance.price,
+        asking=balance.words,
+        answered=tuple(know.arm_ids[k] for k in know._with_unit(answered)),
     )
 
 
@@ -284,7 +319,7 @@ def account_of(
 
 def _arms(
     know: Knowledge, row: Floats, again: Remade, believed: Believed, odds: Odds | None,
-    taught_by: bool,
+    taught_by: bool, item: ArmId | None,
 ) -> tuple[ArmAccount, ...]:  # fmt: skip
     parts = again.parts.tolist()
     nothing = [None] * len(know.arms)
@@ -295,7 +330,7 @@ def _arms(
         *parts[:4],
         *blend,
         *chances,
-        Chooser(know).information(row).tolist(),
+        Chooser(know).information(row, item).tolist(),
         believed.p.tolist(),
         again.eligible.tolist(),
         believed.safe.tolist(),
@@ -314,6 +349,8 @@ def _otherwise(know: Knowledge, event: Choice, row: Floats, sigma: float) -> Oth
     twin.weights = np.array(twin.policy.weights)
     made = make_again(twin, event, row)
     odds = made.odds
+    if odds is None and not know.settings.legacy:  # it asks: the odds of what it would play else
+        odds = make_again(twin, event, row, ask=False).odds
     assert odds is not None  # whether an answer settled it is not for sigma to say
     return Otherwise(
         sigma=sigma,

@@ -33,7 +33,7 @@ from bridle.policies import (
 from bridle.pupil import Pupil, Sink
 from bridle.replay import Replay, replay
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, Settings, listed, the_arms, the_schema
+from bridle.settings import FORM, Arm, ArmId, ItemId, Settings, listed, the_arms, the_schema
 from bridle.snapshot import knowledge_from_state, knowledge_to_state, read_state, write_state
 
 __all__ = ["Agent"]
@@ -88,6 +88,10 @@ class Agent(Pupil):
         `play_safe`: it plays the best arm that is surely allowed and files the question with it.
     ask_at_most : int, default 3
         Questions that one decision may ask.
+    answer_price : float, default 0.35
+        What an answer of the teacher is worth, as a part of the reward range: the agent gives up
+        about so much, for one item and group of arms, before it asks. An answer that teaches
+        about other cases, too, is cheaper. 0 asks whenever it matters.
     patience : int, optional
         A question that came up in a decision lapses after so many later decisions.
     exact_denials : bool, default True
@@ -154,6 +158,7 @@ class Agent(Pupil):
         budget: int = 0,
         on_doubt: str = "wait",
         ask_at_most: int = 3,
+        answer_price: float = 0.35,
         patience: int | None = None,
         exact_denials: bool = True,
         rules: Sequence[Rule] = (),
@@ -206,6 +211,8 @@ class Agent(Pupil):
             on_doubt=on_doubt,
             ask_at_most=ask_at_most,
             patience=patience,
+            answer_price=answer_price,
+            form=FORM,
             seed=seed,
             max_pending=max_pending,
             max_examples=max_examples,
@@ -225,6 +232,7 @@ class Agent(Pupil):
         among: Iterable[ArmId] | None = None,
         id: str | None = None,
         *,
+        item: ArmId | None = None,
         propensity: bool = False,
         ask: bool = True,
         at: float | None = None,
@@ -239,6 +247,10 @@ class Agent(Pupil):
             The arms that can be had now; all by default.
         id : str, optional
             Your own name for the decision; it also keys its draws. A number by default.
+        item : int or str, optional
+            The name of what the context is about, a film's say. What the teacher says of it is
+            certain for this very item and evidence for all that look like it. Without one,
+            "allowed" is certain for this decision only. Or declare an `Id` in the schema.
         propensity : bool, default False
             Also compute the exact probability of every outcome.
         ask : bool, default True
@@ -252,7 +264,9 @@ class Agent(Pupil):
             An abstention if no arm may be played. A question if it is in doubt, has a budget and
             waits for answers; with ``on_doubt="play_safe"`` it is in `question` of what it gives.
         """
-        made = self.make.decided(context, among, id, propensity=propensity, ask=ask, at=at)
+        made = self.make.decided(
+            context, among, id, item=item, propensity=propensity, ask=ask, at=at
+        )
         self._commit_all(made.events)
         return made
 
@@ -262,6 +276,7 @@ class Agent(Pupil):
         among: Iterable[ArmId] | None = None,
         ids: Sequence[str] | None = None,
         *,
+        items: Sequence[ArmId | None] | None = None,
         propensity: bool = False,
         details: bool = True,
         at: float | None = None,
@@ -273,7 +288,7 @@ class Agent(Pupil):
         never computed.
         """
         made = self.make.decided_many(
-            contexts, among, ids, propensity=propensity, details=details, at=at
+            contexts, among, ids, items=items, propensity=propensity, details=details, at=at
         )
         if self.sink is not None and len(made):
             self.sink(made.events())
@@ -309,6 +324,7 @@ class Agent(Pupil):
         among: Iterable[ArmId] | None = None,
         id: str | None = None,
         *,
+        item: ArmId | None = None,
         propensity: bool = False,
         at: float | None = None,
     ) -> Decision | Abstention:
@@ -316,7 +332,9 @@ class Agent(Pupil):
 
         It never asks. Give the reward by `reward`, with the id of what this returns.
         """
-        made = self.make.decided(context, among, id, propensity=propensity, ask=False, at=at)
+        made = self.make.decided(
+            context, among, id, item=item, propensity=propensity, ask=False, at=at
+        )
         assert isinstance(made, Decision | Abstention)
         self._commit_all([*made.events, self.make.shadowed(made, arm, at=at)])
         return made

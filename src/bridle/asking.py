@@ -1,8 +1,8 @@
-"""The online phase with questions: play what is surely allowed, ask where it matters.
+"""The online phase with questions: play what is surely allowed, ask where an answer pays.
 
-Step for step: each look draws every arm's score; if the best arm that is not surely denied is also
-surely allowed, it is played. Else the teacher is asked about it, as long as there is a budget. If
-it is allowed it is played; if not it is dropped, and the agent looks again.
+Step for step: what the best arm in doubt would earn beyond the best safe one, times the probability
+that it is allowed, is added to the account of its item and unit. Once the account holds what an
+answer costs, the teacher is asked, and the agent looks again. Else the best safe arm is played.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy.typing as npt
 from bridle import validate
 from bridle.arms import LinearArms
 from bridle.errors import InvalidValue
-from bridle.kernels import doubt, keys, loop
+from bridle.kernels import doubt, keys, loop, questions
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs
+from bridle.limits import Beliefs, MixtureLimits
+from bridle.limits.linear import hope_of
 from bridle.policies import BehaviorConstrained, Thompson
 from bridle.simulate import FIRST_GUESS, PRIORS, STEPS, Run, Tables, marks_at, shown_rows, with_one
 
@@ -26,6 +27,7 @@ __all__ = ["ON_EMPTY", "Asking", "check_world", "learned_mask", "online_asking"]
 
 ON_EMPTY = ("abstain", "safe_arm", "least_bad")
 MOST = validate.IntRange(0, 1_000)
+PRICE = validate.FloatRange(0.0, 1e6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,9 @@ def online_asking(
     safe_arm: int | None = None,
     flips: float = 0.0,
     remember: bool = True,
+    items: npt.ArrayLike | None = None,
+    identity: bool = True,
+    answer_price: float = 0.35,
     tell: Callable[[int, int], None] | None = None,
 ) -> Asking:
     """Run the online phase, asking the teacher when in doubt.
@@ -95,9 +100,16 @@ def online_asking(
     flips : float
         Share of the teacher's answers that are wrong.
     remember : bool
-        Take an answer for this very context and arm as certain from then on. Not for a teacher
-        who errs: then an answer is one more piece of evidence, and the agent looks again before
-        it plays.
+        Take an answer as certain for its own item and unit. Not for a teacher who errs: then an
+        answer is one more piece of evidence.
+    items : array (M,) of ints, optional
+        Which item each row is about; by default every row is an item of its own.
+    identity : bool, default True
+        Whether items can be told apart. If not, an answer "allowed" is certain for its own step
+        only, and one "not allowed" for this very vector of features.
+    answer_price : float, default 0.35
+        What an answer is worth, in rewards: about so much is given up, by item and unit, before the
+        teacher is asked. An answer that teaches about other cases, too, is cheaper.
 
     Examples
     --------
@@ -118,30 +130,35 @@ def online_asking(
     empty = _on_empty(on_empty, safe_arm, tables.arms, owner)
     left = STEPS.check(budget, "budget", owner)
     most = MOST.check(most, "most", owner)
+    price = PRICE.check(answer_price, "answer_price", owner)
     shown = shown_rows(tables, rows, steps, seed, owner)
     T = len(shown)
     kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
     kind = kind.ravel().astype(np.int64)
+    item = _items(items, kind, validate.truth(identity, "identity", owner), owner)
     believed = beliefs.copy()
-    marks = np.empty((len(kinds), believed.units), np.int8)
-    p = np.empty(marks.shape)
-    _look(believed, np.arange(believed.units), kinds, marks, p)
-    said = np.zeros((len(kinds), tables.arms), np.int8)
+    table = _Table(believed, kinds)
+    said = np.zeros((int(item.max()) + 1, believed.units), np.int8)
+    account = np.zeros(said.shape)
+    lessons = np.zeros(believed.units)
+    here = np.zeros(believed.units, np.int8)
     contexts = with_one(tables.contexts) if centred else tables.contexts
     arms = LinearArms(arms=tables.arms, features=contexts.shape[1], ridge=ridge)
     start = keys.stream(validate.SEED.check(seed, "seed", owner), keys.DECIDE)
+    ask_start = keys.stream(seed, keys.DOUBT)
     answers = keys.stream(seed, keys.ANSWER)
     numbers = np.arange(1, T + 1, dtype=np.uint64)
     totals = FIRST_GUESS.copy()
     unit = np.ascontiguousarray(believed.unit_of, np.int64)
     played = np.empty(T, np.int64)
     asked: list[tuple[int, int, int, bool]] = []
-    at, look, settled = 0, 0, -1
+    at, look = 0, 0
     while True:
-        step, k = doubt.run(
-            policy.weights, arms.kernel_state, arms.ridge, contexts, tables.rewards, kind, unit,
-            marks, p, said, shown, start, numbers, centred, totals, empty, left, most, at, look,
-            settled, played,
+        step, k = questions.run(
+            policy.weights, arms.kernel_state, arms.ridge, contexts, tables.rewards, kind, item,
+            unit, table.safe, table.p, table.hope, table.information, said, here, account, lessons,
+            price, shown, start, ask_start, numbers, centred, totals, empty, left, most, at, look,
+            played,
         )  # fmt: skip
         if k < 0:
             break
@@ -152,11 +169,12 @@ def online_asking(
         asked.append((step, row, k, answer))
         left -= 1
         look = look + 1 if step == at else 1
-        at, settled = step, k if answer and remember else -1
+        at = step
         if remember:
-            said[kind[row], k] = doubt.SAID_YES if answer else doubt.SAID_NO
-        changed = believed.learn(tables.contexts[row], k, answer, int(bits))
-        _look(believed, changed, kinds, marks, p)
+            here[unit[k]] = doubt.SAID_YES if answer else doubt.SAID_NO
+            if identity or not answer:
+                said[item[row], unit[k]] = here[unit[k]]
+        table.update(believed.learn(tables.contexts[row], k, answer, int(bits)))
         if tell is not None:
             tell(step, len(asked))
     marks_t = marks_at(checkpoints, T)
@@ -203,19 +221,48 @@ def learned_mask(tables: Tables, beliefs: Beliefs) -> Bools:
     return np.ascontiguousarray(safe.T[kind.ravel()][:, beliefs.unit_of])
 
 
-def _look(
-    beliefs: Beliefs, units: Ints, kinds: Floats, marks: npt.NDArray[np.int8], p: Floats
-) -> None:
-    """Write down what is believed of these units in every distinct context."""
-    if len(units) > 1:  # all at once is far cheaper
-        seen = beliefs.look_all(kinds)
-        p[:] = seen.p.T
-        marks[:] = np.where(seen.safe, doubt.SAFE, np.where(seen.possible, doubt.UNSURE, 0)).T
-        return
-    for u in units:
-        seen = beliefs.look(int(u), kinds)
-        p[:, u] = seen.p
-        marks[:, u] = np.where(seen.safe, doubt.SAFE, np.where(seen.possible, doubt.UNSURE, 0))
+class _Table:
+    """What is believed of every unit in every distinct context: arrays (kinds, U)."""
+
+    def __init__(self, beliefs: Beliefs, kinds: Floats) -> None:
+        self._beliefs, self._kinds = beliefs, kinds
+        self._predictions = (
+            beliefs.predictions(kinds) if isinstance(beliefs, MixtureLimits) else None
+        )
+        shape = len(kinds), beliefs.units
+        self.safe: Bools = np.empty(shape, np.bool_)
+        self.p, self.hope, self.information = np.empty((3, *shape))
+        self.update(np.arange(beliefs.units))
+
+    def update(self, units: Ints) -> None:
+        """Look again at these units."""
+        names = ("safe", "p", "information")
+        if len(units) > 1 or self._predictions is not None:  # all at once is far cheaper
+            every = self._predictions
+            look = self._beliefs.look_all(self._kinds) if every is None else every.look()
+            for name in names:
+                getattr(self, name)[:] = getattr(look, name).T
+            self.hope[:] = hope_of(self._beliefs, look).T
+            return
+        for u in units:
+            look = self._beliefs.look(int(u), self._kinds)
+            for name in names:
+                getattr(self, name)[:, u] = getattr(look, name)
+            self.hope[:, u] = hope_of(self._beliefs, look)
+
+
+def _items(items: npt.ArrayLike | None, kind: Ints, identity: bool, owner: str) -> Ints:
+    """Return the number of the item of each row; without identity that of its distinct context."""
+    if not identity:
+        if items is not None:
+            wanted = "left out with identity=False"
+            raise InvalidValue("items", owner, wanted, items)
+        return kind
+    if items is None:
+        return np.arange(len(kind))
+    given = np.asarray(items)
+    most = 100 * len(kind)  # said and account have a row each
+    return validate.indices(given, len(kind), most, "items", owner)
 
 
 def _on_empty(on_empty: str, safe_arm: int | None, arms: int, owner: str) -> int:

@@ -20,18 +20,21 @@ from bridle.features import Number
 from bridle.kernels import doubt, keys
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import (
-    AutoLimits,
     Beliefs,
     FoundLimits,
     LogisticLimits,
+    Mixed,
+    PooledLimits,
     Relearns,
     RuleLimits,
     Term,
-    Terms,
     make_limits,
 )
+from bridle.limits.legacy import ever_allowed
+from bridle.limits.linear import hope_of
+from bridle.questions import Case
 from bridle.rules import CompiledRule
-from bridle.settings import Arm, ItemId, Settings
+from bridle.settings import Arm, ArmId, ItemId, Settings
 
 __all__ = ["Believing", "Example", "Seen", "hashed"]
 
@@ -48,6 +51,12 @@ class Example(NamedTuple):
     allowed: bool
     by: str | None
     note: str | None
+    item: ArmId | None = None
+
+    @property
+    def case(self) -> Case:
+        """What it is certain of: the item or, if it has no name, this very context."""
+        return self.context if self.item is None else self.item
 
 
 class Seen(NamedTuple):
@@ -57,6 +66,7 @@ class Seen(NamedTuple):
     sd: Floats  # its standard deviation
     marks: npt.NDArray[np.int8]  # SAFE, UNSURE or DENIED, as in kernels.doubt
     information: Floats  # what an answer would teach
+    hope: Floats  # probability of "allowed" by which a question is judged
 
 
 class Believing:
@@ -97,6 +107,7 @@ class Believing:
             seed=settings.seed,
             ridge=settings.ridge_limits,
             label_coding=settings.label_coding,
+            legacy=settings.legacy,
         )
         self._known: dict[int, dict[Term, bool]] = {}
         self.take(self.limits, ())
@@ -131,7 +142,7 @@ class Believing:
 
     def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
         """Take in what is known for certain now; where that has changed, learn anew."""
-        if not isinstance(self.limits, RuleLimits | AutoLimits):
+        if not isinstance(self.limits, RuleLimits | Mixed):
             return
         known = self._terms(rules)
         units = sorted({*known, *self._known})
@@ -151,9 +162,9 @@ class Believing:
     def check(self, units: Iterable[int]) -> None:
         """Refuse answers about these units, one for each, that limits have no room for."""
         limits = self.limits
-        members = limits.members.values() if isinstance(limits, AutoLimits) else (limits,)
+        members = limits.members.values() if isinstance(limits, Mixed) else (limits,)
         for member in members:
-            if isinstance(member, LogisticLimits):
+            if isinstance(member, LogisticLimits | PooledLimits):
                 for unit, more in Counter(units).items():
                     member.check_room(unit, more)
 
@@ -168,7 +179,7 @@ class Believing:
         found = self._seen.get(context)
         if found is None:
             found = self._look(np.frombuffer(context)[None])
-            if (len(self._seen) + 1) * 4 * len(self.unit_of) > MAX_SEEN:
+            if (len(self._seen) + 1) * 5 * len(self.unit_of) > MAX_SEEN:
                 self._seen.clear()
             self._seen[context] = found
         return found
@@ -234,17 +245,11 @@ class Believing:
     def _look(self, rows: Floats) -> Seen:
         look = self.limits.look_all(rows)
         marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
-        terms = self._rule_terms()
-        if terms is not None and not terms.held(rows).any():
-            # No rule can deny what holds nothing. That an arm is ever allowed must have been said.
-            marks[(marks[:, 0] == doubt.SAFE) & ~self._ever_allowed()] = doubt.UNSURE
-        each = (look.p, look.sd, marks.astype(np.int8), look.information)
+        # No rule can deny what holds nothing. That an arm is ever allowed must have been said.
+        ever_allowed(self.limits, rows, marks, self._ever_allowed())
+        hope = hope_of(self.limits, look)
+        each = (look.p, look.sd, marks.astype(np.int8), look.information, hope)
         return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
-
-    def _rule_terms(self) -> Terms | None:
-        limits = self.limits
-        members = limits.members.values() if isinstance(limits, AutoLimits) else (limits,)
-        return next((m.terms for m in members if isinstance(m, RuleLimits | FoundLimits)), None)
 
     def _ever_allowed(self) -> Bools:
         """Say of each unit whether an answer "allowed" stands."""
@@ -289,7 +294,7 @@ class Believing:
                 (low, high) == (0.5, math.inf) and column not in amounts
                 for column, low, high in rule.conditions
             )
-            pairs = isinstance(self.limits, AutoLimits) or self._settings.crosses
+            pairs = isinstance(self.limits, Mixed) or self._settings.crosses
             if not held or not 1 <= len(columns) <= 1 + pairs:
                 continue
             term: Term = (columns[0], columns[1]) if len(columns) == 2 else columns[0]

@@ -27,12 +27,13 @@ from bridle.binomial import binomial_quantile, most_broken, upper_bound
 from bridle.errors import BridleError, CorruptState, InvalidValue
 from bridle.kernels.types import Bools, Floats
 from bridle.limits import (
-    KINDS,
+    STATES,
     AutoLimits,
     Beliefs,
     FoundLimits,
     LinearLimits,
     LogisticLimits,
+    MixtureLimits,
     RuleLimits,
     limits_from_state,
 )
@@ -53,6 +54,7 @@ MAX_ASSUMPTIONS = 100
 FORM = "bridle certificate 2"
 NAMED: dict[type, str] = {
     AutoLimits: "auto",
+    MixtureLimits: "mixture",
     RuleLimits: "rules",
     LogisticLimits: "logistic",
     FoundLimits: "found",
@@ -350,7 +352,7 @@ def _read(data: Mapping[str, Any]) -> dict[str, Any]:
 def _check_numbers(made: Certificate) -> None:
     """Refuse a certificate that could not have been given."""
     owner = "Certificate"
-    validate.one_of(made.kind, KINDS, "kind", owner)
+    validate.one_of(made.kind, STATES, "kind", owner)
     LAMBDA_MIN.check(made.lambda_min, "lambda_min", owner)
     validate.FloatRange(made.lambda_min, 1.0).check(made.threshold, "threshold", owner)
     validate.FRACTION.check(made.keeps, "keeps", owner)

@@ -5,20 +5,22 @@ So a replay can make every choice again. Contexts are encoded rows here, and all
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bridle.believing import hashed
+from bridle.believing import Seen, hashed
 from bridle.decisions import Abstention, Decision, Odds, Question
 from bridle.events import Abstained, Asked, Decided
-from bridle.kernels import choice, doubt, keys, loop, wins
+from bridle.kernels import choice, doubt, keys, loop, questions, wins
 from bridle.kernels.types import Bools, Floats, Ints, Uints
 from bridle.knowledge import Knowledge
 from bridle.limits import LinearLimits
+from bridle.limits.legacy import look_twice
 from bridle.policies import Uniform
-from bridle.questions import Waiting
+from bridle.questions import Case, Waiting
 from bridle.settings import ArmId, ItemId
 from bridle.teaching import ACTIVE, most_informative, teaching_policy
 
@@ -26,6 +28,7 @@ __all__ = ["Chooser"]
 
 # From so many arms on it pays to leave out, in a batch, the scores that cannot win.
 MANY = 32
+LN2 = math.log(2.0)
 FALL_BACK = {"abstain": doubt.ABSTAIN, "least_bad": doubt.LEAST_BAD}
 
 
@@ -40,6 +43,7 @@ class _Case(NamedTuple):
     at: float | None
     ask: bool
     eligible: Bools
+    item: ArmId | None
 
 
 class Chooser:
@@ -53,6 +57,8 @@ class Chooser:
         self._decide_named = keys.stream(seed, keys.DECIDE_NAMED)
         self._ask_start = keys.stream(seed, keys.ASK)
         self._ask_named = keys.stream(seed, keys.ASK_NAMED)
+        self._doubt_start = keys.stream(seed, keys.DOUBT)
+        self._doubt_named = keys.stream(seed, keys.DOUBT_NAMED)
         self._active = settings.teaching in ACTIVE
         asking = (
             Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
@@ -61,25 +67,52 @@ class Chooser:
 
     # -- questions ---------------------------------------------------------------------------
 
-    def question(self, row: Floats, id: ItemId, version: int, at: float | None) -> Question:
+    def question(
+        self, row: Floats, id: ItemId, version: int, at: float | None, item: ArmId | None = None
+    ) -> Question:
         """Pick the arm to ask about in a context."""
         know = self._knowledge
         start, number = self._key(id, self._ask_start, self._ask_named)
         if self._active:
             key = np.uint64(keys.key_of(start, number))
-            k = most_informative(self.information(row), key)
+            k = most_informative(self.value(row, item), key)
         else:
             parts = np.zeros((7, len(know.arms)))
             parts[0], parts[1] = self._limit_scores(row)
             k = choice.choose(self._ask_weights, parts, know.every, know.every, start, number)
-        return Question(Asked(id, tuple(row.tolist()), know.arm_ids[k], version, at))
+        asked = Asked(id, tuple(row.tolist()), know.arm_ids[k], version, at, item=item)
+        return Question(asked)
 
-    def information(self, row: Floats) -> Floats:
+    def information(self, row: Floats, item: ArmId | None = None) -> Floats:
         """Say what an answer about each arm would teach; nothing where it is certain already."""
         know = self._knowledge
-        said = know.said(row, know.eligible(row, None))
+        said = know.said(row, know.eligible(row, None, item), item)
         known: Floats = know.believing.seen(row.tobytes()).information
         return np.where(said == doubt.UNASKED, known, 0.0)
+
+    def value(self, row: Floats, item: ArmId | None = None) -> Floats:
+        """Return what an answer about each arm is worth here, in rewards: (K,).
+
+        What the arm is expected to earn beyond the best safe one, times the probability that it is
+        allowed; and what the answer teaches about other cases, a bit of it at the price of an
+        answer. In logs of the first form it is what the answer teaches alone.
+        """
+        know = self._knowledge
+        teaches = self.information(row, item)
+        price = know.settings.answer_price
+        if price is None or not know.policy.needs_limits:
+            return teaches
+        seen = know.believing.seen(row.tobytes())
+        eligible = know.eligible(row, None, item)
+        marks = self._marks(seen, know.said(row, eligible, item))
+        parts = np.empty((7, len(know.arms)))
+        reward = know.reward_arms.kernel_state
+        choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
+        safe = marks == questions.SAFE
+        base = parts[0, safe].max() if safe.any() else 0.0
+        more = seen.hope * np.maximum(parts[0] - base, 0.0)
+        gain = np.where(marks == questions.IN_DOUBT, more, 0.0)
+        return gain + price * teaches / LN2
 
     def place(self, question: ItemId, n: int) -> int:
         """Give a random place among n, by the bits of a question."""
@@ -105,14 +138,17 @@ class Chooser:
         *,
         ask: bool = False,
         question: ItemId | None = None,
+        item: ArmId | None = None,
     ) -> Decision | Question | Abstention:
         """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
         know = self._knowledge
         numbers = None if among is None else [know.arm_number(arm) for arm in among]
-        case = _Case(row, id, version, among, propensity, at, ask, know.eligible(row, numbers))
+        eligible = know.eligible(row, numbers, item)
+        case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
         parts = np.empty((7, len(know.arms)))
         if know.policy.needs_limits:
-            return self._masked(case, parts, question)
+            masked = self._masked_legacy if know.settings.legacy else self._masked
+            return masked(case, parts, question)
         start, number = self._key(id, self._decide_start, self._decide_named)
         limits, reward = know.believing.limits, know.reward_arms.kernel_state
         may = case.eligible
@@ -137,7 +173,97 @@ class Chooser:
     def _masked(
         self, case: _Case, parts: Floats, question: ItemId | None
     ) -> Decision | Question | Abstention:
-        """Play the best arm that is surely allowed; ask, if one that may be so looks better."""
+        """Play the best arm that is surely allowed; ask first, if an answer pays."""
+        know = self._knowledge
+        settings, reward = know.settings, know.reward_arms.kernel_state
+        start, number = self._key(case.id, self._decide_start, self._decide_named)
+        waits = know.questions.waiting.get(case.id, Waiting(b"", None))
+        raw = case.row.tobytes()
+        seen, said = know.believing.seen(raw), know.said(case.row, case.eligible, case.item)
+        allowed = know._with_unit(waits.allowed)
+        said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
+        choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
+        parts[2], parts[3] = seen.p, seen.sd
+        marks = self._marks(seen, said)
+        k = int(questions.play(know.weights, parts, marks, start, number))
+        if k < 0:
+            k = self._fall_back(case.row, case.among, case.item, seen.p, said)
+        may_ask = (
+            question is not None
+            and case.ask
+            and waits.asks
+            and know.questions.left > 0
+            and waits.looks < settings.ask_at_most
+        )
+        wanted, worth, lesson, asks = -1, 0.0, 0.0, False
+        if may_ask:
+            wanted, worth, lesson, asks = self._nearest(case, parts, seen, marks, waits.looks)
+        odds = None
+        if case.propensity and not (asks and settings.on_doubt == "wait"):
+            odds = self._play_odds(parts, marks, k)
+        lost = None if wanted < 0 or asks else (know.arm_ids[wanted], worth, lesson)
+        made = self._made(case, k, parts, odds, lost=lost)
+        if not asks or question is None:
+            return made
+        context, arm = tuple(case.row.tolist()), know.arm_ids[wanted]
+        asked = Asked(
+            question, context, arm, case.version, case.at, case.id, case.among, None, case.item
+        )
+        if settings.on_doubt == "wait":
+            return Question(asked)
+        return replace(made, question=Question(asked))
+
+    @staticmethod
+    def _marks(seen: Seen, said: Any) -> Any:
+        """Return what may be done with each arm: play it, ask about it, or neither."""
+        safe = (said == doubt.SAID_YES) | (seen.marks == doubt.SAFE)
+        marks = np.where(safe, questions.SAFE, questions.IN_DOUBT)
+        return np.where(said == doubt.SAID_NO, questions.OUT, marks).astype(np.int8)
+
+    def _nearest(
+        self, case: _Case, parts: Floats, seen: Seen, marks: Any, look: int
+    ) -> tuple[int, float, float, bool]:
+        """Return the arm in doubt that is nearest to paying for an answer, as the kernel does.
+
+        Of what is asked about already, no more is asked.
+        """
+        know = self._knowledge
+        here: Case = case.row.tobytes() if case.item is None else case.item
+        taken = self._asked_about(here)
+        if taken is not None:
+            marks = np.where(taken & (marks == questions.IN_DOUBT), questions.ASKED, marks)
+            marks = marks.astype(np.int8)
+        start, number = self._key(case.id, self._doubt_start, self._doubt_named)
+        key = np.uint64(doubt.look_key(np.uint64(keys.key_of(start, number)), look))
+        unit = know.believing.unit_of
+        costs = np.zeros(int(unit.max()) + 1)
+        price = know.settings.answer_price
+        assert price is not None  # only logs of the first form have none
+        for u, cost in know.costs.get(here, {}).items():
+            costs[u] = cost
+        lessons = np.zeros(len(costs))
+        for u, cost in know.lessons.items():
+            lessons[u] = cost
+        k, worth, lesson, pays = questions.nearest(
+            parts[4], parts[5], seen.hope, seen.information, marks, unit, costs, lessons,
+            price, key, np.empty(len(costs)), np.empty(len(costs), np.int64),
+        )  # fmt: skip
+        return int(k), float(worth), float(lesson), bool(pays)
+
+    def _play_odds(self, parts: Floats, marks: Any, k: int) -> Odds:
+        """Give the exact probability of each play, given that nothing is asked."""
+        play, ask = np.zeros((2, len(marks)))
+        safe = marks == questions.SAFE
+        if safe.any():
+            wins.win_probabilities(parts[4], parts[5], safe, play)
+        elif k >= 0:
+            play[k] = 1.0
+        return Odds(play, ask, float(not safe.any() and k < 0))
+
+    def _masked_legacy(
+        self, case: _Case, parts: Floats, question: ItemId | None
+    ) -> Decision | Question | Abstention:
+        """Choose as logs of the first form do: ask, if what may be allowed looks better."""
         know = self._knowledge
         settings, reward = know.settings, know.reward_arms.kernel_state
         start, number = self._key(case.id, self._decide_start, self._decide_named)
@@ -148,22 +274,13 @@ class Chooser:
         parts[2], parts[3] = seen.p, seen.sd
         settled = waits.settled >= 0 and said[waits.settled] == doubt.SAID_YES
         look = waits.looks - settled  # what was settled is shown as it was asked
-        every, marks = np.arange(len(said)), seen.marks
         taken = self._asked_about(raw) if case.ask and settings.on_doubt == "wait" else None
-        for lift in (False, True):
-            if lift:
-                marks = doubt.lifted(seen.marks, seen.p)
-            if taken is not None:
-                marks = np.where(taken & (marks == doubt.UNSURE), doubt.DENIED, marks)
-                marks = marks.astype(np.int8)
-            safe, wanted = doubt.look_at(
-                know.weights, parts, marks, said, every, start, number, look
-            )
-            if wanted >= 0:
-                break
+        safe, wanted, marks = look_twice(
+            know.weights, parts, seen.marks, seen.p, said, taken, start, number, look
+        )
         if settled:
             return self._made(case, waits.settled, parts, None, waits.propensity)
-        k = safe if safe >= 0 else self._fall_back(case.row, case.among, seen.p, said)
+        k = safe if safe >= 0 else self._fall_back(case.row, case.among, None, seen.p, said)
         may_ask = (
             question is not None
             and case.ask
@@ -186,11 +303,11 @@ class Chooser:
             return made
         return replace(made, question=Question(asked))
 
-    def _asked_about(self, context: bytes) -> Bools | None:
+    def _asked_about(self, case: Case) -> Bools | None:
         """Say of which arms another decision waits to hear, here; None if of none."""
         know = self._knowledge
         unit_of = know.believing.unit_of
-        units = [unit_of[k] for k in know.questions.asked_about(context)]
+        units = [unit_of[k] for k in know.questions.asked_about(case)]
         return np.isin(unit_of, units) if units else None
 
     def _odds(self, parts: Floats, marks: Any, said: Any, k: int, waiting: bool) -> Odds:
@@ -208,31 +325,39 @@ class Chooser:
             play[k] = 1.0
         return Odds(play, ask, float(not running.any() and k < 0))
 
-    def _fall_back(self, row: Floats, among: tuple[ArmId, ...] | None, p: Floats, said: Any) -> int:
+    def _fall_back(
+        self, row: Floats, among: tuple[ArmId, ...] | None, item: ArmId | None, p: Floats, said: Any
+    ) -> int:
         """Give the arm to play where none is safe, or -1. A safe arm needs no certificate."""
         know = self._knowledge
         if know.settings.on_empty == "safe_arm":
             k = know.number_of[know.settings.safe_arm]  # type: ignore[index]
             numbers = None if among is None else [know.arm_number(arm) for arm in among]
-            return k if know.offered(row, numbers)[k] else -1
+            return k if know.offered(row, numbers, item)[k] else -1
         empty = FALL_BACK[know.settings.on_empty]
         return int(doubt.fall_back(empty, p, said, np.arange(len(said))))
 
     def _made(
-        self, case: _Case, k: int, parts: Floats, odds: Odds | None, chance: float | None = None
-    ) -> Decision | Abstention:
+        self, case: _Case, k: int, parts: Floats, odds: Odds | None, chance: float | None = None,
+        lost: tuple[ArmId, float, float] | None = None,
+    ) -> Decision | Abstention:  # fmt: skip
         know = self._knowledge
         context = tuple(case.row.tolist())
+        wanted, worth, lesson = (None, None, None) if lost is None else lost
         if k < 0:
             if odds is not None:
                 chance = odds.abstain
-            event = Abstained(case.id, context, case.version, case.among, case.at, case.ask, chance)
+            event = Abstained(
+                case.id, context, case.version, case.among, case.at, case.ask, chance, case.item,
+                wanted, worth, lesson,
+            )  # fmt: skip
             return Abstention(event, odds, know.certified(case.row))
         if odds is not None:
             chance = float(odds.play[k])
         decided = Decided(
-            case.id, context, know.arm_ids[k], case.version, case.among, chance, case.at, case.ask
-        )
+            case.id, context, know.arm_ids[k], case.version, case.among, chance, case.at, case.ask,
+            case.item, wanted, worth, lesson,
+        )  # fmt: skip
         shown = know.every_shown if case.eligible is know.every else case.eligible
         return Decision(decided, know.arm_ids, parts, shown, odds, know.certified(case.row))
 
@@ -246,19 +371,19 @@ class Chooser:
 
     def batch(
         self, rows: Floats, among: tuple[ArmId, ...] | None, start: Any, numbers: Uints,
-        details: bool, propensity: bool,
+        details: bool, propensity: bool, items: list[ArmId | None],
     ) -> tuple[Ints, Bools, Floats | None, Floats | None]:  # fmt: skip
         """Choose an arm for each row, never asking: arms, eligible, parts, propensities."""
         know = self._knowledge
         n, K = len(rows), len(know.arms)
         masked = know.policy.needs_limits
-        eligible = self._eligible_many(rows, among)
+        eligible = self._eligible_many(rows, among, items)
         running = eligible
         belief = spread = np.zeros((1, K))
         parts = odds = None
         certain: list[Any] = []
         if masked or details or propensity or know.policy.weights.limit != 0.0:
-            belief, spread, running, certain = self._limits_many(rows, eligible)
+            belief, spread, running, certain = self._limits_many(rows, eligible, items)
         arms = np.empty(n, np.int64)
         reward = know.reward_arms.kernel_state
         if details or propensity:
@@ -282,7 +407,7 @@ class Chooser:
                 )  # fmt: skip
         if masked:
             for i in np.flatnonzero(arms < 0):
-                arms[i] = self._fall_back(rows[i], among, belief[i], certain[i])
+                arms[i] = self._fall_back(rows[i], among, items[i], belief[i], certain[i])
         if parts is not None and propensity:
             odds = np.empty((n, K))
             wins.propensities_many(know.weights, parts, running, odds)
@@ -292,7 +417,7 @@ class Chooser:
         return arms, eligible, parts, odds
 
     def _limits_many(
-        self, rows: Floats, eligible: Bools
+        self, rows: Floats, eligible: Bools, items: list[ArmId | None]
     ) -> tuple[Floats, Floats, Bools, list[Any]]:
         """Give belief, doubt and the arms in the running for each row; and what is certain."""
         know = self._knowledge
@@ -306,7 +431,8 @@ class Chooser:
         if not know.policy.needs_limits:
             return belief, spread, eligible, []
         may = np.broadcast_to(eligible, shape)
-        certain = [know.said(row, one) for row, one in zip(rows, may, strict=True)]
+        each = zip(rows, may, items, strict=True)
+        certain = [know.said(row, one, item) for row, one, item in each]
         running = np.array(
             [
                 (told == doubt.SAID_YES) | ((told == doubt.UNASKED) & (one.marks == doubt.SAFE))
@@ -316,7 +442,9 @@ class Chooser:
         )
         return belief, spread, running.reshape(shape), certain
 
-    def _eligible_many(self, rows: Floats, among: tuple[ArmId, ...] | None) -> Bools:
+    def _eligible_many(
+        self, rows: Floats, among: tuple[ArmId, ...] | None, items: list[ArmId | None]
+    ) -> Bools:
         know = self._knowledge
         numbers = None if among is None else [know.arm_number(arm) for arm in among]
         plain = numbers is None and not know.rules and know.certificate is None
@@ -325,14 +453,14 @@ class Chooser:
         if plain:
             denied = know.denials
             raw = [row.tobytes() for row in rows]
-            if denied.keys().isdisjoint(raw):
+            if denied.keys().isdisjoint(raw) and denied.keys().isdisjoint(items):
                 return know.every[None]
             found = np.broadcast_to(know.every, (len(rows), len(know.arms))).copy()
-            for i, one in enumerate(raw):
-                if one in denied:
-                    found[i] = know.eligible(rows[i], None)
+            for i, (one, item) in enumerate(zip(raw, items, strict=True)):
+                if one in denied or item in denied:
+                    found[i] = know.eligible(rows[i], None, item)
             return found
-        eligible = [know.eligible(row, numbers) for row in rows]
+        eligible = [know.eligible(row, numbers, i) for row, i in zip(rows, items, strict=True)]
         return np.array(eligible, np.bool_).reshape(len(rows), len(know.arms))
 
     # -- small parts -------------------------------------------------------------------------

@@ -286,6 +286,7 @@ class Decisions(Sequence[Decision | Abstention]):
         among: tuple[ArmId, ...] | None,
         at: float | None,
         certificate: Certificate | None = None,
+        items: list[ArmId | None] | None = None,
     ) -> None:
         self.ids = ids
         self.numbers = numbers
@@ -298,6 +299,7 @@ class Decisions(Sequence[Decision | Abstention]):
         self._among = among
         self._at = at
         self._certificate = certificate
+        self.items: list[ArmId | None] = [None] * len(ids) if items is None else items
 
     @property
     def at(self) -> float | None:
@@ -367,7 +369,10 @@ class Decisions(Sequence[Decision | Abstention]):
         }
         odds = self._propensities
         out = []
-        for i, (id, k, row) in enumerate(zip(self.ids, self.numbers, rows, strict=True)):
+        columns = zip(self.ids, self.numbers, rows, self.items, strict=True)
+        for i, (id, k, row, item) in enumerate(columns):
+            about = "null" if item is None else json.dumps(item, ensure_ascii=False)
+            priced = f'"item": {about}, "wanted": null, "worth": null, "lesson": null'
             name = id if isinstance(id, int) else json.dumps(id, ensure_ascii=False)
             version = self._first_version + i
             if k < 0:
@@ -375,14 +380,14 @@ class Decisions(Sequence[Decision | Abstention]):
                 out.append(
                     f'{{"event": "Abstained", "id": {name}, "context": {row}, '
                     f'"version": {version}, "among": {among}, "at": {at}, "ask": false, '
-                    f'"propensity": {sure}}}'
+                    f'"propensity": {sure}, {priced}}}'
                 )
             else:
                 p = "null" if odds is None else repr(float(odds[i, k]))
                 out.append(
                     f'{{"event": "Decided", "id": {name}, "context": {row}, "arm": {arms[k]}, '
                     f'"version": {version}, "among": {among}, "propensity": {p}, "at": {at}, '
-                    '"ask": false}'
+                    f'"ask": false, {priced}}}'
                 )
         return out
 
@@ -397,6 +402,11 @@ class Decisions(Sequence[Decision | Abstention]):
         k = self.numbers[i]
         if k < 0:
             sure = None if self._propensities is None else 1.0
-            return Abstained(self.ids[i], context, version, self._among, self._at, False, sure)
+            return Abstained(
+                self.ids[i], context, version, self._among, self._at, False, sure, self.items[i]
+            )
         odds = None if self._propensities is None else float(self._propensities[i, k])
-        return Decided(self.ids[i], context, self._arms[k], version, self._among, odds, self._at)
+        return Decided(
+            self.ids[i], context, self._arms[k], version, self._among, odds, self._at, False,
+            self.items[i],
+        )  # fmt: skip

@@ -5,9 +5,10 @@ at the state that it was made from: the agent's own, and those of each target in
 is estimated is the mean over the decisions of the log, each in its own context and state: what the
 target would have earned there, and not what it would have learned there and earned later.
 
-A decision that asked the teacher first is a chain of looks; its weight is the product of theirs. An
-abstention earns 0 for certain. What the log cannot speak of widens the intervals as far as it
-could matter, and beyond declared shares there is a refusal in the place of a number.
+Of a decision that asked the teacher first, the questions are taken as they were asked. (In a log of
+the first form it is a chain of looks, and its weight is the product of theirs.) An abstention earns
+0 for certain. What the log cannot speak of widens the intervals as far as it could matter, and
+beyond declared shares there is a refusal in the place of a number.
 """
 
 from __future__ import annotations

@@ -85,6 +85,7 @@ class Asked:
     decision: ItemId | None = None
     among: tuple[ArmId, ...] | None = None
     propensity: float | None = None
+    item: ArmId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,10 @@ class Lapsed:
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """A teacher said of an arm in a context: allowed, or not. `question`: what it answers."""
+    """A teacher said of an arm in a context: allowed, or not. `question`: what it answers.
+
+    `item`: what the context is about, if it has a name.
+    """
 
     id: ItemId
     context: Context
@@ -107,6 +111,7 @@ class Taught:
     by: str | None = None
     note: str | None = None
     at: float | None = None
+    item: ArmId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,10 @@ class Retracted:
 class Decided:
     """The agent chose an arm. `version`: the number of events folded when it was made.
 
-    `ask`: whether it might have asked the teacher instead.
+    `ask`: whether it might have asked the teacher instead. `item`: what the context is about, if it
+    has a name. `wanted`: the arm in doubt whose lack cost most, and `worth` how much: it is added
+    to the account of its unit and this item; `lesson`, by what an answer would have taught about
+    other items, to that of its unit.
     """
 
     id: ItemId
@@ -134,11 +142,15 @@ class Decided:
     propensity: float | None = None
     at: float | None = None
     ask: bool = False
+    item: ArmId | None = None
+    wanted: ArmId | None = None
+    worth: float | None = None
+    lesson: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Abstained:
-    """The agent had nothing that it may play."""
+    """The agent had nothing that it may play. What was not asked as in `Decided`."""
 
     id: ItemId
     context: Context
@@ -147,6 +159,10 @@ class Abstained:
     at: float | None = None
     ask: bool = False
     propensity: float | None = None
+    item: ArmId | None = None
+    wanted: ArmId | None = None
+    worth: float | None = None
+    lesson: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +359,8 @@ def event_from_json(data: Mapping[str, Json]) -> Event:
         raise CorruptState(f"No event is called {name!r:.100}.")
     forms = _FORMS_OF[kind]
     missing = forms.keys() - data.keys()
-    if len(data) - 1 + len(missing) != len(forms) or (missing and missing != _LATER.get(kind)):
+    known = not missing or missing in _EARLIER.get(kind, ())
+    if len(data) - 1 + len(missing) != len(forms) or not known:
         wanted, got = sorted(forms), sorted(map(str, data))
         raise CorruptState(f"{name} has the fields {wanted}, not {got}."[:1000])
     try:
@@ -383,15 +400,14 @@ def _plain(value: object) -> Json:
 
 # -- the form of each field ------------------------------------------------------------------
 
-# Fields that earlier logs do not have. Their defaults are what was meant then.
-_LATER: dict[type, set[str]] = {
-    Asked: {"decision", "among", "propensity"},
-    Decided: {"ask"},
-    Abstained: {"ask", "propensity"},
-    ArmsAdded: {"by", "note"},
-    SigmaChanged: {"by", "note"},
-    RuleDeclared: {"by", "note"},
-    RuleWithdrawn: {"by", "note"},
+_PRICED = {"item", "wanted", "worth", "lesson"}
+# What earlier logs lack, a set for each form that there was. The defaults are what was meant then.
+_EARLIER: dict[type, tuple[set[str], ...]] = {
+    Asked: ({"decision", "among", "propensity", "item"}, {"item"}),
+    Decided: ({"ask", *_PRICED}, _PRICED),
+    Abstained: ({"ask", "propensity", *_PRICED}, _PRICED),
+    Taught: ({"item"},),
+    **dict.fromkeys((ArmsAdded, SigmaChanged, RuleDeclared, RuleWithdrawn), ({"by", "note"},)),
 }
 
 _KINDS: dict[str, type[Event]] = {

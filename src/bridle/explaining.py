@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from bridle.settings import ArmId
 __all__ = ["Believed", "believed_of"]
 
 DENIED_HERE = "denied by the teacher in this very context"
+DENIED_ITEM = "denied by the teacher for this item"
 NOT_CERTIFIED = "not certified"
 UNSURE = "not surely allowed, by the limits"
 SURELY_DENIED = "surely denied, by the limits"
@@ -29,8 +31,8 @@ class Believed:
     p : array of floats
         Probability that the arm is allowed.
     safe : array of bools
-        Surely allowed, by the live limits: with what the teacher said of this very context, and
-        what declared rules say.
+        Surely allowed, by the live limits: with what the teacher said of this very item, or of
+        this very context, and what declared rules say.
     possible : array of bools
         Not surely denied: worth a question.
     certified : array of bools, or None
@@ -59,10 +61,17 @@ class Believed:
     unseen: tuple[tuple[str, ...], ...]
 
 
-def believed_of(know: Knowledge, row: Floats) -> Believed:
-    """Say what is believed of every arm in an encoded context."""
+def believed_of(
+    know: Knowledge, row: Floats, item: ArmId | None = None, allowed: Sequence[int] = ()
+) -> Believed:
+    """Return what is believed of every arm in an encoded context, or of this very item.
+
+    `allowed`: arms that answers have allowed in the very decision that this is about.
+    """
     seen = know.believing.seen(row.tobytes())
-    said = know.said(row, know.offered(row, None))
+    said = know.said(row, know.offered(row, None, item), item)
+    for k in know._with_unit(allowed):
+        said[k] = doubt.SAID_YES if said[k] == doubt.UNASKED else said[k]
     letters = know.certified(row)
     certain, gone = said == doubt.SAID_YES, said == doubt.SAID_NO
     safe = ~gone & (certain | (seen.marks == doubt.SAFE))
@@ -76,14 +85,14 @@ def believed_of(know: Knowledge, row: Floats) -> Believed:
         possible=~gone & (certain | (seen.marks != doubt.DENIED)),
         certified=None if letters is None else letters.copy(),
         playable=playable.copy(),
-        why=_reasons(know, row, playable, letters),
+        why=_reasons(know, row, playable, letters, item),
         novelty=know.believing.novelty(row),
         unseen=tuple(by_unit[unit] for unit in know.believing.unit_of.tolist()),
     )
 
 
 def _reasons(
-    know: Knowledge, row: Floats, playable: Bools, certified: Bools | None
+    know: Knowledge, row: Floats, playable: Bools, certified: Bools | None, item: ArmId | None
 ) -> tuple[str | None, ...]:
     """Say of each arm why it is not playable."""
     raw = row.tobytes()
@@ -93,7 +102,8 @@ def _reasons(
         if rule.denied(row):
             for k in np.flatnonzero(rule.arms).tolist():
                 by_rule.setdefault(k, f"denied by the rule {rule.rule.id!r}")
-    denied = know.denials.get(raw, {}) if know.remembers else {}
+    denied = set(know.denied_here(row, item))
+    by_item = denied - set(know.denied_here(row))
     out: list[str | None] = []
     for k, fine in enumerate(playable.tolist()):
         if fine:
@@ -101,7 +111,7 @@ def _reasons(
         elif k in by_rule:
             out.append(by_rule[k])
         elif k in denied:
-            out.append(DENIED_HERE)
+            out.append(DENIED_ITEM if k in by_item else DENIED_HERE)
         elif certified is not None and not certified[k]:
             out.append(NOT_CERTIFIED)
         else:

@@ -18,7 +18,7 @@ import numpy as np
 from bridle.errors import InvalidValue
 from bridle.validate import MAX_MAGNITUDE, FloatRange, Floats, IntRange, one_of, text, truth, vector
 
-__all__ = ["Category", "Context", "Feature", "Flag", "Labels", "Number", "Schema"]
+__all__ = ["Category", "Context", "Feature", "Flag", "Id", "Labels", "Number", "Schema"]
 
 MAX_VALUES = 1_000
 MAX_WIDTH = 10_000
@@ -236,8 +236,35 @@ class Labels(_Words):
     """
 
 
-# Each can `_write` a value into a row of zeros, from its first column on, and `_read` it again.
-Feature: TypeAlias = Number | Flag | Category | Labels
+@dataclass(frozen=True, slots=True)
+class Id:
+    """The name of what a context is about: a film's, a patient's. It has no column.
+
+    What the teacher says of one item is certain for that item, and evidence for others that look
+    like it. A context may leave it out.
+
+    >>> schema = Schema([Id("title"), Flag("horror")])
+    >>> schema.item({"title": "Alien", "horror": True}), schema.width
+    ('Alien', 1)
+
+    Parameters
+    ----------
+    name : str
+        Its key in the context.
+    """
+
+    name: str
+    missing: None = None
+
+    def __post_init__(self) -> None:
+        text(self.name, "name", "Id")
+        if self.missing is not None:
+            raise InvalidValue("missing", f"Id {self.name!r}", "left out", self.missing)
+
+
+# Each but `Id` can `_write` a value into a row of zeros, from its first column on, and `_read` it
+# again.
+Feature: TypeAlias = Number | Flag | Category | Labels | Id
 KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(Feature)}
 
 
@@ -277,9 +304,13 @@ class Schema:
             raise InvalidValue("features", "Schema", "a list or tuple of features", self.features)
         columns: dict[str, None] = {}
         starts: dict[str, tuple[Feature, int]] = {}
+        if sum(isinstance(feature, Id) for feature in given) > 1:
+            raise InvalidValue("features", "Schema", "with at most one Id", self.features)
         for feature in self.features:
             words = feature.values if isinstance(feature, _Words) else ()
             own = [f"{feature.name}={word}" for word in words] or [feature.name]
+            if isinstance(feature, Id):
+                own = []
             # Columns too: a flag "a=b" and a category "a" with the value "b" would read the same.
             if feature.name in starts or not columns.keys().isdisjoint(own):
                 raise InvalidValue("features", "Schema", "of distinct names", feature)
@@ -336,6 +367,8 @@ class Schema:
             raise InvalidValue(owner, f"a Schema of width {self.width}", expected, context)
         row = np.zeros(self.width)
         for (feature, at), value in zip(self._starts.values(), values, strict=True):
+            if isinstance(feature, Id):
+                continue
             value = feature.missing if value is None else value
             if value is None:
                 remedy = "Give it, or declare in the schema what to take if it is missing."
@@ -343,10 +376,21 @@ class Schema:
             feature._write(value, row, at, owner)
         return row
 
+    def item(self, context: Context) -> object:
+        """Return the value of the `Id` in a context, None if there is none."""
+        for feature in self.features:
+            if isinstance(feature, Id) and isinstance(context, Mapping):
+                return context.get(feature.name)
+        return None
+
     def decode(self, encoded: Sequence[float] | Floats) -> dict[str, object]:
         """Give the raw values of a context back; `encode` makes the same bits of them."""
         row = vector(encoded, self.width, "encoded", "Schema.decode").tolist()
-        return {name: feature._read(row, at) for name, (feature, at) in self._starts.items()}
+        return {
+            name: feature._read(row, at)
+            for name, (feature, at) in self._starts.items()
+            if not isinstance(feature, Id)
+        }
 
     def to_json(self) -> list[dict[str, object]]:
         """Give the schema as plain JSON values, every setting in full; a unit where there is one.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeGuard, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,17 @@ from bridle.knowledge import Knowledge
 from bridle.limits import (
     AutoLimits,
     Beliefs,
+    BoundLimits,
     FoundLimits,
     LinearLimits,
     LogisticLimits,
+    Mixed,
+    PooledLimits,
     Relearns,
     RuleLimits,
 )
-from bridle.limits.auto import WON
-from bridle.limits.members import floor_of, said
+from bridle.limits.legacy import WON, floor_of
+from bridle.limits.mixture import AllAllowed, predictive
 from bridle.limits.ruleunits import MAX_SAMPLED
 from bridle.rules import denied_arms
 from bridle.settings import ArmId, ItemId
@@ -54,7 +57,7 @@ class Influence:
     allowed: bool
     by: str | None
     note: str | None
-    here: bool  # whether it is about this very context and arm
+    here: bool  # whether it is about this very item, or context without a name, and arm or group
     change: float  # of what is believed here, if it is left out
     flips: bool  # whether that makes what was surely allowed here not so, or the reverse
 
@@ -91,7 +94,9 @@ class Influences:
     examples: tuple[Influence, ...]
 
 
-def influences_of(know: Knowledge, row: Floats, k: int, most: int | None, top: int) -> Influences:
+def influences_of(
+    know: Knowledge, row: Floats, k: int, most: int | None, top: int, item: ArmId | None = None
+) -> Influences:
     """Leave out examples of an arm's unit in turn; give those that move the belief most.
 
     `most`: how many are tried, learning anew each time; None: up to 200, in about half a second.
@@ -99,7 +104,7 @@ def influences_of(know: Knowledge, row: Floats, k: int, most: int | None, top: i
     limits = know.believing.limits
     unit = int(know.believing.unit_of[k])
     mine = know.believing.examples_of(unit)
-    case = _Case(know, row, k, unit, mine)
+    case = _Case(know, row, k, unit, mine, item)
     way: _Way = _Anew(case)
     if isinstance(limits, FoundLimits):
         way = _Found(case, limits)
@@ -121,7 +126,7 @@ def influences_of(know: Knowledge, row: Floats, k: int, most: int | None, top: i
         (one for one in moved if one[2] or abs(one[1]) > ROUNDING),
         key=lambda one: (one[2], abs(one[1])), reverse=True,
     )  # fmt: skip
-    raw, decode = row.tobytes(), know.settings.features.decode
+    decode = know.settings.features.decode
     return Influences(
         arm=know.arm_ids[k],
         unit="label" if isinstance(limits, LinearLimits) else "probability",
@@ -132,7 +137,7 @@ def influences_of(know: Knowledge, row: Floats, k: int, most: int | None, top: i
         examples=tuple(
             Influence(
                 e.id, decode(np.frombuffer(e.context)), know.arm_ids[e.arm], e.allowed, e.by,
-                e.note, e.context == raw and e.arm == k, change, flips,
+                e.note, case.about(e), change, flips,
             )
             for e, change, flips in moved[:top]
         ),
@@ -143,20 +148,35 @@ class _Case:
     """The belief about one arm in one context, and the examples that it rests on."""
 
     def __init__(
-        self, know: Knowledge, row: Floats, k: int, unit: int, examples: Sequence[Example]
-    ) -> None:
+        self, know: Knowledge, row: Floats, k: int, unit: int, examples: Sequence[Example],
+        item: ArmId | None,
+    ) -> None:  # fmt: skip
         self.row, self.k, self.unit, self.examples = row, k, unit, examples
+        self._item, self._legacy = item, know.settings.legacy
         self.limits = know.believing.limits
         raw = np.frombuffer(b"".join(e.context for e in examples))
         self.contexts: Floats = raw.reshape(len(examples), len(row))
         self.allowed = np.array([e.allowed for e in examples], np.bool_)
         self._key = know.believing.key
         self._ruled = bool(denied_arms(know.compiled_rules, row, len(know.arms))[k])
-        here = row.tobytes()
-        self._here = [know.remembers and e.context == here and e.arm == k for e in examples]
-        # A rule can deny only what holds something; all else must have been allowed once.
-        terms = know.believing._rule_terms()
+        self._here = [know.remembers and self._certain(e) for e in examples]
+        # A rule can deny only what holds something; all else must have been allowed once. The
+        # mixture of new agents sees to that itself.
+        mixed = isinstance(self.limits, Mixed) and not self._legacy
+        terms = None if mixed else getattr(self.limits, "terms", None)
         self._holds = terms is None or bool(terms.held(row[None]).any())
+
+    def about(self, example: Example) -> bool:
+        """Return whether an example of the unit is about this very case."""
+        same = example.context == self.row.tobytes()
+        if self._legacy:
+            return same and example.arm == self.k
+        return same if example.item is None else example.item == self._item
+
+    def _certain(self, example: Example) -> bool:
+        """Return whether it is certain here. Without a name, two that look alike may differ."""
+        unnamed = example.item is None and not self._legacy
+        return self.about(example) and not (unnamed and example.allowed)
 
     def key(self, i: int) -> int:
         """Give the random bits of an example."""
@@ -254,25 +274,28 @@ class _Weighed:
 
     how = "weighed as if it had not been said"
 
-    def __init__(self, case: _Case, limits: RuleLimits | AutoLimits) -> None:
+    def __init__(self, case: _Case, limits: RuleLimits | Mixed) -> None:
         self._case = case
-        self._members: dict[str, Beliefs] = {"": limits}
-        self._weights = {"": 1.0}
-        if isinstance(limits, AutoLimits):
-            self._members, self._weights = limits.members, limits.weights()
+        self._members: dict[str, Any] = {"": limits}
+        self._weights, self._rates = {"": 1.0}, {"": 0.0}
+        if isinstance(limits, Mixed):
+            self._members, self._weights = limits.members, limits.weights(case.unit)
+            self._rates = limits.exceptions(case.unit)
+        self._legacy = isinstance(limits, AutoLimits)
         self._floor = floor_of(self._members.values())
         self._least = 1.0 - limits.doubt  # of what is surely allowed
         self._twins = {
             name: member.copy()
             for name, member in self._members.items()
-            if not isinstance(member, RuleLimits)
+            if not isinstance(member, RuleLimits | BoundLimits | AllAllowed)
         }
 
     def seconds(self) -> float:
         n, each = len(self._case.examples), 0.0
         for name, member in self._members.items():
-            anew = _seconds(member, n)
-            each += anew if name in self._twins else anew / n + 5e-4 + 1e-4 * member.units
+            if not isinstance(member, AllAllowed):
+                anew = _seconds(member, n)
+                each += anew if name in self._twins else anew / n + 5e-4 + 1e-4 * member.units
         return each
 
     def without(self, i: int) -> tuple[float, bool]:
@@ -283,17 +306,20 @@ class _Weighed:
         for name, member in self._members.items():
             if not self._weights[name]:
                 continue
+            twin = member
             if name in self._twins:
                 twin = self._twins[name]
                 case.relearn(twin, i)
-            else:
+            elif not isinstance(member, AllAllowed):
                 twin = member.copy()
                 twin.learn(context, case.examples[i].arm, not allowed, bits)
-            q = float(said(twin, case.unit, context[None], self._floor)[0])
+            stays = 1.0 - self._rates[name]
+            q = float(predictive(twin, case.unit, context[None])[1][0]) * stays
+            q = min(max(q, self._floor), 1.0 - self._floor)
             weights.append(self._weights[name] / (q if allowed else 1.0 - q))
-            beliefs.append(case.belief(twin))
+            beliefs.append(float(predictive(twin, case.unit, case.row[None])[0][0]) * stays)
             # As `AutoLimits` has it: limits by degrees that won judge in their own way.
-            own = not hasattr(twin, "predict") and case.sure(twin)
+            own = self._legacy and not hasattr(twin, "predict") and case.sure(twin)
             sures.append(own)
         total = math.fsum(weights)
         shares = [w / total for w in weights]
@@ -343,14 +369,14 @@ def _number(classes: npt.NDArray[np.int64]) -> None:
         chain[:] = [numbers[old] for old in chain.tolist()]
 
 
-def _weighs(limits: Beliefs) -> TypeGuard[RuleLimits | AutoLimits]:
+def _weighs(limits: Beliefs) -> TypeGuard[RuleLimits | Mixed]:
     """Whether an opposite answer undoes an answer, in all members that are rules.
 
     Not where the rate of error is estimated, for it makes the teacher one that errs; and not where
     terms are so many that some are cleared one by one.
     """
     rules = [limits] if isinstance(limits, RuleLimits) else []
-    if isinstance(limits, AutoLimits):
+    if isinstance(limits, Mixed):
         rules = [one for one in limits.members.values() if isinstance(one, RuleLimits)]
     return bool(rules) and all(
         len(one.errors) == 1 and len(one.terms) <= MAX_SAMPLED for one in rules
@@ -359,7 +385,7 @@ def _weighs(limits: Beliefs) -> TypeGuard[RuleLimits | AutoLimits]:
 
 def _noise(limits: Beliefs, p: float) -> float:
     """Say how far a belief moves by chance, roughly, when limits that sample learn anew."""
-    if isinstance(limits, AutoLimits):
+    if isinstance(limits, Mixed):
         weights = limits.weights()
         return math.fsum(weights[name] * _noise(m, p) for name, m in limits.members.items())
     if not isinstance(limits, RuleLimits) or limits.exact:
@@ -368,7 +394,7 @@ def _noise(limits: Beliefs, p: float) -> float:
     return math.sqrt(2.0 * q * (1.0 - q) / limits.chains)
 
 
-def _seconds(limits: Beliefs, n: int) -> float:
+def _seconds(limits: Beliefs | AllAllowed, n: int) -> float:
     """Say how long it takes, roughly, to learn n examples anew.
 
     The figures were measured on one core, at 10 to 100 features and up to 1,000 examples.
@@ -385,6 +411,13 @@ def _seconds(limits: Beliefs, n: int) -> float:
             active = limits.chains * limits.sweeps * min(T, 200)
             each = active * (1.8e-8 + 1.7e-11 * n)
         return n * (2e-5 + len(limits.errors) * each)
-    if isinstance(limits, AutoLimits):
+    if isinstance(limits, PooledLimits):
+        D = limits.features + 1
+        return 2e-4 + n * (2e-6 + 4e-9 * D**2) + 1e-8 * limits.units * D**3
+    if isinstance(limits, BoundLimits):
+        return n * 1e-3
+    if isinstance(limits, AllAllowed):
+        return 0.0
+    if isinstance(limits, Mixed):
         return math.fsum(_seconds(member, n) for member in limits.members.values())
     return SECONDS

@@ -41,13 +41,15 @@ from bridle.kernels.types import Floats
 from bridle.known import Known
 from bridle.notes import Erased, Note, RewardedLate
 from bridle.policies import with_sigma
-from bridle.questions import Open
+from bridle.questions import Case, Open
 from bridle.rules import Rule
-from bridle.settings import Arm, ItemId, check_default
+from bridle.settings import Arm, ArmId, ItemId, check_default
 
 __all__ = ["Example", "Knowledge"]
 
 MAX_RULES = 10_000
+# Cases whose lack of an answer is accounted for; the oldest are dropped.
+MAX_COSTS = 1_000_000
 MINUS_ZERO = array("d", [-0.0]).tobytes()
 # The mean of all rewards before the first of them, and how many rewards it counts for.
 FIRST_GUESS = (0.5, 1.0)
@@ -106,7 +108,8 @@ class Knowledge(Known):
         self.check_examples([event.id], [k])
         self._check_id(event.id, self.taught)
         raw = self.raw(event.context)
-        example = Example(event.id, raw, k, event.allowed, event.by, event.note)
+        self.check_item(event.item)
+        example = Example(event.id, raw, k, event.allowed, event.by, event.note, event.item)
         self.believing.learn(example)
         self.remember(example)
         if event.question in self.questions.open:
@@ -117,24 +120,29 @@ class Knowledge(Known):
         example = self.standing(event.example)
         del self.examples[example.id]
         self.believing.forget(example, self.examples.values())
+        if example.allowed:
+            self.questions.disallow(example.case, example.arm)
         certain = self.allowances if example.allowed else self.denials
-        here = certain[example.context]
+        here = certain[example.case]
         here[example.arm] -= 1
         if not here[example.arm]:
             del here[example.arm]
         if not here:
-            del certain[example.context]
+            del certain[example.case]
 
     def _asked(self, event: Asked) -> None:
         k = self.arm_number(event.arm)
         self.questions.check(event.id)
         self._check_id(event.id, self.questions.asked, event.version)
         raw = self.raw(event.context)
+        self.check_item(event.item)
         if event.decision is not None:
             self._check_id(event.decision, self.decisions)
             if self.settings.on_doubt == "wait":
-                self._start(event.decision, raw)
-        question = Open(raw, k, event.decision, self.decisions)
+                self._start(event.decision, raw, event.item)
+        question = Open(raw, k, event.decision, self.decisions, event.item)
+        if event.decision is not None:
+            self._settle(question.case, k)
         self.questions.ask(event.id, question, event.among, event.propensity)
 
     def _lapsed(self, event: Lapsed) -> None:
@@ -145,22 +153,30 @@ class Knowledge(Known):
         k = self.arm_number(event.arm)
         self._check_id(event.id, self.decisions, event.version)
         raw = self.raw(event.context)
-        self._start(event.id, raw)
+        wanted = self._wanted(event)
+        self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
+        self._charge(raw, event, wanted)
         self.pending[event.id] = (raw, k)
         self._drop()
 
     def _abstained(self, event: Abstained) -> None:
         self._check_id(event.id, self.decisions, event.version)
-        self._start(event.id, self.raw(event.context))
+        raw, wanted = self.raw(event.context), self._wanted(event)
+        self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
+        self._charge(raw, event, wanted)
 
-    def _start(self, decision: ItemId, context: bytes) -> None:
+    def _start(self, decision: ItemId, context: bytes, item: ArmId | None) -> None:
         """Count a decision, at its first event; or see that it may go on."""
         if decision in self.questions.waiting:
-            if self.questions.ready(decision).context != context:
+            waits = self.questions.ready(decision)
+            if waits.context != context:
                 wanted = "of the context in which the decision asked"
                 raise InvalidValue("context", "Agent.apply", wanted, decision)
+            if waits.item != item:
+                wanted = f"{waits.item!r}, of which the decision asked"
+                raise InvalidValue("item", "Agent.apply", wanted, item)
             return
         self.check_decision(decision)
         self.decisions += 1
@@ -225,6 +241,8 @@ class Knowledge(Known):
         """Begin anew with limits of this kind, for the same arms in these groups."""
         believing = Believing(self.settings, kind, arms)
         self.arms, self.believing = list(arms), believing
+        self.costs.clear()  # they were of units that are no more
+        self.lessons.clear()
         self.set_rules(rules)
 
     def _adopted(self, event: Certified) -> None:
@@ -277,8 +295,48 @@ class Knowledge(Known):
         """Keep an example, for what it makes certain and for a retraction."""
         self.examples[example.id] = example
         certain = self.allowances if example.allowed else self.denials
-        here = certain.setdefault(example.context, {})
+        here = certain.setdefault(example.case, {})
         here[example.arm] = here.get(example.arm, 0) + 1
+        self._settle(example.case, example.arm)
+
+    # -- what not asking costs -----------------------------------------------------------------
+
+    def _wanted(self, event: Decided | Abstained) -> int | None:
+        """Return the number of the arm that a decision would have liked to play, checked."""
+        self.check_item(event.item)
+        given = [part is not None for part in (event.wanted, event.worth, event.lesson)]
+        if any(given) != all(given):
+            wanted = "given, with worth and lesson, or left out with them"
+            raise InvalidValue("wanted", "Agent.apply", wanted, event.wanted)
+        if event.wanted is None or event.worth is None or event.lesson is None:
+            return None
+        if self.settings.legacy or not event.worth > 0.0 or not 0.0 <= event.lesson <= event.worth:
+            wanted = "above 0 and no less than lesson, in a log that is not of the first form"
+            raise InvalidValue("worth", "Agent.apply", wanted, event.worth)
+        return self.arm_number(event.wanted)
+
+    def _charge(self, raw: bytes, event: Decided | Abstained, wanted: int | None) -> None:
+        """Add what a decision lost to the account of its case and of the unit that it wanted."""
+        if wanted is None or event.worth is None:
+            return
+        case: Case = raw if event.item is None else event.item
+        unit = int(self.believing.unit_of[wanted])
+        here = self.costs.setdefault(case, {})
+        here[unit] = here.get(unit, 0.0) + event.worth
+        if event.lesson:
+            self.lessons[unit] = self.lessons.get(unit, 0.0) + event.lesson
+        while len(self.costs) > MAX_COSTS:
+            del self.costs[next(iter(self.costs))]
+
+    def _settle(self, case: Case, arm: int) -> None:
+        """Close the account of a case and unit: the teacher is asked, or has spoken."""
+        unit = int(self.believing.unit_of[arm])
+        self.lessons.pop(unit, None)
+        here = self.costs.get(case)
+        if here is not None:
+            here.pop(unit, None)
+            if not here:
+                del self.costs[case]
 
 
 _FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {

@@ -15,14 +15,15 @@ from bridle.believing import Believing, Example
 from bridle.certificates import Certificate, about_of
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
 from bridle.events import Regrouped
+from bridle.features import Context as AnyContext
 from bridle.fieldforms import Context
 from bridle.kernels import doubt, loop
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.questions import Questions
+from bridle.questions import Case, Questions
 from bridle.rules import CompiledRule, Rule, compile_rule, denied_arms
-from bridle.settings import Arm, ArmId, ItemId, Settings, check_size, plain_id
+from bridle.settings import Arm, ArmId, ItemId, Settings, arm_id, check_size, plain_id
 
-__all__ = ["Known"]
+__all__ = ["Known", "item_of"]
 
 MAX_RULES = 10_000
 # What was certified in so many contexts is kept: truths, of all arms together.
@@ -66,8 +67,12 @@ class Known:
         self.questions = Questions(settings)
         self.pending: dict[ItemId, tuple[bytes, int]] = {}
         self.examples: dict[ItemId, Example] = {}
-        self.denials: dict[bytes, dict[int, int]] = {}  # context → arm → standing denials
-        self.allowances: dict[bytes, dict[int, int]] = {}  # the same of what was allowed
+        self.denials: dict[Case, dict[int, int]] = {}  # case → arm → standing denials
+        self.allowances: dict[Case, dict[int, int]] = {}  # the same of what was allowed
+        # What not asking has cost, in rewards: case → unit → cost.
+        self.costs: dict[Case, dict[int, float]] = {}
+        # The same of all cases together, by what an answer would have taught: unit → cost.
+        self.lessons: dict[int, float] = {}
         self.certificate: Certificate | None = None
         self._certified: dict[bytes, Bools] = {}
         self.rules: dict[str, Rule] = {}
@@ -87,20 +92,21 @@ class Known:
             more = ", …" if len(self.arms) > 5 else ""
             raise UnknownId("arm", arm, f"The agent has {len(self.arms)}: {known}{more}.") from None
 
-    def eligible(self, context: Floats, among: Sequence[int] | None) -> Bools:
+    def eligible(
+        self, context: Floats, among: Sequence[int] | None, item: ArmId | None = None
+    ) -> Bools:
         """Say which arms may be played: `offered`, and certified or allowed to the letter.
 
         With a certificate the live limits bind every policy, too; a mask sees to that itself.
         """
-        offered = self.offered(context, among)
+        offered = self.offered(context, among, item)
         certified = self.certified(context)
         if certified is None:
             return offered
         certified = certified.copy()
         if not self.policy.needs_limits:
             certified &= self.believing.seen(context.tobytes()).marks == doubt.SAFE
-        if self.remembers:
-            certified[list(self.allowances.get(context.tobytes(), ()))] = True
+        certified[self.allowed_here(context, item)] = True
         return offered & certified
 
     def certified(self, context: Floats) -> Bools | None:
@@ -141,31 +147,71 @@ class Known:
         """Names the arms and features that limits are about, as a certificate does."""
         return about_of(self.arm_ids, self.settings.features.to_json())
 
-    def offered(self, context: Floats, among: Sequence[int] | None) -> Bools:
+    def denied_here(self, context: Floats, item: ArmId | None = None) -> list[int]:
+        """Return the arms that the teacher denied in this very case.
+
+        With an item that has a name, what was said of it; and what was said of this very context
+        where no name was given. An answer about an arm is about all arms of its unit.
+        """
+        if not self.denials or not self.remembers:
+            return []
+        return self._said_of(self.denials, context, item)
+
+    def allowed_here(self, context: Floats, item: ArmId | None = None) -> list[int]:
+        """Return the arms that the teacher allowed in this very case.
+
+        Without a name for what the context is about, "allowed" is certain for its own decision
+        only: two things may look alike.
+        """
+        if not self.allowances or not self.remembers:
+            return []
+        if self.settings.legacy:
+            return list(self.allowances.get(context.tobytes(), ()))
+        return [] if item is None else self._with_unit(self.allowances.get(item, ()))
+
+    def _said_of(
+        self, said: dict[Case, dict[int, int]], context: Floats, item: ArmId | None
+    ) -> list[int]:
+        here = list(said.get(context.tobytes(), ()))
+        if self.settings.legacy:
+            return here
+        if item is not None:
+            here += said.get(item, ())
+        return self._with_unit(here)
+
+    def _with_unit(self, arms: Iterable[int]) -> list[int]:
+        """Return all arms of the units that these arms belong to."""
+        listed = list(arms)
+        if not listed:
+            return []
+        unit_of = self.believing.unit_of
+        return np.flatnonzero(np.isin(unit_of, unit_of[listed])).tolist()
+
+    def offered(
+        self, context: Floats, among: Sequence[int] | None, item: ArmId | None = None
+    ) -> Bools:
         """Say which arms are asked for, not denied by a rule and not denied exactly."""
-        denied_here = None
-        if self.denials and self.remembers:
-            denied_here = self.denials.get(context.tobytes())
-        if among is None and denied_here is None and not self.compiled_rules:
+        denied_here = self.denied_here(context, item)
+        if among is None and not denied_here and not self.compiled_rules:
             return self.every
         if among is None:
             eligible = self.every.copy()
         else:
             eligible = np.zeros(len(self.arms), np.bool_)
             eligible[among] = True
-        if denied_here is not None:
-            eligible[list(denied_here)] = False
+        eligible[denied_here] = False
         if self.compiled_rules:
             eligible &= ~denied_arms(self.compiled_rules, context, len(self.arms))
         return eligible
 
-    def said(self, context: Floats, eligible: Bools) -> npt.NDArray[np.int8]:
+    def said(
+        self, context: Floats, eligible: Bools, item: ArmId | None = None
+    ) -> npt.NDArray[np.int8]:
         """Say what is certain of every arm here: SAID_NO, SAID_YES or UNASKED, as in `doubt`."""
         said = np.where(eligible, doubt.UNASKED, doubt.SAID_NO).astype(np.int8)
-        if self.remembers:
-            for k in self.allowances.get(context.tobytes(), ()):
-                if said[k] == doubt.UNASKED:
-                    said[k] = doubt.SAID_YES
+        for k in self.allowed_here(context, item):
+            if said[k] == doubt.UNASKED:
+                said[k] = doubt.SAID_YES
         return said
 
     @property
@@ -174,6 +220,14 @@ class Known:
         if not self.centred:
             return 0.0
         return float(loop.pull_of(True, self.reward_arms.ridge, self.totals))
+
+    def check_item(self, item: ArmId | None) -> None:
+        """Refuse the name of an item where the log is of a form that knows none."""
+        if item is not None and self.settings.legacy:
+            raise InvalidValue(
+                "item", "Agent", "left out: this agent was made before items had names", item,
+                "Make a new agent, and teach it the examples of this one.",
+            )  # fmt: skip
 
     def arm_numbers(self, arms: Iterable[object]) -> Ints:
         """Give the numbers of many arms, by their ids."""
@@ -336,3 +390,16 @@ class Known:
         if not self.centred:
             return contexts
         return np.hstack([contexts, np.ones((len(contexts), 1))])
+
+
+def item_of(know: Known, context: AnyContext, item: ArmId | None, owner: str) -> ArmId | None:
+    """Return the name of what a context is about: as given, or as its `Id` says."""
+    own = know.settings.features.item(context)
+    if own is None and item is None:
+        return None
+    if own is not None and item is not None and own != item:
+        wanted = f"{own!r}, as the context says, or left out"
+        raise InvalidValue("item", owner, wanted, item)
+    named = arm_id(own if item is None else item, owner, "item")
+    know.check_item(named)
+    return named

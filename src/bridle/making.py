@@ -31,6 +31,7 @@ from bridle.events import (
 from bridle.features import Context
 from bridle.kernels.types import Floats
 from bridle.knowledge import Example, Knowledge
+from bridle.known import item_of
 from bridle.settings import ArmId, ItemId, item_id, listed, plain_id
 
 __all__ = ["Contexts", "Maker", "Truths", "time_of"]
@@ -57,6 +58,7 @@ class Maker(Changer):
         context: Context | None = None,
         *,
         pool: Contexts | None = None,
+        item: ArmId | None = None,
         id: str | None = None,
         at: float | None = None,
     ) -> Question:
@@ -67,18 +69,24 @@ class Maker(Changer):
         if context is not None and pool is not None:
             raise InvalidValue("pool", "Agent.ask", "left out where a context is given", pool)
         if context is not None:
-            row = self._schema.encode(context)
+            row, named = (
+                self._schema.encode(context),
+                item_of(self._knowledge, context, item, "Agent.ask"),
+            )
         else:
-            row = self._from_pool(name, None if pool is None else self._schema.encode_many(pool))
-        return self.chooser.question(row, name, know.version, time_of(at))
+            if item is not None:
+                raise InvalidValue("item", "Agent.ask", "left out where no context is given", item)
+            row, named = self._from_pool(name, pool)
+        return self.chooser.question(row, name, know.version, time_of(at), named)
 
     def asked_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
         """Pick an arm to ask about in each context."""
         rows, time = self._schema.encode_many(contexts), time_of(at)
         first, version = self._knowledge.questions.asked + 1, self._knowledge.version
+        items = self._items(contexts, None, len(rows), "Agent.ask_many")
         return [
-            self.chooser.question(row, first + ahead, version + ahead, time)
-            for ahead, row in enumerate(rows)
+            self.chooser.question(row, first + ahead, version + ahead, time, item)
+            for ahead, (row, item) in enumerate(zip(rows, items, strict=True))
         ]
 
     def taught(
@@ -87,6 +95,7 @@ class Maker(Changer):
         arm: ArmId,
         allowed: bool,
         *,
+        item: ArmId | None = None,
         id: str | None = None,
         by: str | None = None,
         note: str | None = None,
@@ -94,9 +103,10 @@ class Maker(Changer):
     ) -> Taught:
         """Write down an example of the teacher."""
         rows = self._schema.encode(context)[None]
+        items = [item_of(self._knowledge, context, item, "Agent.teach")]
         answer = validate.truth(allowed, "allowed", "Agent.teach")
         ids = None if id is None else [id]
-        return self._taught(rows, [arm], [answer], ids, by, note, at)[0]
+        return self._taught(rows, [arm], [answer], items, ids, by, note, at)[0]
 
     def taught_many(
         self,
@@ -104,6 +114,7 @@ class Maker(Changer):
         arms: Sequence[ArmId] | npt.NDArray[Any],
         allowed: Truths,
         *,
+        items: Sequence[ArmId | None] | None = None,
         ids: Sequence[str] | None = None,
         by: str | None = None,
         note: str | None = None,
@@ -113,8 +124,9 @@ class Maker(Changer):
         rows = self._schema.encode_many(contexts)
         owner = "Agent.teach_many"
         answers = _truths(allowed, len(rows), owner)
+        named = self._items(contexts, items, len(rows), owner)
         return self._taught(
-            rows, listed(arms, "arms", owner, len(rows)), answers, ids, by, note, at
+            rows, listed(arms, "arms", owner, len(rows)), answers, named, ids, by, note, at
         )
 
     def _taught(
@@ -122,6 +134,7 @@ class Maker(Changer):
         rows: Floats,
         arms: list[Any],
         answers: list[bool],
+        items: list[ArmId | None],
         ids: Sequence[str] | None,
         by: str | None,
         note: str | None,
@@ -134,8 +147,10 @@ class Maker(Changer):
         know.check_examples(names, numbers)
         said = [know.arm_ids[k] for k in numbers]
         return [
-            Taught(name, tuple(row), arm, answer, None, by, note, time)
-            for name, row, arm, answer in zip(names, rows.tolist(), said, answers, strict=True)
+            Taught(name, tuple(row), arm, answer, None, by, note, time, item)
+            for name, row, arm, answer, item in zip(
+                names, rows.tolist(), said, answers, items, strict=True
+            )
         ]
 
     def answered(
@@ -172,7 +187,7 @@ class Maker(Changer):
         know.check_examples(names, [one.arm for one in found])
         contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
         return [
-            Taught(name, context, know.arm_ids[one.arm], answer, id, by, note, time)
+            Taught(name, context, know.arm_ids[one.arm], answer, id, by, note, time, one.item)
             for name, context, one, answer, id in zip(
                 names, contexts, found, answers, ids, strict=True
             )
@@ -219,6 +234,7 @@ class Maker(Changer):
         among: Iterable[ArmId] | None = None,
         id: str | None = None,
         *,
+        item: ArmId | None = None,
         propensity: bool = False,
         ask: bool = True,
         at: float | None = None,
@@ -226,6 +242,7 @@ class Maker(Changer):
         """Choose an arm for a context, among all arms or those given; or ask about one."""
         know = self._knowledge
         row = self._schema.encode(context)
+        named = item_of(self._knowledge, context, item, "Agent.decide")
         name: ItemId = know.decisions + 1
         if id is not None:
             name = item_id(id, "Agent.decide")
@@ -238,7 +255,7 @@ class Maker(Changer):
         time = None if at is None else time_of(at)
         return self.chooser.decision(
             row, name, know.version, chosen, propensity, time,
-            ask=ask and know.settings.budget > 0, question=know.questions.asked + 1,
+            ask=ask and know.settings.budget > 0, question=know.questions.asked + 1, item=named,
         )  # fmt: skip
 
     def resumed(
@@ -247,13 +264,14 @@ class Maker(Changer):
         """Go on with a decision that waited: its question is answered, or lapsed."""
         know = self._knowledge
         waits = know.questions.ready(decision)
-        wanted = waits.propensity is not None
+        # A question has no propensity that would say whether one is wanted: what comes of it has.
+        wanted = waits.propensity is not None or not know.settings.legacy
         if propensity is not None:
             wanted = validate.truth(propensity, "propensity", "Agent.resume")
         row = np.frombuffer(bytearray(waits.context))
         return self.chooser.decision(
             row, plain_id(decision), know.version, waits.among, wanted, time_of(at), ask=True,
-            question=know.questions.asked + 1,
+            question=know.questions.asked + 1, item=waits.item,
         )  # fmt: skip
 
     def decided_many(
@@ -262,6 +280,7 @@ class Maker(Changer):
         among: Iterable[ArmId] | None = None,
         ids: Sequence[str] | None = None,
         *,
+        items: Sequence[ArmId | None] | None = None,
         propensity: bool = False,
         details: bool = True,
         at: float | None = None,
@@ -281,8 +300,9 @@ class Maker(Changer):
         start, numbers = self.chooser.numbers(
             know.decisions + 1, None if ids is None else names, len(rows)
         )
+        about = self._items(contexts, items, len(rows), owner)
         arms, eligible, parts, odds = self.chooser.batch(
-            rows, chosen, start, numbers, details, propensity
+            rows, chosen, start, numbers, details, propensity, about
         )
         return Decisions(
             ids=names,
@@ -296,6 +316,7 @@ class Maker(Changer):
             among=chosen,
             at=time,
             certificate=know.certificate,
+            items=about,
         )
 
     def _among(self, among: Iterable[ArmId]) -> tuple[ArmId, ...]:
@@ -386,8 +407,21 @@ class Maker(Changer):
 
     # -- small parts -------------------------------------------------------------------------
 
-    def _from_pool(self, question: ItemId, pool: Floats | None) -> Floats:
-        """Give the context to ask about: of the pool, or of what the agent met."""
+    def _items(
+        self, contexts: Contexts, items: Sequence[ArmId | None] | None, n: int, owner: str
+    ) -> list[ArmId | None]:
+        if items is None and not isinstance(contexts, list | tuple):
+            return [None] * n
+        given = [None] * n if items is None else listed(items, "items", owner, n)
+        if isinstance(contexts, np.ndarray):
+            contexts = [()] * n
+        return [
+            item_of(self._knowledge, c, item, owner)
+            for c, item in zip(contexts, given, strict=True)
+        ]
+
+    def _from_pool(self, question: ItemId, pool: Contexts | None) -> tuple[Floats, ArmId | None]:
+        """Return the context to ask about, of the pool or of what the agent met, and its item."""
         know = self._knowledge
         if pool is None:
             met = list(know.pending.values())
@@ -396,21 +430,26 @@ class Maker(Changer):
                     "There is no context to ask about: no decision waits for its reward. "
                     "Give one, agent.ask(context), or several, agent.ask(pool=contexts)."
                 )
-            raw = [context for context, _ in met]
+            cases: list[tuple[bytes, ArmId | None]] = [(context, None) for context, _ in met]
         else:
-            raw = [row.tobytes() for row in pool]
-            if not raw:
+            rows = self._schema.encode_many(pool)
+            items = self._items(pool, None, len(rows), "Agent.ask")
+            cases = [(row.tobytes(), item) for row, item in zip(rows, items, strict=True)]
+            if not cases:
                 raise InvalidValue("pool", "Agent.ask", "at least one context", pool)
         if know.settings.teaching == "pool":
-            raw = list(dict.fromkeys(raw))  # of equal contexts one is enough to look at
-            if len(raw) > MAX_POOL:
-                first = self.chooser.place(question, len(raw))
-                raw = (raw[first:] + raw[:first])[:MAX_POOL]
-            best = [float(self.chooser.information(np.frombuffer(one)).max()) for one in raw]
+            cases = list(dict.fromkeys(cases))  # of equal cases one is enough to look at
+            if len(cases) > MAX_POOL:
+                first = self.chooser.place(question, len(cases))
+                cases = (cases[first:] + cases[:first])[:MAX_POOL]
+            best = [
+                float(self.chooser.value(np.frombuffer(raw), item).max()) for raw, item in cases
+            ]
             at = self.chooser.most(question, np.array(best))
         else:
-            at = self.chooser.place(question, len(raw))
-        return np.frombuffer(bytearray(raw[at]))
+            at = self.chooser.place(question, len(cases))
+        raw, item = cases[at]
+        return np.frombuffer(bytearray(raw)), item
 
     @staticmethod
     def _names(ids: Sequence[str] | None, n: int, so_far: int, owner: str) -> list[ItemId]:

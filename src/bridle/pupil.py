@@ -36,6 +36,7 @@ class Pupil(Reader):
         context: Context | None = None,
         *,
         pool: Contexts | None = None,
+        item: ArmId | None = None,
         id: str | None = None,
         at: float | None = None,
     ) -> Question:
@@ -45,7 +46,7 @@ class Pupil(Reader):
         decision that waits for its reward. With ``teaching="pool"`` it takes the one where an
         answer teaches most (of at most 2,000 distinct ones), else any with equal probability.
         """
-        question = self.make.asked(context, pool=pool, id=id, at=at)
+        question = self.make.asked(context, pool=pool, item=item, id=id, at=at)
         self._commit(question.event)
         return question
 
@@ -61,13 +62,17 @@ class Pupil(Reader):
         arm: ArmId,
         allowed: bool,
         *,
+        item: ArmId | None = None,
         id: str | None = None,
         by: str | None = None,
         note: str | None = None,
         at: float | None = None,
     ) -> ItemId:
-        """Take an example of the teacher; give its id, for `retract`."""
-        event = self.make.taught(context, arm, allowed, id=id, by=by, note=note, at=at)
+        """Take an example of the teacher; give its id, for `retract`.
+
+        `item` is the name of what the context is about: see `Agent.decide`.
+        """
+        event = self.make.taught(context, arm, allowed, item=item, id=id, by=by, note=note, at=at)
         self._commit(event)
         return event.id
 
@@ -77,13 +82,16 @@ class Pupil(Reader):
         arms: Sequence[ArmId] | npt.NDArray[Any],
         allowed: Truths,
         *,
+        items: Sequence[ArmId | None] | None = None,
         ids: Sequence[str] | None = None,
         by: str | None = None,
         note: str | None = None,
         at: float | None = None,
     ) -> list[ItemId]:
         """Take many examples, all or none: the same bits as one by one."""
-        events = self.make.taught_many(contexts, arms, allowed, ids=ids, by=by, note=note, at=at)
+        events = self.make.taught_many(
+            contexts, arms, allowed, items=items, ids=ids, by=by, note=note, at=at
+        )
         self._commit_all(events)
         return [event.id for event in events]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.settings import ArmId, ItemId, Settings, plain_id
 
-__all__ = ["Open", "Questions", "Waiting"]
+__all__ = ["Case", "Open", "Questions", "Waiting"]
+
+# What answers are certain of: an item by its name, or an encoded context that has none.
+Case: TypeAlias = ArmId | bytes
 
 
 class Open(NamedTuple):
@@ -17,6 +20,12 @@ class Open(NamedTuple):
     arm: int  # the arm's number
     decision: ItemId | None  # that it came up in
     since: int  # decisions made when it was asked
+    item: ArmId | None = None
+
+    @property
+    def case(self) -> Case:
+        """What an answer is certain of: the item or, if it has no name, this very context."""
+        return self.context if self.item is None else self.item
 
 
 class Waiting(NamedTuple):
@@ -29,6 +38,13 @@ class Waiting(NamedTuple):
     settled: int = -1  # the arm that an answer has allowed
     asks: bool = True  # whether it may ask again
     propensity: float | None = None  # of the last question
+    item: ArmId | None = None
+    allowed: tuple[int, ...] = ()  # arms that answers have allowed in this very decision
+
+    @property
+    def case(self) -> Case:
+        """What it is about: the item or, if it has no name, this very context."""
+        return self.context if self.item is None else self.item
 
 
 class Questions:
@@ -46,7 +62,7 @@ class Questions:
         self.open: dict[ItemId, Open] = {}
         self.waiting: dict[ItemId, Waiting] = {}
         self._doubts: dict[ItemId, None] = {}  # those of `open` that came up in decisions
-        self._here: dict[bytes, dict[ItemId, None]] = {}  # the same by context
+        self._here: dict[Case, dict[ItemId, None]] = {}  # the same by case
 
     @property
     def left(self) -> int:
@@ -85,9 +101,9 @@ class Questions:
             )
         return waits
 
-    def asked_about(self, context: bytes) -> list[int]:
-        """Give the arms that decisions have asked about in this context, and wait to hear of."""
-        return [self.open[id].arm for id in self._here.get(context, ())]
+    def asked_about(self, case: Case) -> list[int]:
+        """Give the arms that decisions have asked about in this case, and wait to hear of."""
+        return [self.open[id].arm for id in self._here.get(case, ())]
 
     # -- the fold ----------------------------------------------------------------------------
 
@@ -103,7 +119,7 @@ class Questions:
         self.asked += 1
         decision = question.decision
         if decision is not None and self._settings.on_doubt == "wait":
-            waits = self.waiting.get(decision, Waiting(question.context, among))
+            waits = self.waiting.get(decision, Waiting(question.context, among, item=question.item))
             self.waiting[decision] = waits._replace(question=id, settled=-1, propensity=propensity)
         while len(self.open) > self._settings.max_pending:
             self.drop(next(iter(self.open)))
@@ -120,7 +136,7 @@ class Questions:
         self.open[id] = question
         if question.decision is not None:
             self._doubts[id] = None
-            self._here.setdefault(question.context, {})[id] = None
+            self._here.setdefault(question.case, {})[id] = None
 
     def answer(self, id: ItemId, allowed: bool) -> None:
         """Take the answer to an open question in."""
@@ -130,10 +146,19 @@ class Questions:
         self.answered += 1
         waits = self.waiting.get(question.decision)
         if waits is not None:
-            settled = question.arm if allowed and self._settings.remembers else -1
+            sure = allowed and self._settings.remembers
+            settled = question.arm if sure and self._settings.legacy else -1
+            here = (*waits.allowed, question.arm) if sure and not self._settings.legacy else ()
             self.waiting[question.decision] = waits._replace(
-                question=None, looks=waits.looks + 1, settled=settled
+                question=None, looks=waits.looks + 1, settled=settled, allowed=here or waits.allowed
             )
+
+    def disallow(self, case: Case, arm: int) -> None:
+        """Take back that an answer has allowed an arm: decisions that wait here look again."""
+        for decision, waits in self.waiting.items():
+            if arm in waits.allowed and waits.case == case:
+                left = tuple(k for k in waits.allowed if k != arm)
+                self.waiting[decision] = waits._replace(allowed=left)
 
     def lapse(self, id: ItemId) -> None:
         """Close a question that nobody will answer; what waits for it goes on and asks no more."""
@@ -166,8 +191,8 @@ class Questions:
         question = self.open.pop(id)
         if question.decision is not None:
             del self._doubts[id]
-            here = self._here[question.context]
+            here = self._here[question.case]
             del here[id]
             if not here:
-                del self._here[question.context]
+                del self._here[question.case]
         return question

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,31 +14,42 @@ import numpy.typing as npt
 from bridle import validate
 from bridle.certificates import Certificate
 from bridle.certifying import Certification
+from bridle.choosing import Chooser
 from bridle.errors import NotPossible
 from bridle.explaining import Believed, believed_of
-from bridle.features import Category, Context, Schema
+from bridle.features import Category, Context, Number, Schema
 from bridle.kernels.types import Bools, Floats
 from bridle.knowledge import Example, Knowledge
+from bridle.known import item_of
 from bridle.limits import (
-    AutoLimits,
     Beliefs,
     FoundGroup,
     FoundLimits,
+    Mixed,
+    MixtureLimits,
     Reading,
     RuleLimits,
     Surprise,
     Terms,
 )
-from bridle.limits.auto import WON
 from bridle.policies import Weighted
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, Settings
+from bridle.settings import Arm, ArmId, ItemId, Settings, listed
 from bridle.thresholds import DEFAULT_LAMBDA_MIN
 
-__all__ = ["Believed", "OpenQuestion", "Reader"]
+__all__ = ["Believed", "OpenQuestion", "Reader", "open_questions", "worth_of"]
 
 # In wider contexts pairs are too many to be rules.
 MAX_WIDTH = 300
+# Open questions that are weighed by what an answer is worth.
+MOST_WEIGHED = 1_000
+# Members of a mixture that no sentence can say.
+DEGREES = ("logistic", "pooled")
+# A feature that moves P(allowed) by less does not matter.
+MATTERS = 0.05
+# How a bound is said: "age under about 16 (14 to 17)"; and where it may lie.
+_BOUND = re.compile(r"(?P<name>.+) (under|over) (about )?[-0-9.]+.*")
+_RANGE = re.compile(r" \(([-0-9.]+) to ([-0-9.]+)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,36 @@ class OpenQuestion:
     context: tuple[float, ...]  # as the agent encodes it
     arm: ArmId
     decision: ItemId | None  # that it came up in; None if the agent asked to be taught
+    item: ArmId | None  # the name of what the context is about
+    worth: float | None  # what its answer is worth now, in rewards; None: not weighed
+
+
+def worth_of(know: Knowledge, row: Floats, k: int, item: ArmId | None) -> float:
+    """Return what an answer about an arm is worth here and now: see `Chooser.value`."""
+    return float(Chooser(know).value(row, item)[k])
+
+
+def open_questions(know: Knowledge) -> tuple[OpenQuestion, ...]:
+    """Return the open questions of an agent, the most valuable first, of equals the oldest.
+
+    Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
+    """
+    chooser = Chooser(know)
+    values: dict[tuple[bytes, ArmId | None], Floats] = {}
+    out = []
+    for n, (id, one) in enumerate(know.questions.open.items()):
+        row, case, worth = np.frombuffer(one.context), (one.context, one.item), None
+        if n < MOST_WEIGHED:
+            if case not in values:
+                values[case] = chooser.value(row, one.item)
+            worth = float(values[case][one.arm])
+        out.append(
+            OpenQuestion(id, tuple(row.tolist()), know.arm_ids[one.arm], one.decision, one.item,
+                         worth)
+        )  # fmt: skip
+    if know.settings.legacy:  # as it was: the oldest first
+        return tuple(out)
+    return tuple(sorted(out, key=lambda one: math.inf if one.worth is None else -one.worth))
 
 
 class Reader:
@@ -111,14 +154,11 @@ class Reader:
 
     @property
     def open_questions(self) -> tuple[OpenQuestion, ...]:
-        """The questions that wait for an answer, oldest first."""
-        know = self._knowledge
-        return tuple(
-            OpenQuestion(
-                id, tuple(np.frombuffer(one.context).tolist()), know.arm_ids[one.arm], one.decision
-            )
-            for id, one in know.questions.open.items()
-        )
+        """The questions that wait for an answer, the most valuable first, of equals the oldest.
+
+        Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
+        """
+        return open_questions(self._knowledge)
 
     @property
     def budget_left(self) -> int:
@@ -132,7 +172,7 @@ class Reader:
         If they go on coming, none of the kinds of limits fits, or the teacher errs.
         """
         limits = self._knowledge.believing.limits
-        return tuple(limits.surprises) if isinstance(limits, AutoLimits) else ()
+        return tuple(limits.surprises) if isinstance(limits, Mixed) else ()
 
     @property
     def certificate(self) -> Certificate | None:
@@ -149,16 +189,25 @@ class Reader:
         on: str = "",
         ids: Sequence[int | str] | None = None,
         teaching: Iterable[int | str] | npt.ArrayLike | None = None,
+        items: Sequence[ArmId | None] | None = None,
     ) -> Certification:
         """Begin to certify the limits as they are now: it asks its questions one by one.
 
         The contexts must be drawn as the future ones are, and not be those of examples. The
         parameters are those of `bridle.certifying.Certification`; `teaching` is by default what
-        the agent was taught.
+        the agent was taught, and `items` are the names of what the contexts are about, if they
+        have some.
         """
+        rows = self.schema.encode_many(contexts)
+        know, owner = self._knowledge, "Agent.certification"
+        if items is not None or isinstance(contexts, list | tuple):
+            n = len(rows)
+            given = [None] * n if items is None else listed(items, "items", owner, n)
+            each = [()] * n if isinstance(contexts, np.ndarray) else contexts
+            items = [item_of(know, c, i, owner) for c, i in zip(each, given, strict=True)]
         return self.certification_of(
-            self.schema.encode_many(contexts), alpha, delta, lambda_min=lambda_min, on=on, ids=ids,
-            teaching=teaching,
+            rows, alpha, delta, lambda_min=lambda_min, on=on, ids=ids, teaching=teaching,
+            items=items,
         )  # fmt: skip
 
     def certification_of(
@@ -171,6 +220,7 @@ class Reader:
         on: str = "",
         ids: Sequence[int | str] | None = None,
         teaching: Iterable[int | str] | npt.ArrayLike | None = None,
+        items: Sequence[ArmId | None] | None = None,
     ) -> Certification:
         """Begin a `certification` on contexts that are encoded already; for stores."""
         know = self._knowledge
@@ -180,15 +230,16 @@ class Reader:
         return Certification(
             self.limits, rows, alpha, delta, lambda_min=lambda_min, on=on, about=self.about,
             ids=ids, teaching=teaching, arms=know.arm_ids,
-            standing=self._allowed_to_the_letter(rows),
+            standing=self._allowed_to_the_letter(rows, items),
         )  # fmt: skip
 
-    def _allowed_to_the_letter(self, rows: Floats) -> Bools:
+    def _allowed_to_the_letter(self, rows: Floats, items: Sequence[ArmId | None] | None) -> Bools:
         know = self._knowledge
         out = np.zeros((len(rows), len(know.arms)), np.bool_)
         if know.remembers:
-            for row, context in zip(out, rows, strict=True):
-                row[list(know.allowances.get(context.tobytes(), ()))] = True
+            named = [None] * len(rows) if items is None else items
+            for row, context, item in zip(out, rows, named, strict=True):
+                row[know.allowed_here(context, item)] = True
         return out
 
     @property
@@ -205,11 +256,12 @@ class Reader:
     def left_out(self) -> tuple[str, ...]:
         """What ``limits="auto"`` could not take in at this size, in sentences."""
         limits = self._knowledge.believing.limits
-        return limits.left_out if isinstance(limits, AutoLimits) else ()
+        return limits.left_out if isinstance(limits, Mixed) else ()
 
-    def believed(self, context: Context) -> Believed:
-        """Say what is believed of every arm in a context. Changes nothing."""
-        return believed_of(self._knowledge, self.schema.encode(context))
+    def believed(self, context: Context, item: ArmId | None = None) -> Believed:
+        """Say what is believed of every arm in a context, or of this very item. Changes nothing."""
+        named = item_of(self._knowledge, context, item, "Agent.believed")
+        return believed_of(self._knowledge, self.schema.encode(context), named)
 
     def novelty_rate(
         self,
@@ -277,21 +329,23 @@ class Reader:
 def _sentences(know: Knowledge) -> list[str]:
     """Say the limits in sentences, one a unit."""
     limits = know.believing.limits
-    if not isinstance(limits, RuleLimits | AutoLimits | FoundLimits):
+    if not isinstance(limits, RuleLimits | Mixed | FoundLimits):
         raise NotPossible(
             f"Limits of the kind {know.believing.kind!r} are no sentences. Ask what is believed of "
             "a context, agent.believed(context), or make the agent with limits='rules' or 'auto'."
         )
     names, never = know.settings.features.columns, _never_together(know.settings.features)
     out = []
-    degrees = isinstance(limits, AutoLimits) and limits.weights().get("logistic", 0.0) > WON
     unread: Reading | None = None  # of units that nothing was said about: all alike
     for unit in range(limits.units):
         first = int(np.flatnonzero(limits.unit_of == unit)[0])
         arm = know.arms[first]
         shared = know.settings.share == "group" and not isinstance(limits, FoundLimits)
         name = arm.group if shared and arm.group is not None else arm.label
-        if degrees:
+        if isinstance(limits, MixtureLimits):
+            out.append(_mixture_sentence(know, limits, unit, first, str(name), never))
+            continue
+        if isinstance(limits, Mixed) and limits.by_degrees(unit):
             out.append(f"{name}: by degrees, no rule says it; see believed(context)")
             continue
         untaught = not know.believing.taught(unit)
@@ -300,6 +354,139 @@ def _sentences(know: Knowledge) -> list[str]:
         unsure = tuple(term for term in said.unsure if term not in never)
         out.append(replace(said, unsure=unsure).sentence(str(name)))
     return out
+
+
+def _mixture_sentence(
+    know: Knowledge, limits: MixtureLimits, unit: int, arm: int, name: str, never: set[str]
+) -> str:
+    """Say the limits of one unit of a mixture: what its rules deny, and what P(allowed) doubts."""
+    schema = know.settings.features
+    p = _alone(know, limits, unit, arm)
+    exceptions = _exceptions(know, limits, unit)
+    if limits.by_degrees(unit) or all(one in DEGREES or one == "allowed" for one in limits.members):
+        most = _most(schema, p)
+        return f"{name}: by degrees, no rule says it{most}; see believed(context){exceptions}"
+    weights = limits.weights(unit)
+    bounds = limits.members.get("bounds")
+    leads = weights.get("bounds", 0.0) > weights.get("singles", 0.0) + weights.get("pairs", 0.0)
+    if bounds is not None and leads:
+        said = _bound_reading(bounds, unit, schema)
+    else:
+        said = limits.describe(unit, schema.columns)
+    bound = any(" under " in term or " over " in term for term in said.denied) and leads
+    words = {} if limits.terms is None else dict(
+        zip(limits.terms.names(schema.columns), limits.terms.all(), strict=True)
+    )  # fmt: skip
+    safe: list[str] = []
+    unsure: list[str] = []
+    for term, column in words.items():
+        if isinstance(column, tuple) or (bound and term not in said.unsure):
+            continue  # what a bound denies is not the word's doing
+        (safe if p[column] >= 1.0 - limits.doubt else unsure).append(term)
+    gone = [term for term in unsure if p[words[term]] <= limits.doubt]
+    denied = tuple(dict.fromkeys((*gone, *(term for term in said.denied if term not in safe))))
+    safe += _safe_numbers(schema, limits, unit)
+    more = [
+        term for term in said.unsure
+        if term not in never and term not in safe and term not in unsure
+    ]  # fmt: skip
+    left = tuple(term for term in (*unsure, *more) if term not in denied)
+    return replace(said, denied=denied, unsure=left).sentence(name) + exceptions
+
+
+def _bound_reading(bounds: Any, unit: int, schema: Schema) -> Reading:
+    """Read rules with bounds back: "age under about 16, unsure from 14 to 17"."""
+    said: Reading = bounds.describe(unit, schema)
+    numbers = {f.name for f in schema.features if isinstance(f, Number)}
+    unsure: dict[str, None] = {}
+    for term in said.unsure:
+        number = _BOUND.match(term)
+        # Where a bound lies is not said while it is not known that there is one.
+        unsure[number["name"] if number and number["name"] in numbers else term] = None
+    unsure = {t: None for t in unsure if t in numbers or not _BOUND.match(t)}
+    denied = tuple(_RANGE.sub(r", unsure from \1 to \2", term) for term in said.denied)
+    return replace(said, denied=denied, unsure=tuple(unsure))
+
+
+def _alone(know: Knowledge, limits: Beliefs, unit: int, arm: int) -> Floats:
+    """Return P(allowed) of an arm where a context holds just one thing: by column, (d + 1,).
+
+    Of a word: where it alone holds. Of a number: how much more likely at its high end than at its
+    low end. The last: where nothing holds. Numbers are in the middle of their range, flags and
+    words do not hold; what rules and people say of such a context counts.
+    """
+    schema = know.settings.features
+    rest = np.zeros(schema.width)
+    numbers = [f for f in schema.features if isinstance(f, Number)]
+    for feature in numbers:
+        at = schema.place(feature.name)[1]
+        middle = 0.0 if feature.low is None else 0.5
+        rest[at] = middle if feature.missing is None else feature.scale(feature.missing)
+    rows = np.repeat(rest[None], schema.width + 1, axis=0)
+    columns = np.arange(schema.width)
+    rows[columns, columns] = 1.0
+    p: Floats = np.array(limits.look(unit, rows).p)
+    for n, row in enumerate(rows):
+        if not know.offered(row, None)[arm]:
+            p[n] = 0.0
+    if numbers:
+        ends = [schema.place(feature.name)[1] for feature in numbers]
+        low = rows[ends].copy()
+        low[np.arange(len(ends)), ends] = 0.0
+        p[ends] -= limits.look(unit, low).p
+    return p
+
+
+def _safe_numbers(schema: Schema, limits: MixtureLimits, unit: int) -> list[str]:
+    """Name the numbers that leave all allowed, at either end and in the middle of their range."""
+    numbers = [f for f in schema.features if isinstance(f, Number) and f.low is not None]
+    rest = np.zeros(schema.width)
+    places = [schema.place(feature.name)[1] for feature in numbers]
+    rest[places] = 0.5
+    out = []
+    for feature, at in zip(numbers, places, strict=True):
+        rows = np.repeat(rest[None], 3, axis=0)
+        rows[:, at] = 0.0, 0.5, 1.0
+        if limits.look(unit, rows).safe.all():
+            out.append(feature.name)
+    return out
+
+
+def _most(schema: Schema, p: Floats) -> str:
+    """Name up to three features that matter most, by how far each alone moves P(allowed)."""
+    numbers = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
+    moved = [p[at] if at in numbers else p[at] - p[-1] for at in range(schema.width)]
+    most = [at for at in np.argsort(-np.abs(moved), kind="stable").tolist()
+            if abs(moved[at]) >= MATTERS][:3]  # fmt: skip
+    words = [
+        f"{'more' if moved[at] > 0.0 else 'less'} likely with "
+        f"{'higher ' if at in numbers else ''}{schema.columns[at].rpartition('=')[2]}"
+        for at in most
+    ]
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _exceptions(know: Knowledge, limits: Beliefs, unit: int) -> str:
+    """Name items of which the teacher said otherwise than the limits would: at most three."""
+    if not know.remembers:
+        return ""
+    said: dict[ArmId, Example] = {}
+    for example in know.believing.examples_of(unit)[-MOST_WEIGHED:]:
+        if example.item is not None and (example.item not in said or not example.allowed):
+            said[example.item] = example
+    if not said:
+        return ""
+    rows = np.frombuffer(b"".join(e.context for e in said.values())).reshape(len(said), -1)
+    look = limits.look(unit, rows)
+    odd = [
+        f"{item} {'allowed' if one.allowed else 'denied'}"
+        for (item, one), p, safe in zip(
+            said.items(), look.p.tolist(), look.safe.tolist(), strict=True
+        )
+        if (p < 0.5 if one.allowed else safe)
+    ]
+    more = f" and {len(odd) - 3:,} more" if len(odd) > 3 else ""
+    return f"; exceptions: {', '.join(odd[:3])}{more}" if odd else ""
 
 
 def _never_together(schema: Schema) -> set[str]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bridle.errors import InvalidValue
-from bridle.features import Category, Flag, Labels, Number, Schema, known
+from bridle.features import Category, Flag, Id, Labels, Number, Schema, known
 from bridle.validate import Bools, FloatRange, Floats, text, truth
 
 __all__ = [
@@ -328,6 +328,10 @@ def _condition(when: When, schema: Schema, owner: str) -> tuple[int, float, floa
     """Give the column of a condition and the closed interval in which it holds."""
     feature, column = schema.place(when.feature, owner)
     name, kind = f"when {when.feature}", type(feature).__name__.lower()
+    if isinstance(feature, Id):
+        remedy = "An item is denied by its name: agent.teach(context, arm, False, item=...)."
+        wanted = "a condition on a feature; an Id has no column"
+        raise InvalidValue(name, owner, wanted, when.to_json(), remedy)
     if isinstance(feature, Number) and when.equals is None and when.has is None:
         low, high = when._interval()
         # The very operation that `encode` applies to a value. It is monotone, rounding included,

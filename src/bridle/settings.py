@@ -54,6 +54,7 @@ ERROR = validate.FloatRange(1e-6, 0.49)
 NOISY_ABOVE = 0.02
 # Seconds; a century is for ever.
 WAIT = validate.FloatRange(0.0, 3.2e9, open_low=True)
+PRICE = validate.FloatRange(0.0, 1e6)
 ARM_NUMBER = validate.IntRange(-(2**53), 2**53)
 PRIORS = ("centred", "paper")
 SHARES = ("group", "arm")
@@ -74,6 +75,11 @@ LATER: dict[str, Json] = {
 }
 # The same of the second form.
 LAST: dict[str, Json] = {"wait": None, "default_reward": None}
+# The same of logs from before questions had a price: `limits.legacy` says what they mean.
+FIRST_FORM: dict[str, Json] = {"form": 1, "answer_price": None}
+# What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
+# and the teacher is asked where an answer pays.
+FORM = 2
 MAX_ARMS = 1_000_000
 # Arms × features²: the numbers in the covariances of either part. 32 GiB of them.
 MAX_NUMBERS = 2**32
@@ -149,11 +155,19 @@ class Settings:
     max_examples: int
     wait: float | None
     default_reward: float | None
+    answer_price: float | None
+    form: int
 
     def __post_init__(self) -> None:
         owner = "Agent"
         object.__setattr__(self, "arms", _all_of(Arm, self.arms, "arms"))
         object.__setattr__(self, "rules", _all_of(Rule, self.rules, "rules"))
+        if type(self.form) is not int or not 1 <= self.form <= FORM:
+            raise InvalidValue(
+                "form", owner, f"a form that this version knows, 1 to {FORM}", self.form
+            )
+        if (self.answer_price is None) != (self.form == 1):
+            raise InvalidValue("answer_price", owner, "a float", self.answer_price)
         if not self.arms:
             raise InvalidValue("arms", owner, "at least one arm", self.arms)
         if not isinstance(self.features, Schema):
@@ -189,6 +203,7 @@ class Settings:
             "max_pending": PENDING.check(self.max_pending, "max_pending", owner),
             "max_examples": EXAMPLES.check(self.max_examples, "max_examples", owner),
             "wait": _maybe(WAIT, self.wait, "wait"),
+            "answer_price": _maybe(PRICE, self.answer_price, "answer_price"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -202,6 +217,11 @@ class Settings:
             remedy = "Give policy=LearnedMask(...), and no sigma."
             wanted = f"0 with {type(self.policy).__name__}, which never asks"
             raise InvalidValue("budget", owner, wanted, self.budget, remedy)
+
+    @property
+    def legacy(self) -> bool:
+        """Whether its log is of the first form: see `bridle.limits.legacy`."""
+        return self.form == 1
 
     @property
     def remembers(self) -> bool:
@@ -240,6 +260,8 @@ class Settings:
             data = {**data, **LATER}
         if isinstance(data, Mapping) and not data.keys() & LAST.keys():
             data = {**data, **LAST}
+        if isinstance(data, Mapping) and not data.keys() & FIRST_FORM.keys():
+            data = {**data, **FIRST_FORM}
         if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
             raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
         values = cast("dict[str, Any]", dict(data))
@@ -305,13 +327,13 @@ def check_size(arms: int, width: int) -> None:
         raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")
 
 
-def arm_id(value: object, owner: str) -> ArmId:
-    """Give the id of an arm: a whole number or a short string."""
+def arm_id(value: object, owner: str, name: str = "id") -> ArmId:
+    """Give the id of an arm, or of an item: a whole number or a short string."""
     if isinstance(value, str):
-        return words(value, "id", owner)
+        return words(value, name, owner)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return ARM_NUMBER.check(value, "id", owner)
-    raise InvalidValue("id", owner, "an int or a string of 1 to 200 characters", value)
+        return ARM_NUMBER.check(value, name, owner)
+    raise InvalidValue(name, owner, "an int or a string of 1 to 200 characters", value)
 
 
 def item_id(value: object, owner: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -16,9 +17,9 @@ from bridle.events import Decided, Lapsed, Retracted, SigmaChanged, WaitChanged,
 from bridle.knowledge import Example, Knowledge
 from bridle.limits import limits_from_state
 from bridle.packing import DAMAGE, Arrays, pack, read_file, write_file
-from bridle.questions import Open, Waiting
+from bridle.questions import Case, Open, Waiting
 from bridle.rules import Rule
-from bridle.settings import Arm, ItemId, Json, Settings
+from bridle.settings import Arm, ArmId, ItemId, Json, Settings, arm_id
 from bridle.validate import MAX_MAGNITUDE
 
 __all__ = ["knowledge_from_state", "knowledge_to_state", "read_state", "write_state"]
@@ -30,6 +31,8 @@ _META = {
     "settings", "arms", "limits", "sigma", "rules", "counts", "question_counts", "pending",
     "questions", "waiting", "examples", "certificate", "wait",
 }  # fmt: skip
+# What logs of the first form have not.
+_PRICED = {"costs", "lessons"}
 _ARRAYS = {
     f"{name}.{part}"
     for name in ("pending", "questions", "waiting", "examples")
@@ -46,6 +49,11 @@ _SETTLED = {
 def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
     """Give all that an agent knows as JSON and named arrays."""
     asked, waiting = know.questions.open, know.questions.waiting
+
+    def named(*more: Json) -> tuple[Json, ...]:
+        """What logs of the first form know nothing of: their states keep their form."""
+        return () if know.settings.legacy else more
+
     meta: dict[str, Json] = {
         "settings": know.settings.to_json(),
         "arms": [arm.to_json() for arm in know.arms],
@@ -55,16 +63,24 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
         "counts": [getattr(know, name) for name in _COUNTS],
         "question_counts": [getattr(know.questions, name) for name in _QUESTION_COUNTS],
         "pending": list(know.pending),
-        "questions": [[id, one.decision, one.since] for id, one in asked.items()],
+        "questions": [
+            [id, one.decision, one.since, *named(one.item)] for id, one in asked.items()
+        ],
         "waiting": [
             [id, w.among if w.among is None else list(w.among), w.looks, w.question, w.asks,
-             w.propensity]
+             w.propensity, *named(w.item, list(w.allowed))]
             for id, w in waiting.items()
         ],
-        "examples": [[e.id, e.by, e.note] for e in know.examples.values()],
+        "examples": [[e.id, e.by, e.note, *named(e.item)] for e in know.examples.values()],
         "certificate": None if know.certificate is None else know.certificate.to_json(),
         "wait": [know.wait, know.default_reward],
     }  # fmt: skip
+    if not know.settings.legacy:
+        meta["costs"] = [
+            [_case_to_json(case), [[unit, cost] for unit, cost in here.items()]]
+            for case, here in know.costs.items()
+        ]
+        meta["lessons"] = [[unit, cost] for unit, cost in know.lessons.items()]
     width = know.settings.features.width
     examples = know.examples.values()
     arrays = {
@@ -96,9 +112,11 @@ def knowledge_from_state(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
 
 def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     others = {name for name in arrays if not name.startswith(("reward.", "limits."))}
-    if meta.keys() != _META or others != _ARRAYS:
+    if meta.keys() - _PRICED != _META or others != _ARRAYS:
         raise CorruptState("There is more, or less, in the file than an agent.")
     settings = Settings.from_json(meta["settings"])
+    if (meta.keys() & _PRICED) != (set() if settings.legacy else _PRICED):
+        raise CorruptState("The file is of another form than its settings.")
     arms = [Arm.from_json(arm) for arm in meta["arms"]]
     K, d = len(arms), settings.features.width
     D = d + (settings.prior == "centred")
@@ -124,26 +142,67 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     most = settings.max_pending
     know.pending = _rows_of(meta["pending"], arrays, "pending", K, d, know.decisions, most)
     _read_questions(know, meta, arrays, d)
-    ids = [id for id, _, _ in meta["examples"]]
+    ids = [entry[0] for entry in meta["examples"]]
     rows = _rows_of(ids, arrays, "examples", K, d, know.taught, settings.max_examples)
     allowed = _checked(arrays, "examples.allowed", "b", (len(ids),)).tolist()
-    for (id, by, note), (raw, k), answer in zip(
-        meta["examples"], rows.values(), allowed, strict=True
-    ):
+    for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
+        id, by, note, *rest = entry
         check_event(Retracted(id, by, note))
-        know.remember(Example(id, raw, k, answer, by, note))
+        know.remember(Example(id, raw, k, answer, by, note, _item(rest, know)))
     know.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
     state = _under("limits.", arrays)
     for name, array in know.believing.limits.to_state().items():  # untaught as yet
         if name.rpartition("/")[2] in _SETTLED and not _equal(array, state[name]):
             raise CorruptState(f"The limits do not fit the settings: '{name}' is another.")
-    limits = limits_from_state(know.believing.kind, state)
+    kind = know.believing.kind
+    if kind == "auto" and not settings.legacy:
+        kind = "mixture"
+    limits = limits_from_state(kind, state)
     if not np.array_equal(limits.unit_of, know.believing.unit_of) or limits.features != d:
         raise CorruptState("The limits do not fit the arms and features.")
     know.believing.take(limits, know.examples.values())
     if meta["certificate"] is not None:
         know.certificate = Certificate.from_json(meta["certificate"])
+    for case, here in meta.get("costs", ()):
+        know.costs[_case_from_json(case, d)] = {
+            _unit(unit, limits.units): _cost(cost) for unit, cost in here
+        }
+    for unit, cost in meta.get("lessons", ()):
+        know.lessons[_unit(unit, limits.units)] = _cost(cost)
     return know
+
+
+def _case_to_json(case: Case) -> Json:
+    """Return a case as JSON: an item by its name, a context as a list of its numbers."""
+    return np.frombuffer(case).tolist() if isinstance(case, bytes) else case
+
+
+def _case_from_json(case: Any, d: int) -> Case:
+    if isinstance(case, list):
+        row = np.array(case, np.float64) + 0.0
+        if row.shape != (d,) or not (np.abs(row) <= MAX_MAGNITUDE).all():
+            raise CorruptState("A context whose costs are kept is none of this agent.")
+        return row.tobytes()
+    return arm_id(case, "Agent")
+
+
+def _unit(unit: Any, units: int) -> int:
+    if type(unit) is not int or not 0 <= unit < units:
+        raise CorruptState(f"There is no unit {unit!r:.100}.")
+    return unit
+
+
+def _cost(cost: Any) -> float:
+    if type(cost) is not float or not 0.0 < cost < math.inf:
+        raise CorruptState(f"No cost is {cost!r:.100}.")
+    return cost
+
+
+def _item(rest: list[Any], know: Knowledge) -> ArmId | None:
+    """Return the item of an entry of the state; entries of the first form have none."""
+    if len(rest) != (not know.settings.legacy):
+        raise CorruptState("The file is of another form than its settings.")
+    return None if not rest or rest[0] is None else arm_id(rest[0], "Agent")
 
 
 def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
@@ -170,25 +229,33 @@ def _read_counts(into: object, counts: Any, names: Sequence[str]) -> None:
 
 def _read_questions(know: Knowledge, meta: Mapping[str, Any], arrays: Arrays, d: int) -> None:
     K, most = len(know.arms), know.settings.max_pending
-    ids = [id for id, _, _ in meta["questions"]]
+    ids = [entry[0] for entry in meta["questions"]]
     rows = _rows_of(ids, arrays, "questions", K, d, know.questions.asked, most)
-    for (id, decision, since), (raw, k) in zip(meta["questions"], rows.values(), strict=True):
+    for entry, (raw, k) in zip(meta["questions"], rows.values(), strict=True):
+        id, decision, since, *rest = entry
         if decision is not None:
             check_event(Lapsed(decision))
         if type(since) is not int or not 0 <= since <= know.decisions:
             raise CorruptState(f"Question {id!r:.100} is of a time {since!r:.100}.")
-        know.questions.restore(id, Open(raw, k, decision, since))
+        know.questions.restore(id, Open(raw, k, decision, since, _item(rest, know)))
     ids = [entry[0] for entry in meta["waiting"]]
     rows = _rows_of(ids, arrays, "waiting", K, d, know.decisions, most, lowest=-1)
     for entry, (raw, settled) in zip(meta["waiting"], rows.values(), strict=True):
-        id, among, looks, question, asks, propensity = entry
+        id, among, looks, question, asks, propensity, *rest = entry
+        item: ArmId | None = None
+        here: tuple[int, ...] = ()
+        if not know.settings.legacy:
+            here = tuple(_unit(k, K) for k in rest.pop())
+            item = _item(rest, know)
+        elif rest:
+            raise CorruptState("The file is of another form than its settings.")
         given = None if among is None else tuple(among)
         check_event(Decided(id, (), 0, 1, given, propensity, None, asks))
         if type(looks) is not int or looks < 0:
             raise CorruptState(f"The decision {id!r:.100} has {looks!r:.100} answers.")
         if question is not None and know.questions.get(question).decision != id:
             raise CorruptState(f"The decision {id!r:.100} waits for a question of another.")
-        waits = Waiting(raw, given, looks, question, settled, asks, propensity)
+        waits = Waiting(raw, given, looks, question, settled, asks, propensity, item, here)
         know.questions.waiting[id] = waits
 
 

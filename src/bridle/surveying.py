@@ -2,6 +2,10 @@
 
 The table that it makes has a row a decision and a column a policy; the first column is the log's
 own agent. Estimates are made from it elsewhere.
+
+Questions that have a price are judged by draws of their own, and a play has its probability given
+that nothing is asked. So there the questions of the log are taken as they were asked, and the
+policies are compared in what they play. In logs of the first form a question has its chance, too.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from bridle.knowledge import Knowledge
 from bridle.notes import Erased, Erasure
 from bridle.policies import Weighted
 from bridle.replay import WINDOW, Choice
-from bridle.settings import ItemId
+from bridle.settings import ArmId, ItemId
 
 __all__ = [
     "EARNED",
@@ -375,14 +379,17 @@ class _Surveyor:
                 self._row_of[id] = self._table.begin(id)
             row = self._row_of[id]
             if look is not None:
-                self._table.take(row, look, first)
+                # Where questions are taken as they were asked, only the last look counts.
+                self._table.take(row, look, first or not self.know.settings.legacy)
             fate = {Asked: UNFINISHED, Decided: PENDING, Abstained: PLAYED_NOTHING}[type(event)]
             self._table.fate[row] = fate
             self._table.known[row] = event.propensity is not None
 
     def look(self, event: Choice) -> _Look | None:
-        """Say what each policy makes of a look; None where an answer left nothing to chance."""
+        """Say what each policy makes of a look; None where nothing was left to chance."""
         know = self.know
+        if isinstance(event, Asked) and not know.settings.legacy:
+            return None
         row = np.frombuffer(bytearray(know.raw(event.context)))
         made = self._made(event, row)
         mine = made.odds
@@ -398,7 +405,7 @@ class _Surveyor:
         self.erasures.met(id, event.version, unlike)
         guesses = self._guesses(row, made)
         q = np.concatenate([guesses, guesses])
-        denied = 1.0 - self._allowed(row)
+        denied = 1.0 - self._allowed(row, id, event.item)
         cut = max(LEAST_CUT, math.sqrt(know.decisions + 1.0))
 
         odds = [mine, *self._others(event, row, made, mine)]
@@ -446,8 +453,9 @@ class _Surveyor:
             event.among,
             True,
             event.at,
-            ask=isinstance(event, Asked) or event.ask,
+            ask=self.know.settings.legacy and (isinstance(event, Asked) or event.ask),
             question=self.know.questions.asked + 1,
+            item=event.item,
         )
 
     def _unlike(self, event: Choice, odds: float) -> CorruptState | None:
@@ -472,10 +480,14 @@ class _Surveyor:
         guesses: Floats = low + (high - low) * np.minimum(np.maximum(parts[0], 0.0), 1.0)
         return guesses
 
-    def _allowed(self, row: Floats) -> Floats:
+    def _allowed(self, row: Floats, id: ItemId, item: ArmId | None) -> Floats:
         """Give the probability that each arm is allowed; what people said of it is certain."""
         know = self.know
-        said = know.said(row, know.offered(row, None))
+        said = know.said(row, know.offered(row, None, item), item)
+        waits = know.questions.waiting.get(id)
+        if waits is not None:  # what answers have allowed in this very decision
+            for k in know._with_unit(waits.allowed):
+                said[k] = doubt.SAID_YES if said[k] == doubt.UNASKED else said[k]
         p = know.believing.seen(row.tobytes()).p.copy()
         if know.settings.safe_arm is not None:
             p[know.arm_number(know.settings.safe_arm)] = 1.0

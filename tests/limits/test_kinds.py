@@ -15,6 +15,7 @@ from bridle.limits import (
     FoundLimits,
     LinearLimits,
     LogisticLimits,
+    MixtureLimits,
     RuleLimits,
     limits_from_state,
     make_limits,
@@ -28,13 +29,20 @@ GROUPS = ["g", "g", None]
 
 
 def test_each_name_gives_its_kind() -> None:
-    kinds = [AutoLimits, RuleLimits, LogisticLimits, FoundLimits, LinearLimits]
+    kinds = [MixtureLimits, RuleLimits, LogisticLimits, FoundLimits, LinearLimits]
     for kind, made in zip(KINDS, kinds, strict=True):
         limits = make_limits(kind, schema=MIXED, groups=GROUPS)
         assert type(limits) is made
         assert (limits.arms, limits.features) == (3, MIXED.width)
         assert limits.units == (3 if kind in ("found", "linear") else 2)
-        assert type(limits_from_state(kind, limits.to_state())) is made
+        state = "mixture" if kind == "auto" else kind
+        assert type(limits_from_state(state, limits.to_state())) is made
+
+
+def test_auto_of_the_first_form_is_what_it_was() -> None:
+    limits = make_limits("auto", schema=MIXED, groups=GROUPS, legacy=True)
+    assert type(limits) is AutoLimits
+    assert type(limits_from_state("auto", limits.to_state())) is AutoLimits
 
 
 def test_settings_arrive() -> None:
@@ -42,7 +50,7 @@ def test_settings_arrive() -> None:
     auto = make_limits(
         "auto", schema=FLAGS, groups=GROUPS, error=None, doubt=0.2, seed=7, known=known
     )
-    assert isinstance(auto, AutoLimits) and auto.doubt == 0.2 and auto.left_out == ()
+    assert isinstance(auto, MixtureLimits) and auto.doubt == 0.2 and auto.left_out == ()
     pairs = auto.members["pairs"]
     assert isinstance(pairs, RuleLimits) and pairs.seed == 7 and len(pairs.errors) > 1
     assert pairs.look(0, [[1, 0, 0], [0, 1, 1]]).p.tolist() == [0.0, 0.0]
@@ -73,34 +81,46 @@ def test_what_a_rule_can_deny_follows_from_the_schema() -> None:
         assert rules.terms.columns.tolist() == columns
 
 
-def test_auto_without_a_term_is_logistic_and_says_so() -> None:
+def test_auto_without_a_term_has_bounds_on_numbers_and_says_so() -> None:
     for schema in (AGES, Schema.plain(2, 0.0, 1.0)):
         auto = make_limits("auto", schema=schema, groups=GROUPS)
-        assert isinstance(auto, AutoLimits)
-        assert list(auto.members) == ["logistic"] and auto.weights() == {"logistic": 1.0}
+        assert isinstance(auto, MixtureLimits)
+        assert list(auto.members) == ["allowed", "logistic", "pooled", "bounds"]
         (said,) = auto.left_out
         assert said.startswith("Rules are left out: no feature is a flag")
-        again = limits_from_state("auto", auto.to_state())
-        assert isinstance(again, AutoLimits) and again.left_out == auto.left_out
+        again = limits_from_state("mixture", auto.to_state())
+        assert isinstance(again, MixtureLimits) and again.left_out == auto.left_out
         auto.learn(np.zeros(schema.width), 0, True)
         auto.relearn(0, np.zeros((1, schema.width)), [True], [0])
         auto.set_known(0, {})
 
 
+def test_auto_sets_no_bounds_to_numbers_without_a_range_and_says_so() -> None:
+    schema = Schema([Number("n"), Flag("f")])
+    auto = make_limits("auto", schema=schema, groups=GROUPS)
+    assert isinstance(auto, MixtureLimits) and "bounds" not in auto.members
+    assert auto.left_out[-1].startswith("Rules set no bounds to 1 numbers without a range")
+    both = make_limits("auto", schema=Schema([Number("n"), Number("a", 0, 1)]), groups=GROUPS)
+    assert isinstance(both, MixtureLimits) and "bounds" in both.members
+    none = make_limits("auto", schema=MIXED, groups=GROUPS, error=None)
+    assert isinstance(none, MixtureLimits) and "bounds" not in none.members
+    assert "they need a declared rate of error" in none.left_out[-1]
+
+
 def test_auto_with_too_many_pairs_leaves_them_out_and_says_so() -> None:
     auto = make_limits("auto", schema=Schema.plain(320), groups=[None])
-    assert isinstance(auto, AutoLimits)
-    assert list(auto.members) == ["singles", "logistic"]
+    assert isinstance(auto, MixtureLimits)
+    assert list(auto.members) == ["allowed", "singles", "logistic", "pooled"]
     (said,) = auto.left_out
-    assert "320 features make 51,360 terms, and 50,000 is the most" in said
-    again = limits_from_state("auto", auto.to_state())
-    assert isinstance(again, AutoLimits) and again.left_out == (said,)
+    assert "320 features make 51,360 terms, and 5,050 is the most" in said
+    again = limits_from_state("mixture", auto.to_state())
+    assert isinstance(again, MixtureLimits) and again.left_out == (said,)
 
 
 def test_auto_with_too_many_columns_leaves_logistic_limits_out() -> None:
     auto = make_limits("auto", schema=Schema.plain(2_000), groups=[None])
-    assert isinstance(auto, AutoLimits)
-    assert list(auto.members) == ["singles"] and len(auto.left_out) == 2
+    assert isinstance(auto, MixtureLimits)
+    assert list(auto.members) == ["allowed", "singles"] and len(auto.left_out) == 2
     assert auto.left_out[1].startswith("Logistic limits are left out: 2,000 features")
 
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from bridle.errors import CorruptState, InvalidValue, NotPossible
-from bridle.limits.auto import AutoLimits
 from bridle.limits.base import Beliefs, Look
 from bridle.limits.found import FoundLimits
+from bridle.limits.legacy import FLOOR, PRIOR, AutoLimits
 from bridle.limits.logistic import LogisticLimits
-from bridle.limits.members import FLOOR, PRIOR
 from bridle.limits.rulesets import RuleLimits
 
 ALL = np.array(list(itertools.product([0.0, 1.0], repeat=3)))

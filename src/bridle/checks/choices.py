@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from bridle.agent import Agent
 from bridle.checks.base import Fit, expect, expect_bits, expect_near
 from bridle.checks.stories import (
     D,
@@ -21,7 +22,9 @@ from bridle.checks.stories import (
 )
 from bridle.decisions import Abstention, Decision
 from bridle.kernels.types import Floats
+from bridle.limits import MixtureLimits
 from bridle.policies import BehaviorConstrained, Thompson
+from bridle.settings import Arm
 
 
 def equal_contexts_draw_independently(make: MakeAgent) -> None:
@@ -107,7 +110,11 @@ def propensities_are_probabilities(make: MakeAgent) -> None:
 
 
 def order_of_arms_does_not_matter(make: MakeAgent) -> None:
-    """The same arms in another order have the same scores in bits and the same propensities."""
+    """The same arms in another order have the same scores in bits and the same propensities.
+
+    A mixture adds up what all units say, and a sum in another order has other last bits: what it
+    believes is the same to 1e-9.
+    """
     rows, taught = history(60, 61), history(30, 62)
     plain = new(make, arms=list(range(K)))
     order = [2, 0, 3, 1]
@@ -118,7 +125,10 @@ def order_of_arms_does_not_matter(make: MakeAgent) -> None:
     for context in np.random.default_rng(63).normal(size=(20, D)):
         one = a_decision(plain.decide(context, propensity=True))
         two = a_decision(other.decide(context, propensity=True))
-        expect_bits(two.parts[:6], one.parts[:6, order], "the same scores in another order")
+        same = 2 if isinstance(plain.limits, MixtureLimits) else 6
+        what = "the same scores in another order"
+        expect_bits(two.parts[:same], one.parts[:same, order], what)
+        expect_near(two.parts[:6], one.parts[:6, order], 1e-9, what)
         expect_bits(two.eligible, one.eligible[order], "the same eligible arms in another order")
         assert one.propensities is not None and two.propensities is not None
         expect_near(
@@ -183,20 +193,37 @@ def exact_denial_is_obeyed(make: MakeAgent) -> None:
 
 
 def retraction_leaves_what_stands(make: MakeAgent) -> None:
-    """After a retraction limits are the fold, in order, of the examples that stand, in bits."""
+    """After a retraction limits are the fold, in order, of the examples that stand, in bits.
+
+    In a mixture that holds for each of its members, and for all of it where there is one unit. With
+    several, what pooled limits had foretold of the others' answers stays in the evidence.
+    """
+    _compare_retraction(new(make), new(make))
+    together = [Arm(k, group="all") for k in range(K)]
+    _compare_retraction(new(make, arms=together), new(make, arms=together))
+
+
+def _compare_retraction(agent: Agent, never: Agent) -> None:
     rows = history(40, 91)
     gone = {0, 7, 8, 20, 39}
-    agent, never = new(make), new(make)
     ids = agent.teach_many(rows.contexts, rows.arms.tolist(), rows.allowed)
     for at in sorted(gone, reverse=True):
         agent.retract(ids[at])
     stand = [at for at in range(40) if at not in gone]
     never.teach_many(rows.contexts[stand], rows.arms[stand].tolist(), rows.allowed[stand])
+    one, two = agent.limits, never.limits
+    told = 7  # all of a decision's parts
+    if isinstance(one, MixtureLimits) and isinstance(two, MixtureLimits):
+        mine, others = one.to_state(), two.to_state()
+        for name in mine:
+            if "/" in name:
+                expect_bits(mine[name], others[name], f"the {name} of the examples that stand")
+        told = 7 if one.units == 1 else 2
     for context in (*rows.contexts, *np.random.default_rng(92).normal(size=(20, D))):
         a, b = (which.make.decided(context, id="x") for which in (agent, never))
         expect(isinstance(a, Decision) == isinstance(b, Decision), "the same arms ruled out", a)
         if isinstance(a, Decision) and isinstance(b, Decision):
-            expect_bits(a.parts, b.parts, "the scores of the examples that stand")
+            expect_bits(a.parts[:told], b.parts[:told], "the scores of the examples that stand")
             expect_bits(a.eligible, b.eligible, "the denials that stand")
 
 

@@ -1,7 +1,7 @@
-"""Play inside what is believed to be allowed, and stop where an answer is wanted.
+"""What is believed of arms and what the teacher said of them; and how the first form chose.
 
-The loop runs until it would ask the teacher; the caller folds the answer into the limits, which are
-Python's, and lets it go on. Questions are rare and steps are many, so the steps are compiled.
+Logs of the first form play the best safe arm and ask where the best possible arm is another:
+`look_at`. `kernels.questions` is what agents do now.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from numba import njit
 
 from bridle.kernels.choice import as_weights, location, spread
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, GOLDEN, bits_of, key_of, mix, normal
-from bridle.kernels.loop import pull_of, score_columns
-from bridle.kernels.posterior import fold, nonzeros
-from bridle.kernels.types import Floats, Ints, Posterior, Uints, Weights
+from bridle.kernels.types import Floats, Ints
 
 Marks = npt.NDArray[np.int8]
 
@@ -129,85 +127,3 @@ def look_at(
         if parts[5, k] > 0.0:
             parts[6, k] += parts[5, k] * normal(bits_of(key, k))
     return best_two(parts[4], parts[5], marks, said, every, key)
-
-
-@njit(cache=True)
-def run(
-    w: Weights,
-    post: Posterior,
-    ridge: float,
-    C: Floats,
-    outcomes: Floats,
-    kind: Ints,
-    unit: Ints,
-    marks: Marks,
-    p: Floats,
-    said: Marks,
-    rows: Ints,
-    start: np.uint64,
-    numbers: Uints,
-    centred: bool,
-    totals: Floats,
-    on_empty: int,
-    budget: int,
-    most: int,
-    at: int,
-    look: int,
-    settled: int,
-    arms: Ints,
-) -> tuple[int, int]:
-    """Run from step `at` on until a question comes up; give (step, arm to ask about).
-
-    At the end it gives (len(rows), -1). C: (M, d), outcomes: (M, K); kind: (M,) the number of each
-    row's distinct context; unit: (K,); marks, p: (kinds, U); said: (kinds, K). `look` is how often
-    this step was looked at before, `settled` an arm that an answer has allowed for it (else -1).
-    At most `most` questions a step are asked, and `budget` in all from here on.
-    """
-    K, d = post.mu.shape
-    where = np.empty(d, np.uint32)
-    h = np.empty(max(d, K))
-    g = np.empty(d)
-    mean = np.zeros(K)
-    sd = np.zeros(K)
-    loc = np.zeros(K)
-    scale = np.zeros(K)
-    mu = post.mu.T.copy()
-    A = np.empty((d * (d + 1) // 2, K))
-    for k in range(K):
-        for i in range(d):
-            for j in range(i + 1):
-                A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
-    for t in range(at, rows.shape[0]):
-        row = rows[t]
-        here = kind[row]
-        c = C[row]
-        n = nonzeros(c, where)
-        if settled >= 0:
-            arm = settled
-        else:
-            pull = pull_of(centred, ridge, totals)
-            score_columns(mu, A, c, where, n, pull, h, mean, sd)
-            for k in range(K):
-                loc[k] = location(w, mean[k], sd[k], p[here, unit[k]] if w.limit != 0.0 else 0.0)
-                scale[k] = spread(w, sd[k], 0.0)
-            key = look_key(key_of(start, numbers[t]), look)
-            arm, wanted = best_two(loc, scale, marks[here], said[here], unit, key)
-            if wanted < 0:
-                now = lifted(marks[here], p[here])
-                arm, wanted = best_two(loc, scale, now, said[here], unit, key)
-            if wanted != arm and budget > 0 and look < most:
-                return t, wanted
-            if arm < 0:
-                arm = fall_back(on_empty, p[here], said[here], unit)
-        look = 0
-        settled = -1
-        arms[t] = arm
-        if arm >= 0:
-            totals[0] += outcomes[row, arm]
-            totals[1] += 1.0
-            fold(post, arm, c, outcomes[row, arm], where, n, g)
-            for i in range(d):
-                mu[i, arm] = post.mu[arm, i]
-                for j in range(i + 1):
-                    A[i * (i + 1) // 2 + j, arm] = post.A[arm, i, j]
-    return rows.shape[0], -1

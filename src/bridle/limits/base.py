@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bridle.kernels.types import Bools, Floats, Ints
 
-__all__ = ["Beliefs", "Limits", "Look", "Relearns"]
+__all__ = ["Beliefs", "Limits", "Look", "Mixed", "Relearns"]
 
 
 @runtime_checkable
@@ -158,4 +158,43 @@ class Relearns(Beliefs, Protocol):
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike, /
     ) -> Ints:
         """Forget a unit's answers and fold these, in order; give the units whose belief changed."""
+        ...
+
+
+@runtime_checkable
+class Mixed(Beliefs, Protocol):
+    """Beliefs that weigh several kinds of limits: those of ``limits="auto"``."""
+
+    members: dict[str, Any]
+    surprises: list[Any]
+    doubt: float
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Sentences that say which kinds could not take part, and why."""
+        ...
+
+    @property
+    def terms(self) -> Any:
+        """What its rules can deny; None: it has no rules."""
+        ...
+
+    def weights(self, unit: int | None = None) -> dict[str, float]:
+        """Return how much each member is believed, of a unit or by all units together."""
+        ...
+
+    def exceptions(self, unit: int) -> dict[str, float]:
+        """Return how often what each member allows is expected to be denied all the same."""
+        ...
+
+    def by_degrees(self, unit: int) -> bool:
+        """Return whether members that no sentence can say have most of a unit's weight."""
+        ...
+
+    def describe(self, unit: int, names: Sequence[str]) -> Any:
+        """Read a unit's rule back, in the names of the columns of a context."""
+        ...
+
+    def set_known(self, unit: int, terms: Any) -> None:
+        """Replace what is known for certain of a unit, and forget its answers."""
         ...

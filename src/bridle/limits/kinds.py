@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from bridle import validate
 from bridle.errors import InvalidValue
-from bridle.features import Schema
+from bridle.features import Number, Schema
+from bridle.kernels.types import Floats
 from bridle.limits import found
-from bridle.limits.auto import AutoLimits
 from bridle.limits.base import Beliefs
 from bridle.limits.crosses import MAX_COLUMNS, columns
 from bridle.limits.found import FoundLimits
+from bridle.limits.legacy import AutoLimits
 from bridle.limits.linear import LinearLimits
 from bridle.limits.logistic import LogisticLimits
+from bridle.limits.mixture import MixtureLimits
 from bridle.limits.rulesets import RuleLimits
 from bridle.limits.terms import MAX_TERMS, Term, how_many, thresholds_of
 
-__all__ = ["KINDS", "limits_from_state", "make_limits"]
+__all__ = ["KINDS", "STATES", "limits_from_state", "make_limits"]
 
 KINDS = ("auto", "rules", "logistic", "found", "linear")
 
@@ -29,13 +32,16 @@ NO_TERM = "Declare flags, categories or labels, or take limits='logistic' or lim
 # What the agent calls the parameters of the limits.
 NAMES = {"error": "teacher_error", "arms": "limits", "features": "limits", "thresholds": "limits"}
 
+# By the name that states have. In a state "auto" is what it meant in logs of the first form.
 READERS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs]] = {
     "auto": AutoLimits.from_state,
+    "mixture": MixtureLimits.from_state,
     "rules": RuleLimits.from_state,
     "logistic": LogisticLimits.from_state,
     "found": FoundLimits.from_state,
     "linear": LinearLimits.from_state,
 }
+STATES = tuple(READERS)
 
 
 def make_limits(
@@ -50,6 +56,7 @@ def make_limits(
     ridge: float = 1.0,
     label_coding: str = "1/0",
     known: Mapping[int, Mapping[Term, bool]] | None = None,
+    legacy: bool = False,
 ) -> Beliefs:
     """Make untaught limits of a kind. Errors speak of the agent's settings.
 
@@ -73,6 +80,8 @@ def make_limits(
         Of linear limits.
     known : mapping, optional
         By unit, what is known for certain. Of rules, alone or in "auto"; others cannot hold it.
+    legacy : bool
+        Whether "auto" is what it was in logs of the first form.
 
     Examples
     --------
@@ -99,10 +108,15 @@ def make_limits(
             )
         above = thresholds_of(schema)
         if kind == "auto":
-            return AutoLimits(
-                arms=len(groups), features=schema.width, groups=groups, error=error, doubt=doubt,
-                seed=seed, known=known, thresholds=above,
-            )  # fmt: skip
+            alike: dict[str, Any] = {
+                "arms": len(groups), "features": schema.width, "groups": groups, "error": error,
+                "doubt": doubt, "seed": seed, "known": known, "thresholds": above,
+            }  # fmt: skip
+            return (
+                AutoLimits(**alike)
+                if legacy
+                else MixtureLimits(**alike, unbounded=_unbounded(schema, above))
+            )
         _check_terms(kind, *how_many(schema.width, above), both, len(groups))
         if kind == "rules":
             return RuleLimits(
@@ -125,14 +139,24 @@ def make_limits(
 
 
 def limits_from_state(kind: str, state: Mapping[str, npt.NDArray[Any]]) -> Beliefs:
-    """Give limits of a kind as they were at `to_state`.
+    """Return limits of a kind, by the name that states have, as they were at `to_state`.
 
     >>> from bridle.features import Flag
     >>> limits = make_limits("auto", schema=Schema([Flag("horror")]), groups=["a", None])
-    >>> limits_from_state("auto", limits.to_state()).units
+    >>> limits_from_state("mixture", limits.to_state()).units
     2
     """
-    return READERS[validate.one_of(kind, KINDS, "limits", OWNER)](state)
+    return READERS[validate.one_of(kind, STATES, "limits", OWNER)](state)
+
+
+def _unbounded(schema: Schema, above: Floats) -> list[int]:
+    """Return the columns that are numbers without a range, and no words."""
+    places = [
+        schema.place(feature.name)[1]
+        for feature in schema.features
+        if isinstance(feature, Number) and feature.low is None
+    ]
+    return [column for column in places if np.isnan(above[column])]
 
 
 def _check_columns(features: int, crosses: bool) -> None:

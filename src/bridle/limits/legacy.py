@@ -1,10 +1,14 @@
-"""`auto`: several kinds of limits, weighed by how well each foretold the teacher's answers."""
+"""How logs of the first form mean `limits="auto"`, and how they ask. Nothing new uses it.
+
+Agents made before settings had a `form` mix their limits as `AutoLimits` does, with members that
+may judge in their own way, and ask whenever the best arm that may be allowed is not the best that
+surely is. Their logs replay to the same bits for ever, so this stays as it was.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,27 +16,19 @@ import numpy.typing as npt
 
 from bridle import validate
 from bridle.errors import CorruptState, InvalidValue, NotPossible
+from bridle.kernels import doubt as kernel
 from bridle.kernels.rulesets import mix_members
 from bridle.kernels.types import Floats, Ints
 from bridle.limits.base import Beliefs, Look, Relearns
+from bridle.limits.crosses import MAX_COLUMNS, columns
 from bridle.limits.found import FoundLimits
-from bridle.limits.members import (
-    PRIOR,
-    Reader,
-    checked,
-    floor_of,
-    foresee,
-    hear,
-    make_members,
-    said,
-    singles_of,
-)
-from bridle.limits.members import readers as known_readers
+from bridle.limits.logistic import LogisticLimits
+from bridle.limits.mixture import Surprise
 from bridle.limits.rulesets import RuleLimits, doubt_of
 from bridle.limits.ruleunits import DAMAGE, Group, check
-from bridle.limits.terms import Reading, Term
+from bridle.limits.terms import MAX_TERMS, Reading, Term, Terms, how_many
 
-__all__ = ["AutoLimits", "Surprise"]
+__all__ = ["FLOOR", "PRIOR", "AutoLimits", "ever_allowed", "look_twice"]
 
 MAX_SURPRISES = 1_000
 # A kind of more weight than this has won.
@@ -40,14 +36,20 @@ WON = 0.9
 WEIGHT = validate.FloatRange(0.0, 1e6, open_low=True)
 
 
-@dataclass(frozen=True)
-class Surprise:
-    """An answer that the mixture was sure would not come."""
+# Prior weights of the kinds, before they are scaled to add up to 1. If they were even, rules of
+# single features would soon have .85, and a pair that is 7 % likely to be denied pass for safe.
+PRIOR = {"singles": 0.2, "pairs": 0.8, "logistic": 0.02}
+# The same where some features are numbers. Rules cannot see those: had they most of the weight, the
+# mixture would soon be sure of what it has not looked at, and not ask again.
+PRIOR_NUMBERS = {**PRIOR, "logistic": 5.0}
+# Up to so many features logistic limits then have crosses, for "not both" of a word and a number.
+CROSSES_UP_TO = 24
+# A member that knows nothing of errors never gives an answer less than this; or less than the
+# declared rate of error, else it would outweigh rules that know of it, as long as none comes.
+FLOOR = 0.001
 
-    answer: int  # how many answers were folded with it; a relearned one counts again
-    unit: int
-    allowed: bool
-    probability: float  # that was given to it
+Reader = Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs]
+Known = Mapping[int, Mapping[Term, bool]]
 
 
 class AutoLimits:
@@ -162,9 +164,23 @@ class AutoLimits:
         totals = np.log(self.prior) + self._totals()
         return float(totals.max() + math.log(math.fsum(np.exp(totals - totals.max()))))
 
-    def weights(self) -> dict[str, float]:
-        """How much each kind is believed by now; they add up to 1."""
+    def weights(self, unit: int | None = None) -> dict[str, float]:
+        """How much each kind is believed by now, the same for all units; they add up to 1."""
         return dict(zip(self.members, self._weights.tolist(), strict=True))
+
+    def exceptions(self, unit: int) -> dict[str, float]:
+        """What the members of the first form know nothing of: none."""
+        return dict.fromkeys(self.members, 0.0)
+
+    def by_degrees(self, unit: int) -> bool:
+        """Whether logistic limits have won, which no sentence can say."""
+        return self.weights().get("logistic", 0.0) > WON
+
+    @property
+    def terms(self) -> Terms | None:
+        """What its rules can deny; None: no rules."""
+        rules = [m.terms for m in self.members.values() if isinstance(m, RuleLimits)]
+        return max(rules, key=len) if rules else None
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
         """Fold one answer of the teacher; give the units whose belief changed: all.
@@ -418,3 +434,151 @@ class AutoLimits:
         totals = np.log(self.prior) + self._totals()
         weights = np.exp(totals - totals.max())
         self._weights: Floats = weights / math.fsum(weights)
+
+
+def make_members(
+    *,
+    arms: int,
+    features: int,
+    groups: Sequence[Group] | None,
+    known: Known | None,
+    thresholds: npt.ArrayLike | None,
+    **sampling: Any,
+) -> tuple[dict[str, Beliefs], dict[str, float], tuple[str, ...]]:
+    """Give the kinds that can serve here, their prior, and sentences: what was left out and why."""
+    members: dict[str, Beliefs] = {}
+    left_out: list[str] = []
+    m, T = how_many(features, thresholds)
+    for name, pairs in (("singles", False), ("pairs", True)):
+        if not m or (pairs and T > MAX_TERMS):
+            continue
+        terms = known if pairs else singles_of(known)
+        rules = RuleLimits(
+            arms=arms, features=features, groups=groups, pairs=pairs, known=terms,
+            thresholds=thresholds, **sampling,
+        )  # fmt: skip
+        members[name], groups = rules, rules.groups
+    if not m:
+        left_out.append(
+            "Rules are left out: no feature is a flag, a category or a label that one could deny."
+        )
+    elif T > MAX_TERMS:
+        left_out.append(
+            f"Rules with pairs are left out: {m:,} features make {T:,} terms, and {MAX_TERMS:,} "
+            "is the most. So a limit such as 'not both' is not learned as a rule."
+        )
+    if columns(features, crosses=False) <= MAX_COLUMNS or not members:
+        members["logistic"] = LogisticLimits(
+            arms=arms, features=features, groups=groups,
+            crosses=m < features <= CROSSES_UP_TO,
+        )  # fmt: skip
+    else:
+        left_out.append(
+            f"Logistic limits are left out: {features:,} features are more than the "
+            f"{MAX_COLUMNS - 1:,} that they take."
+        )
+    return members, PRIOR_NUMBERS if m < features else PRIOR, tuple(left_out)
+
+
+def singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:
+    """Give the known terms that rules of single features can take in."""
+    return {
+        unit: {term: denied for term, denied in terms.items() if not isinstance(term, tuple)}
+        for unit, terms in (known or {}).items()
+    }
+
+
+def floor_of(members: Iterable[Beliefs]) -> float:
+    """Give the least probability that a member without errors gives an answer."""
+    rates = [m.errors for m in members if isinstance(m, RuleLimits) and len(m.errors) == 1]
+    return max(FLOOR, *(float(rate[0]) for rate in rates), FLOOR)
+
+
+def said(
+    member: Beliefs, unit: int, contexts: Floats, floor: float, look: Look | None = None
+) -> Floats:
+    """P(the teacher says allowed) by one member; what it believes itself, if it has no errors."""
+    if hasattr(member, "predict"):
+        out: Floats = member.predict(unit, contexts)
+        return out
+    p = member.look(unit, contexts).p if look is None else look.p
+    return np.clip(p, floor, 1.0 - floor)
+
+
+def foresee(member: Beliefs, contexts: Floats, floor: float) -> tuple[Look, Floats]:
+    """What a member believes of all units, and what `said` gives for each: (U, n)."""
+    if isinstance(member, RuleLimits):
+        return member.foresee(contexts)
+    look = member.look_all(contexts)
+    if hasattr(member, "predict"):
+        return look, np.array([member.predict(u, contexts) for u in range(member.units)])
+    return look, np.clip(look.p, floor, 1.0 - floor)
+
+
+def hear(
+    member: Beliefs, context: Floats, arm: int, unit: int, allowed: bool, key: int, floor: float
+) -> float:
+    """Teach a member one answer; give what `said` was until then."""
+    if isinstance(member, RuleLimits | LogisticLimits):
+        q = member.hear(context, unit, allowed, key)
+        return q if isinstance(member, RuleLimits) else min(max(q, floor), 1.0 - floor)
+    q = float(said(member, unit, context[None], floor)[0])
+    member.learn(context, arm, allowed, key)
+    return q
+
+
+def known_readers() -> dict[str, Reader]:
+    """How the default members are read back from their states."""
+    return {
+        "singles": RuleLimits.from_state,
+        "pairs": RuleLimits.from_state,
+        "logistic": LogisticLimits.from_state,
+    }
+
+
+def checked(members: Mapping[str, Beliefs], arms: int, features: int) -> dict[str, Beliefs]:
+    """Give members that go together, or refuse them."""
+    wanted = "a mapping from names to limits about the same arms, features and units"
+    good = isinstance(members, Mapping) and len(members) > 0
+    if not good or not all(isinstance(m, Beliefs) for m in members.values()):
+        raise InvalidValue("members", "AutoLimits", wanted, members)
+    unit_of = next(iter(members.values())).unit_of
+    for name, member in members.items():
+        validate.text(name, "members", "AutoLimits", 50)
+        same = (member.arms, member.features) == (arms, features)
+        if "/" in name or not same or not np.array_equal(member.unit_of, unit_of):
+            raise InvalidValue("members", "AutoLimits", wanted, name)
+    return dict(members)
+
+
+def look_twice(
+    weights: Floats, parts: Floats, marks: npt.NDArray[np.int8], p: Floats,
+    said: npt.NDArray[np.int8], taken: npt.NDArray[np.bool_] | None, start: np.uint64,
+    number: np.uint64, look: int,
+) -> tuple[int, int, npt.NDArray[np.int8]]:  # fmt: skip
+    """Return the best safe arm, the best possible arm, and what was believed of each to find them.
+
+    taken: arms that another decision has asked about here. Where nothing is left, what is rather
+    allowed than not counts as possible.
+    """
+    every, now = np.arange(len(said)), marks
+    for lift in (False, True):
+        if lift:
+            now = kernel.lifted(marks, p)
+        if taken is not None:
+            now = np.where(taken & (now == kernel.UNSURE), kernel.DENIED, now).astype(np.int8)
+        safe, wanted = kernel.look_at(weights, parts, now, said, every, start, number, look)
+        if wanted >= 0:
+            break
+    return safe, wanted, now
+
+
+def ever_allowed(
+    limits: Beliefs, rows: Floats, marks: npt.NDArray[Any], allowed: npt.NDArray[np.bool_]
+) -> None:
+    """Put in doubt what holds nothing that a rule could deny, unless an arm was ever allowed."""
+    members = limits.members.values() if isinstance(limits, AutoLimits) else (limits,)
+    rules = (m.terms for m in members if isinstance(m, RuleLimits | FoundLimits))
+    terms = next(rules, None)
+    if terms is not None and not terms.held(rows).any():
+        marks[(marks[:, 0] == kernel.SAFE) & ~allowed] = kernel.UNSURE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -13,9 +14,9 @@ from bridle.arms import LinearArms
 from bridle.errors import CorruptState
 from bridle.kernels import posterior as kernel
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits.base import Look
+from bridle.limits.base import Beliefs, Look
 
-__all__ = ["LABEL_CODINGS", "LinearLimits"]
+__all__ = ["LABEL_CODINGS", "LinearLimits", "hope_of"]
 
 # (value of "allowed", value of "denied"), by the name of the coding.
 LABEL_CODINGS = {"1/0": (1.0, 0.0), "1/-1": (1.0, -1.0), "0/-1": (0.0, -1.0)}
@@ -138,6 +139,17 @@ class LinearLimits:
         high, low = LABEL_CODINGS[self.label_coding]
         return (self.scores_many(contexts)[0] - low) / (high - low)
 
+    @staticmethod
+    def hope(look: Look) -> Floats:
+        """Return the probability that the label is nearer to "allowed" than to "denied".
+
+        The mean of a label is no probability: where nothing was taught it is 0, and nobody would
+        ask about what can never be allowed.
+        """
+        z = (LEVEL - look.p) / np.maximum(look.sd, 1e-12) * math.sqrt(0.5)
+        each = [0.5 * math.erfc(x) for x in z.ravel().tolist()]  # numpy's own bits would differ
+        return np.array(each).reshape(z.shape)
+
     def grow(self, arms: int = 1, groups: Sequence[str | int | None] | None = None) -> None:
         """Add arms of which nothing was taught.
 
@@ -180,3 +192,8 @@ class LinearLimits:
         # Of a normal answer with noise 1, and a mean that is known to sd.
         information = 0.5 * np.log1p(sd * sd)
         return Look(np.clip(p, 0.0, 1.0), safe, possible, information, spread)
+
+
+def hope_of(limits: Beliefs, look: Look) -> Floats:
+    """Return the probability of "allowed" by which a question is judged: P(allowed), in general."""
+    return limits.hope(look) if isinstance(limits, LinearLimits) else look.p

@@ -257,6 +257,14 @@ class RuleLimits:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
         return self._checked(unit, contexts, "RuleLimits.predict")[1]
 
+    def predictive(self, unit: int, contexts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return P(allowed), P(the teacher says so), information and standard deviation: (n,) each.
+
+        For contexts that were checked before.
+        """
+        p, q, information = self._mixed(unit, self.terms.held_in(contexts))
+        return p, q, information, np.sqrt(p * (1.0 - p))
+
     def foresee(self, contexts: npt.ArrayLike) -> tuple[Look, Floats]:
         """Give `look_all`, and what `predict` says of all units: (U, n)."""
         held = self.terms.held(contexts, "contexts", "RuleLimits.look_all")

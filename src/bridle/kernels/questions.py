@@ -1,0 +1,275 @@
+"""Play inside what is believed to be allowed, and ask the teacher where an answer pays.
+
+What an arm in doubt could earn beyond the best safe one, times the probability that it is allowed,
+is what not knowing costs at this decision. It is added up, by item and unit. Once it has cost as
+much as an answer does, the teacher is asked (ski rental); an answer that teaches about other cases
+as well is cheaper by so much.
+
+The draws that a question is judged by are not those of the play: given that nothing is asked, the
+probability of a play is that of the best draw among the safe arms.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from bridle.kernels.choice import as_weights, location, spread
+from bridle.kernels.doubt import fall_back, look_key
+from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, bits_of, key_of, normal
+from bridle.kernels.loop import pull_of, score_columns
+from bridle.kernels.posterior import fold, nonzeros
+from bridle.kernels.types import Floats, Ints, Posterior, Uints, Weights
+
+Marks = npt.NDArray[np.int8]
+
+# What may be done with an arm here: nothing; ask about it, but not play it; play it. And one that
+# is in doubt, but is not to be asked about: a question about it is open.
+OUT, IN_DOUBT, SAFE, ASKED = 0, 1, 2, 3
+# What the teacher said of this very unit about this very item, as in `kernels.doubt`.
+UNASKED, SAID_NO, SAID_YES = 0, 1, 2
+# Prices below this are alike: which of two free answers is asked for goes by what it is worth.
+LEAST_PRICE = 1e-3
+
+
+@njit(cache=True, inline="always")
+def price_of(price: float, information: float) -> float:
+    """Return what an answer costs, in rewards, less what it teaches about other cases.
+
+    information: in nats. An answer that settles a whole bit of what is not known costs nothing.
+    """
+    return price * max(0.0, 1.0 - information / math.log(2.0))
+
+
+@njit(cache=True)
+def nearest(
+    loc: Floats,
+    scale: Floats,
+    p: Floats,
+    information: Floats,
+    marks: Marks,
+    unit: Ints,
+    costs: Floats,
+    lessons: Floats,
+    price: float,
+    key: np.uint64,
+    best: Floats,
+    who: Ints,
+) -> tuple[int, float, float, bool]:
+    """Return the arm in doubt that is nearest to paying for an answer; whether it pays.
+
+    loc, scale, p, information, marks, unit: (K,). At this decision not asking costs P(allowed)
+    times what the unit's best draw is above the best draw of a safe arm, or above 0 if none is
+    safe. costs: (U,) what it has cost of this item so far; lessons: (U,) what it has cost of all
+    items, each by the bits that an answer would have taught about the others. An answer pays once
+    either is what it is worth: so things that never come again are asked about, too. Between the
+    two stand what is to be added to either, if nothing is asked. -1 if no arm in doubt would be
+    better. best, who: (U,), scratch.
+    """
+    for u in range(best.shape[0]):
+        best[u] = -math.inf
+        who[u] = -1
+    base = -math.inf
+    for k in range(loc.shape[0]):
+        if marks[k] != SAFE and marks[k] != IN_DOUBT:
+            continue
+        drawn = loc[k]
+        if scale[k] > 0.0:
+            drawn += scale[k] * normal(bits_of(key, k))
+        if marks[k] == SAFE:
+            base = max(base, drawn)
+        elif drawn > best[unit[k]]:
+            best[unit[k]] = drawn
+            who[unit[k]] = k
+    if base == -math.inf:
+        base = 0.0
+    top = -1.0
+    arm = -1
+    worth = 0.0
+    lesson = 0.0
+    pays = False
+    for u in range(best.shape[0]):
+        k = who[u]
+        if k >= 0:
+            cost = p[k] * (best[u] - base)
+            if cost > 0.0:
+                due = price_of(price, information[k])
+                share = (costs[u] + cost) / max(due, LEAST_PRICE)
+                if share > top:
+                    top = share
+                    arm = k
+                    worth = cost
+                    lesson = cost * min(information[k] / math.log(2.0), 1.0)
+                    pays = costs[u] + cost >= due or lessons[u] + lesson >= price
+    return arm, worth, lesson, pays
+
+
+@njit(cache=True)
+def best_safe(loc: Floats, scale: Floats, marks: Marks, key: np.uint64) -> int:
+    """Return the safe arm of the highest draw, -1 if no arm is safe.
+
+    A draw is computed only where its bound reaches the best so far; of equal draws the one with
+    the higher bits wins.
+    """
+    arm = -1
+    top = -math.inf
+    tie = np.uint64(0)
+    for k in range(loc.shape[0]):
+        if marks[k] != SAFE:
+            continue
+        bits = bits_of(key, k)
+        if loc[k] + scale[k] * BIN_TOP[bits >> BIN_SHIFT] >= top:
+            drawn = loc[k]
+            if scale[k] > 0.0:
+                drawn += scale[k] * normal(bits)
+            if arm < 0 or drawn > top or (drawn == top and bits > tie):
+                arm = k
+                top = drawn
+                tie = bits
+    return arm
+
+
+@njit(cache=True)
+def play(weights: Floats, parts: Floats, marks: Marks, start: np.uint64, number: np.uint64) -> int:
+    """Blend and draw for one decision; return the safe arm of the highest draw, -1 if none is.
+
+    parts: (7, K); rows 0 to 3 are given, rows 4 to 6 are filled.
+    """
+    w = as_weights(weights)
+    key = key_of(start, number)
+    for k in range(parts.shape[1]):
+        parts[4, k] = location(w, parts[0, k], parts[1, k], parts[2, k])
+        parts[5, k] = spread(w, parts[1, k], parts[3, k])
+        parts[6, k] = parts[4, k]
+        if parts[5, k] > 0.0:
+            parts[6, k] += parts[5, k] * normal(bits_of(key, k))
+    return best_safe(parts[4], parts[5], marks, key)
+
+
+@njit(cache=True)
+def run(
+    w: Weights,
+    post: Posterior,
+    ridge: float,
+    C: Floats,
+    outcomes: Floats,
+    kind: Ints,
+    item: Ints,
+    unit: Ints,
+    safe: npt.NDArray[np.bool_],
+    p: Floats,
+    hope: Floats,
+    information: Floats,
+    said: Marks,
+    here: Marks,
+    account: Floats,
+    lessons: Floats,
+    price: float,
+    rows: Ints,
+    start: np.uint64,
+    ask_start: np.uint64,
+    numbers: Uints,
+    centred: bool,
+    totals: Floats,
+    on_empty: int,
+    budget: int,
+    most: int,
+    at: int,
+    look: int,
+    arms: Ints,
+) -> tuple[int, int]:
+    """Run from step `at` on until a question comes up; return (step, arm to ask about).
+
+    At the end it returns (len(rows), -1). C: (M, d), outcomes: (M, K); kind and item: (M,) the
+    number of each row's distinct context and of its item; unit: (K,); safe, p, hope, information:
+    (kinds, U), where hope is the P(allowed) that questions are judged by; said, account: (items, U)
+    what the teacher said and what not asking has cost; lessons: (U,) as in `nearest`; here: (U,)
+    what the teacher said at this very step. `look` is how often this step was looked at before. At
+    most `most` questions a step are asked, and `budget` in all from here on.
+    """
+    K, d = post.mu.shape
+    U = p.shape[1]
+    where = np.empty(d, np.uint32)
+    h = np.empty(max(d, K))
+    g = np.empty(d)
+    mean = np.zeros(K)
+    sd = np.zeros(K)
+    loc = np.zeros(K)
+    scale = np.zeros(K)
+    chance = np.zeros(K)
+    teaches = np.zeros(K)
+    marks = np.zeros(K, np.int8)
+    best = np.empty(U)
+    who = np.empty(U, np.int64)
+    mu = post.mu.T.copy()
+    A = np.empty((d * (d + 1) // 2, K))
+    for k in range(K):
+        for i in range(d):
+            for j in range(i + 1):
+                A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
+    for t in range(at, rows.shape[0]):
+        row = rows[t]
+        like = kind[row]
+        own = item[row]
+        c = C[row]
+        n = nonzeros(c, where)
+        pull = pull_of(centred, ridge, totals)
+        score_columns(mu, A, c, where, n, pull, h, mean, sd)
+        doubtful = False
+        for k in range(K):
+            u = unit[k]
+            chance[k] = hope[like, u]
+            teaches[k] = information[like, u]
+            loc[k] = location(w, mean[k], sd[k], p[like, u] if w.limit != 0.0 else 0.0)
+            scale[k] = spread(w, sd[k], 0.0)
+            if said[own, u] == SAID_NO or here[u] == SAID_NO:
+                marks[k] = OUT
+            elif said[own, u] == SAID_YES or here[u] == SAID_YES or safe[like, u]:
+                marks[k] = SAFE
+            else:
+                marks[k] = IN_DOUBT
+                doubtful = True
+        if doubtful and budget > 0 and look < most:
+            key = look_key(key_of(ask_start, numbers[t]), look)
+            k, cost, lesson, pays = nearest(
+                loc, scale, chance, teaches, marks, unit, account[own], lessons, price, key, best,
+                who,
+            )  # fmt: skip
+            if pays:
+                account[own, unit[k]] = 0.0
+                lessons[unit[k]] = 0.0
+                return t, k
+            if k >= 0:
+                account[own, unit[k]] += cost
+                lessons[unit[k]] += lesson
+        arm = best_safe(loc, scale, marks, key_of(start, numbers[t]))
+        if arm < 0:
+            for u in range(U):
+                best[u] = p[like, u]
+            arm = fall_back(on_empty, best, _denied(said[own], here, unit), unit)
+        look = 0
+        for u in range(U):
+            here[u] = UNASKED
+        arms[t] = arm
+        if arm >= 0:
+            totals[0] += outcomes[row, arm]
+            totals[1] += 1.0
+            fold(post, arm, c, outcomes[row, arm], where, n, g)
+            for i in range(d):
+                mu[i, arm] = post.mu[arm, i]
+                for j in range(i + 1):
+                    A[i * (i + 1) // 2 + j, arm] = post.A[arm, i, j]
+    return rows.shape[0], -1
+
+
+@njit(cache=True)
+def _denied(said: Marks, here: Marks, unit: Ints) -> Marks:
+    """Return what `fall_back` takes: SAID_NO for each arm whose unit the teacher denied."""
+    out = np.zeros(unit.shape[0], np.int8)
+    for k in range(unit.shape[0]):
+        if said[unit[k]] == SAID_NO or here[unit[k]] == SAID_NO:
+            out[k] = SAID_NO
+    return out
