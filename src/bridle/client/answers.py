@@ -109,6 +109,7 @@ class Choice:
     version: int
     propensity: float | None
     question: Filed | None
+    item: Id | None
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ class ExampleShown:
     allowed: bool
     by: str | None
     note: str | None
+    item: Id | None
 
 
 @dataclass(frozen=True)
@@ -150,12 +152,17 @@ class ExampleList:
 
 @dataclass(frozen=True)
 class QuestionShown:
-    """A question that waits for its answer. `decision`: the one it came up in, if any."""
+    """A question that waits for its answer. `decision`: the one it came up in, if any.
+
+    `worth`: what its answer is worth now, in rewards.
+    """
 
     id: Id
     context: Plain
     arm: Id
     decision: Id | None
+    item: Id | None
+    worth: float | None
 
 
 @dataclass(frozen=True)

@@ -101,12 +101,15 @@ def teach(
     arm: Id,
     allowed: bool,
     *,
+    item: Id | None = None,
     id: str | None = None,
     by: str | None = None,
     note: str | None = None,
 ) -> Sent[a.TaughtShown]:
-    """Teach one example."""
-    body = _given(context=context, arm=arm, allowed=allowed, id=id or new_id(), by=by, note=note)
+    """Teach one example. `item`: the name of what the context is about."""
+    body = _given(
+        context=context, arm=arm, allowed=allowed, item=item, id=id or new_id(), by=by, note=note
+    )
     return _sent(a.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body)
 
 
@@ -116,12 +119,13 @@ def teach_many(
     arms: Sequence[Id],
     allowed: Sequence[bool],
     *,
+    items: Sequence[Id | None] | None = None,
     ids: Sequence[str] | None = None,
     by: str | None = None,
     note: str | None = None,
 ) -> Sent[a.TaughtShown]:
     """Teach up to 1,000 examples: all are taken, or none."""
-    rows = _rows("teach_many", contexts, arms=arms, allowed=allowed, ids=ids)
+    rows = _rows("teach_many", contexts, arms=arms, allowed=allowed, items=items, ids=ids)
     body = _given(examples=rows, by=by, note=note)
     return _sent(a.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body)
 
@@ -142,15 +146,16 @@ def ask(
     context: Context | None = None,
     *,
     pool: Sequence[Context] | None = None,
+    item: Id | None = None,
     id: str | None = None,
 ) -> Sent[a.QuestionShown]:
     """Ask what to teach next: about a context, out of a pool, or out of what was met."""
-    body = _given(context=context, pool=pool, id=id or new_id())
+    body = _given(context=context, pool=pool, item=item, id=id or new_id())
     return _sent(a.QuestionShown, "POST", "agents", agent, "questions", again="named", body=body)
 
 
 def questions(agent: str, *, after: int = 0, limit: int = 100) -> Sent[a.QuestionList]:
-    """List the questions that wait: those of live decisions first."""
+    """List the questions that wait: the most valuable first."""
     query = {"after": after, "limit": limit}
     return _sent(a.QuestionList, "GET", "agents", agent, "questions", query=query)
 
@@ -188,10 +193,14 @@ def decide(
     propensity: bool = False,
     ask: bool = True,
     played: Id | None = None,
+    item: Id | None = None,
     id: str | None = None,
 ) -> Sent[a.Choice]:
-    """Decide in a context. `played`: what another system played there, in shadow mode."""
-    body = _given(context=context, among=among, played=played, id=id or new_id())
+    """Decide in a context. `played`: what another system played there, in shadow mode.
+
+    `item`: the name of what the context is about.
+    """
+    body = _given(context=context, among=among, played=played, item=item, id=id or new_id())
     body |= {"propensity": propensity, "ask": ask}
     return _sent(a.Choice, "POST", "agents", agent, "decisions", again="named", body=body)
 
@@ -203,10 +212,11 @@ def decide_many(
     among: Sequence[Id] | None = None,
     propensity: bool = False,
     played: Sequence[Id] | None = None,
+    items: Sequence[Id | None] | None = None,
     ids: Sequence[str] | None = None,
 ) -> Sent[tuple[a.Choice, ...]]:
     """Decide in up to 1,000 contexts at once. A batch never asks."""
-    rows = _rows("decide_many", contexts, ids=ids, played=played)
+    rows = _rows("decide_many", contexts, ids=ids, played=played, items=items)
     body = _given(decisions=rows, among=among, propensity=propensity)
     parts = ("agents", agent, "decisions")
     return _within(a.Choice, "decisions", "POST", *parts, again="named", body=body)
@@ -224,10 +234,13 @@ def explain(agent: str, decision: Id) -> Sent[dict[str, Any]]:
     return Sent("GET", path, "read", lambda value: dict(value["account"]))
 
 
-def believed(agent: str, context: Context) -> Sent[tuple[a.ArmBelieved, ...]]:
-    """Say what is believed of every arm in a context."""
+def believed(
+    agent: str, context: Context, *, item: Id | None = None
+) -> Sent[tuple[a.ArmBelieved, ...]]:
+    """Say what is believed of every arm in a context, or of this very item."""
     parts = ("agents", agent, "believed")
-    return _within(a.ArmBelieved, "arms", "POST", *parts, body={"context": context})
+    body = _given(context=context, item=item)
+    return _within(a.ArmBelieved, "arms", "POST", *parts, body=body)
 
 
 def shadow(agent: str) -> Sent[a.ShadowShown]:
@@ -404,7 +417,7 @@ def _rows(
     owner: str, contexts: Sequence[Context], *, ids: Sequence[str] | None, **columns: Any
 ) -> list[Body]:
     """Give the items of a batch; each has an id, its own or a new one."""
-    named = {"arms": "arm"}
+    named = {"arms": "arm", "items": "item"}
     rows: list[Body] = [{"context": context} for context in contexts]
     every = {**columns, "ids": [new_id() for _ in rows] if ids is None else ids}
     for name, values in every.items():

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from bridle.agent import Agent
 from bridle.errors import InvalidValue, LimitReached
-from bridle.features import Category, Feature, Flag, Labels, Number
+from bridle.features import Category, Feature, Flag, Id, Labels, Number
 from bridle.policies import policy_from_json, policy_parameters
 from bridle.rules import Rule
 from bridle.service.forms import ArmName, Form, Words
@@ -73,8 +73,16 @@ class LabelsForm(Form):
     missing: Annotated[tuple[Words, ...], Field(max_length=1_000)] | None = None
 
 
+class IdForm(Form):
+    """The name of what a context is about. It has no column; at most one feature is an id."""
+
+    kind: Literal["id"]
+    name: Words
+    missing: None = None
+
+
 FeatureForm: TypeAlias = Annotated[
-    NumberForm | FlagForm | CategoryForm | LabelsForm, Field(discriminator="kind")
+    NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm, Field(discriminator="kind")
 ]
 
 
@@ -149,6 +157,9 @@ class AgentForm(Form):
     budget: Annotated[int, Field(ge=0, le=2**53)] = 0
     on_doubt: Literal["wait", "play_safe"] = "wait"
     ask_at_most: Annotated[int, Field(ge=1, le=1_000)] = 3
+    answer_price: Annotated[
+        float, Field(ge=0, le=1e6, description="Of an answer, as a part of the reward range")
+    ] = 0.35
     patience: Annotated[int, Field(ge=0, le=2**53)] | None = None
     exact_denials: bool = True
     rules: Annotated[tuple[RuleForm, ...], Field(max_length=MAX_RULES)] = ()
@@ -186,7 +197,7 @@ def settings_of(form: AgentForm) -> Settings:
 def _check_size(form: AgentForm) -> None:
     """Refuse what would take more memory than one agent may have."""
     width = form.features if isinstance(form.features, int) else sum(
-        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else 1
+        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
         for one in form.features
     )  # fmt: skip
     if len(form.arms) * (width + 1) ** 2 > MAX_NUMBERS:
@@ -217,8 +228,10 @@ def _policy(form: PolicyForm) -> Any:
     return policy_from_json(given)
 
 
-def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm) -> Feature:
+def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm) -> Feature:
     rest = form.model_dump(exclude={"kind"})
+    if isinstance(form, IdForm):
+        return Id(**rest)
     if isinstance(form, NumberForm):
         return Number(**rest)
     if isinstance(form, FlagForm):

@@ -9,7 +9,7 @@ from pydantic import Field
 from bridle.decisions import Abstention, Decision, Question
 from bridle.errors import CorruptState
 from bridle.events import Abstained, Asked, Decided, Event
-from bridle.service.forms import ArmName, Form, Id
+from bridle.service.forms import ArmName, Form, Id, ItemName
 
 __all__ = ["Choice", "Filed", "choice_of", "plain_choice"]
 
@@ -34,6 +34,7 @@ class Choice(Form):
     version: Annotated[int, Field(ge=1, description="Of the agent when it was made")]
     propensity: Annotated[float, Field(ge=0, le=1)] | None
     question: Filed | None
+    item: ItemName | None
 
 
 def choice_of(made: Decision | Abstention | Question | Event) -> Choice:
@@ -65,4 +66,5 @@ def plain_choice(made: Decision | Abstention | Question | Event) -> dict[str, An
         "version": event.version,
         "propensity": event.propensity,
         "question": filed,
+        "item": event.item,
     }

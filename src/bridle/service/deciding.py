@@ -21,6 +21,7 @@ from bridle.service.forms import (
     ClientId,
     ContextForm,
     Form,
+    ItemName,
     digest_of,
 )
 from bridle.store.naming import id_of
@@ -33,6 +34,7 @@ class Item(Form):
     """A context to decide in. `played`: what another system played there, in shadow mode."""
 
     context: ContextForm
+    item: ItemName | None = None
     id: ClientId | None = None
     played: ArmName | None = None
 
@@ -99,7 +101,7 @@ def _single(desk: Desk, form: Decide) -> dict[str, Any]:
     if form.played is not None:
         kept.know.arm_number(form.played)
     made = kept.agent.make.decided(
-        _row(form.context), form.among, form.id, propensity=form.propensity,
+        _row(form.context), form.among, form.id, item=form.item, propensity=form.propensity,
         ask=form.ask and form.played is None, at=desk.now,
     )  # fmt: skip
     for event in made.events:
@@ -130,7 +132,7 @@ def _together(desk: Desk, forms: list[Decide]) -> list[dict[str, Any]] | None:
             return None
         digests = [digest_of(form) for form in forms]
     made = kept.agent.make.decided_many(
-        _rows(forms), first.among, ids or None, propensity=first.propensity,
+        _rows(forms), first.among, ids or None, items=_items(forms), propensity=first.propensity,
         details=False, at=desk.now,
     )  # fmt: skip
     kept.record_many(made, digests)
@@ -158,7 +160,7 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
         if item.played is not None:
             kept.know.arm_number(item.played)
     made = kept.agent.make.decided_many(
-        _rows(items), form.among, ids or None, propensity=form.propensity,
+        _rows(items), form.among, ids or None, items=_items(items), propensity=form.propensity,
         details=False, at=desk.now,
     )  # fmt: skip
     shadowed = [item.played for item in items]
@@ -177,8 +179,11 @@ def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
         {
             "outcome": "abstention" if arm is None else "decision", "id": id, "arm": arm,
             "version": first + i, "propensity": odds(i) if propensity else None, "question": None,
+            "item": item,
         }
-        for i, (id, arm) in enumerate(zip(made.ids, made.chosen, strict=True))
+        for i, (id, arm, item) in enumerate(
+            zip(made.ids, made.chosen, made.items, strict=True)
+        )
     ]  # fmt: skip
 
 
@@ -194,6 +199,12 @@ def _rows(items: Sequence[Item]) -> Any:
     if all(isinstance(one, list) and len(one) == width for one in contexts):
         return np.array(contexts, np.float64)
     return contexts
+
+
+def _items(forms: Sequence[Item]) -> list[int | str | None] | None:
+    """Return the items of a batch; None if none has a name, which is faster."""
+    named = [form.item for form in forms]
+    return named if any(item is not None for item in named) else None
 
 
 def _again(desk: Desk, found: Stood, id: str, digest: bytes | None) -> dict[str, Any]:

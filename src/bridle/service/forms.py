@@ -16,6 +16,7 @@ __all__ = [
     "ContextForm",
     "Form",
     "Id",
+    "ItemName",
     "Page",
     "Said",
     "Words",
@@ -37,6 +38,13 @@ Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Note: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000)]
 ArmName: TypeAlias = Whole | Words
+ItemName: TypeAlias = Annotated[
+    Whole | Words,
+    Field(
+        description="The name of what the context is about: what a teacher says of it is certain "
+        "for this very item."
+    ),
+]
 Id: TypeAlias = Annotated[int, Field(ge=1, le=2**53)] | Words
 
 
@@ -89,5 +97,8 @@ class Page(Form):
 
 def digest_of(form: BaseModel | None, *more: Any) -> bytes:
     """Give the digest of a request, to tell whether another is the same."""
-    text = "" if form is None else form.model_dump_json()
+    # An item that is not named is left out, so that a request from before there were items has the
+    # digest that it had.
+    unnamed = {"item"} if getattr(form, "item", 0) is None else None
+    text = "" if form is None else form.model_dump_json(exclude=unnamed)
     return hashlib.sha256("\0".join([text, *map(str, more)]).encode()).digest()

@@ -10,16 +10,16 @@ from pydantic import Field
 from bridle.accounts import account_of
 from bridle.errors import NotPossible, UnknownId
 from bridle.events import Abstained, Asked, Decided, Expired, Rewarded
-from bridle.explaining import believed_of
+from bridle.explaining import Believed
 from bridle.notes import Erased
 from bridle.service.endpoints import Call, Endpoint, Reply
-from bridle.service.forms import MAX_PAGE, ArmName, ContextForm, Form
+from bridle.service.forms import MAX_PAGE, ArmName, ContextForm, Form, ItemName
 from bridle.store.keeping import agent_at
 from bridle.store.kept import event_of
 from bridle.store.records import Store
 from bridle.store.writing import Desk
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "shown_of"]
 
 
 class EventShown(Form):
@@ -53,9 +53,10 @@ class Explained(Form):
 
 
 class WhatIf(Form):
-    """A context by hand."""
+    """A context by hand, and the name of what it is about."""
 
     context: ContextForm
+    item: ItemName | None = None
 
 
 class ArmBelieved(Form):
@@ -154,22 +155,26 @@ async def believed(call: Call) -> Reply:
     form: WhatIf = call.body
 
     def do(desk: Desk) -> BelievedShown:
-        found = believed_of(desk.kept.know, desk.kept.agent.schema.encode(form.context))
-        certified = found.certified
-        return BelievedShown(
-            arms=[
-                ArmBelieved(
-                    arm=arm, p=float(found.p[k]), safe=bool(found.safe[k]),
-                    possible=bool(found.possible[k]),
-                    certified=None if certified is None else bool(certified[k]),
-                    playable=bool(found.playable[k]), why_not=found.why[k],
-                    novelty=float(found.novelty[k]), unseen=list(found.unseen[k]),
-                )
-                for k, arm in enumerate(found.arms)
-            ]
-        )  # fmt: skip
+        return shown_of(desk.kept.agent.believed(form.context, form.item))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def shown_of(found: Believed) -> BelievedShown:
+    """Return what is believed as the API has it."""
+    certified = found.certified
+    return BelievedShown(
+        arms=[
+            ArmBelieved(
+                arm=arm, p=float(found.p[k]), safe=bool(found.safe[k]),
+                possible=bool(found.possible[k]),
+                certified=None if certified is None else bool(certified[k]),
+                playable=bool(found.playable[k]), why_not=found.why[k],
+                novelty=float(found.novelty[k]), unseen=list(found.unseen[k]),
+            )
+            for k, arm in enumerate(found.arms)
+        ]
+    )  # fmt: skip
 
 
 async def shadows(call: Call) -> Reply:

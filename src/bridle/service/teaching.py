@@ -11,6 +11,7 @@ from bridle.decisions import Question
 from bridle.errors import Duplicate, NotPossible
 from bridle.events import Abstained, Asked, Decided, Event, Taught
 from bridle.notes import Erased
+from bridle.reading import worth_of
 from bridle.service.agents import who
 from bridle.service.choices import Choice, choice_of
 from bridle.service.endpoints import Call, Endpoint, Reply
@@ -22,6 +23,7 @@ from bridle.service.forms import (
     ContextForm,
     Form,
     Id,
+    ItemName,
     Page,
     Said,
     digest_of,
@@ -38,6 +40,7 @@ class Example(Form):
     context: ContextForm
     arm: ArmName
     allowed: bool
+    item: ItemName | None = None
     id: ClientId | None = None
 
 
@@ -66,6 +69,7 @@ class ExampleShown(Form):
     allowed: bool
     by: str | None
     note: str | None
+    item: ItemName | None
 
 
 class ExampleList(Form):
@@ -76,25 +80,35 @@ class ExampleList(Form):
 
 
 class QuestionShown(Form):
-    """A question that waits for its answer. `decision`: the one it came up in, if any."""
+    """A question that waits for its answer. `decision`: the one it came up in, if any.
+
+    `worth`: what its answer is worth now, in rewards; null beyond the oldest 1,000 questions. Of
+    agents from before answers had a price it is what the answer would teach, in nats.
+    """
 
     id: Id
     context: dict[str, Any]
     arm: ArmName
     decision: Id | None
+    item: ItemName | None
+    worth: float | None
 
 
 class QuestionList(Form):
-    """Questions that wait: those that live decisions filed first, then the oldest."""
+    """Questions that wait: the most valuable first, of equals the oldest."""
 
     questions: list[QuestionShown]
     total: int
 
 
 class AskFor(Form):
-    """Ask for the next question: about this context, out of this pool, or out of what was met."""
+    """Ask for the next question: about this context, out of this pool, or out of what was met.
+
+    `item` is of the context; in a pool contexts name their items themselves, by an `id` feature.
+    """
 
     context: ContextForm | None = None
+    item: ItemName | None = None
     pool: Annotated[tuple[ContextForm, ...], Field(min_length=1, max_length=MAX_BATCH)] | None = (
         None
     )
@@ -146,6 +160,8 @@ def _made(
     contexts = [one.context for one in examples]
     arms, allowed = [one.arm for one in examples], [one.allowed for one in examples]
     said: dict[str, Any] = {"by": by, "note": note, "at": desk.now}
+    if any(one.item is not None for one in examples):
+        said["items"] = [one.item for one in examples]
     ids = [one.id for one in examples]
     if all(id is None for id in ids):
         return make.taught_many(contexts, arms, allowed, **said)
@@ -193,7 +209,7 @@ async def examples(call: Call) -> Reply:
         some = [
             ExampleShown(
                 id=one.id, context=decode(np.frombuffer(one.context)), arm=know.arm_ids[one.arm],
-                allowed=one.allowed, by=one.by, note=one.note,
+                allowed=one.allowed, by=one.by, note=one.note, item=one.item,
             )
             for one in standing[page.after : page.after + page.limit]
         ]  # fmt: skip
@@ -207,15 +223,15 @@ async def questions(call: Call) -> Reply:
     page: Page = call.query
 
     def do(desk: Desk) -> QuestionList:
-        know, agent = desk.kept.know, desk.kept.agent
-        waiting = sorted(agent.open_questions, key=lambda one: one.decision is None)
-        decode = know.settings.features.decode
+        waiting = desk.kept.agent.open_questions
+        decode = desk.kept.know.settings.features.decode
         some = [
             QuestionShown(
-                id=one.id, context=decode(one.context), arm=one.arm, decision=one.decision
+                id=one.id, context=decode(one.context), arm=one.arm, decision=one.decision,
+                item=one.item, worth=one.worth,
             )
             for one in waiting[page.after : page.after + page.limit]
-        ]
+        ]  # fmt: skip
         return QuestionList(questions=some, total=len(waiting))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -235,7 +251,7 @@ async def ask(call: Call) -> Reply:
                     raise Duplicate("question", form.id, "It was asked for by another request.")
                 return _question(desk, found.event)
         made: Question = kept.agent.make.asked(
-            form.context, pool=form.pool, id=form.id, at=desk.now
+            form.context, pool=form.pool, item=form.item, id=form.id, at=desk.now
         )
         kept.record(made.event, digest)
         return _question(desk, made.event)
@@ -244,10 +260,13 @@ async def ask(call: Call) -> Reply:
 
 
 def _question(desk: Desk, event: Asked) -> QuestionShown:
-    decode = desk.kept.know.settings.features.decode
+    know = desk.kept.know
+    row = np.array(event.context)
     return QuestionShown(
-        id=event.id, context=decode(event.context), arm=event.arm, decision=event.decision
-    )
+        id=event.id, context=know.settings.features.decode(row), arm=event.arm,
+        decision=event.decision, item=event.item,
+        worth=worth_of(know, row, know.arm_number(event.arm), event.item),
+    )  # fmt: skip
 
 
 async def answer(call: Call) -> Reply:
@@ -331,7 +350,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET", path="/v1/agents/{agent}/questions", roles=("teacher", "auditor", "admin"),
         handle=questions, query=Page, summary="List the questions that wait",
-        replies={200: (QuestionList, "Those of live decisions first")},
+        replies={200: (QuestionList, "The most valuable first")},
     ),
     Endpoint(
         method="POST", path="/v1/agents/{agent}/questions", roles=("teacher", "admin"),

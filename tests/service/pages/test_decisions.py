@@ -176,7 +176,7 @@ def test_a_csv_of_all_that_matches(server, films, person):
     assert rows[0] == {
         "entry": rows[0]["entry"], "id": "1", "time (UTC)": "1970-01-12T13:46:40+00:00",
         "outcome": "decision", "arm": "kite", "name of the arm": "Kite Days (Comedy)",
-        "context: age": "25+", "context: late": "no", "chance": "1.0",
+        "item": "", "context: age": "25+", "context: late": "no", "chance": "1.0",
         "version": rows[0]["version"], "reward": "0.25", "what became of the reward": "came",
     }  # fmt: skip
     assert rows[1]["outcome"] == "abstention" and rows[1]["arm"] == ""
@@ -260,7 +260,7 @@ def test_an_export_holds_what_was_erased_without_its_content(server, films, pers
 @pytest.fixture
 def in_doubt(server, make):
     """An agent that plays kite and files what it would like to know along with it."""
-    make(budget=50, on_doubt="play_safe")
+    make(budget=50, on_doubt="play_safe", answer_price=0.0)
     for late in (True, False):
         for age in ("12-17", "18-24", "25+"):
             body = {"context": {"age": age, "late": late}, "arm": "kite", "allowed": True}

@@ -36,8 +36,8 @@ def test_what_would_be_allowed_and_why(server, make, person):
     early = auditor.get(ask(age="12-17", late="no"))
     assert "1 of 3 arms surely allowed" in early.text
     assert "Kite Days (Comedy) ✓ surely allowed >99 % What was taught makes it sure." in early.text
-    assert "A teacher said no in this very situation." in early.text  # of night
-    assert "What was taught rules it out." in early.text  # of fog, of the same group
+    # Of night, and with it of fog, of the same group.
+    assert early.text.count("A teacher said no in this very situation.") == 2
     assert early.text.index("Kite Days") < early.text.index("Fog")
     assert 'value="12-17" selected' in early.html
     late = auditor.get(ask(age="25+", late="yes"))
@@ -143,3 +143,16 @@ def test_what_nobody_said_is_neither_certain_nor_ruled_out(server, make, person)
     shown = person("auditor").get(f"/agents/lines/decisions/{made['id']}")
     assert "3 nothing was taught of it yet" in shown.text or "? nothing was taught" in shown.text
     assert "surely not allowed" not in shown.text
+
+
+def test_an_item_is_looked_at_by_its_name(server, make, person):
+    make()
+    case = {"context": {"age": "12-17", "late": False}, "arm": "night", "allowed": False}
+    server.call("POST", "/v1/agents/films/examples", case | {"item": "Alien"})
+    ann = person("auditor")
+    assert "item" in ann.get(HERE).form(HERE)
+    named = ann.get(ask(age="12-17", late="no") + "&item=Alien")
+    assert "A teacher said no to it for this item." in named.text
+    assert named.form(HERE)["item"] == "Alien"
+    other = ann.get(ask(age="12-17", late="no") + "&item=Up")
+    assert "A teacher said no" not in other.text

@@ -90,7 +90,8 @@ def test_it_asked_and_then_was_answered(server, make, person):
     path = f"/v1/agents/films/questions/{made['question']['id']}/answer"
     _call(server, "POST", path, {"answer": "allowed", "by": "Ann"})
     shown = opened(ann, made["id"])
-    assert "since a teacher had just said that it is allowed" in shown.text
+    assert "which a teacher had just said is allowed here" in shown.text
+    assert "Asking a teacher" in shown.text
     assert "It still waits" not in shown.text
 
 
@@ -194,7 +195,7 @@ def test_text_from_outside_is_only_text(server, make, person):
         ({"policy": {"kind": "BehaviorConstrained", "sigma": 0.25}, "limits": "linear"},
          "what each promises (weight 0.25) and what was taught (weight 0.75)"),
         ({"limits": "logistic"}, "the only one of 3"),
-        ({"limits": "auto"}, "the only one of 3"),
+        ({"limits": "auto", "doubt": 0.1}, "the only one of 3"),
         ({"reward_range": [-5, 5]}, "the only one of 3"),
     ],
 )  # fmt: skip
@@ -241,7 +242,7 @@ def account(kind="decision", arm="a", why_not=(None, None), **more):
     ]
     given = {
         "kind": kind, "arm": arm, "arms": arms, "among": None, "settled": False, "sigma": 1.0,
-        "propensity": None, "policy": {"kind": "LearnedMask"},
+        "propensity": None, "policy": {"kind": "LearnedMask"}, "answered": [], "asking": None,
     }  # fmt: skip
     return given | more
 

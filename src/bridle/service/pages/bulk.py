@@ -154,7 +154,8 @@ def _sample(schema: Schema, arms: list[Arm]) -> str:
     """Give some lines as this agent reads them."""
     rows: list[list[object]] = [list(example_columns(schema))]
     for n, context in enumerate(made_contexts(schema, 2, random.Random(1))[:2]):
-        rows.append([*context.values(), arms[-n % len(arms)].id, n == 0])
+        values = [context.get(feature.name, f"name {n + 1}") for feature in schema.features]
+        rows.append([*values, arms[-n % len(arms)].id, n == 0])
     return written(rows)
 
 

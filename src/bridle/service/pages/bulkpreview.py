@@ -140,10 +140,12 @@ def read_csv(schema: Schema, arms: Sequence[Arm], text: str) -> ReadCsv:
 def standing_of(desk: Desk, read: ReadCsv) -> Standing:
     """Read of the agent what its examples say of each row, and copy what it believes."""
     kept, know = desk.kept, desk.kept.know
-    said = zip(read.contexts, read.arms, (row.allowed for row in read.rows), strict=True)
+    said = zip(read.contexts, read.arms, read.rows, strict=True)
     same, other = [], []
-    for context, arm, allowed in said:
-        yes, no = know.allowances.get(context, ()), know.denials.get(context, ())
+    for context, arm, row in said:
+        item, allowed = know.settings.features.item(row.context), row.allowed
+        case: Any = context if item is None else item
+        yes, no = know.allowances.get(case, ()), know.denials.get(case, ())
         same.append(arm in (yes if allowed else no))
         other.append(arm in (no if allowed else yes))
     width = know.settings.features.width

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bridle.features import Category, Feature, Flag, Labels, Number, Schema
+from bridle.features import Category, Feature, Flag, Id, Labels, Number, Schema
 from bridle.service.pages.fields import Fields
 from bridle.service.pages.words import number_words
 from bridle.service.problems import Problem
@@ -83,6 +83,7 @@ def fields_of(schema: Schema, given: Fields | Mapping[str, object] | None = None
     return [
         _field(feature, f"f-{n}", _raw(feature, given))
         for n, feature in enumerate(schema.features[:MOST_FIELDS])
+        if not isinstance(feature, Id)
     ]
 
 
@@ -102,6 +103,8 @@ def context_from(schema: Schema, fields: Fields) -> dict[str, object]:
     """
     found: dict[str, object] = {}
     for n, feature in enumerate(schema.features):
+        if isinstance(feature, Id):
+            continue  # it has no column, and what it is about has a field of its own
         if n >= MOST_FIELDS and PREFIX + feature.name not in fields:
             found[feature.name] = rest_of(feature)
             continue
@@ -159,7 +162,7 @@ def _field(feature: Feature, id: str, raw: list[str]) -> Field:
     elif isinstance(feature, Category):
         words = [(word, word) for word in feature.values]
         options = _options([*([] if required else [(NOT_KNOWN, "Not known")]), *words], raw)
-    else:
+    elif isinstance(feature, Labels):
         options, required = _options([(word, word) for word in feature.values], raw), False
         if len(options) > MOST_CHECKS:
             kind, hint = "many", "Hold Ctrl or Cmd to choose more than one."

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from bridle.errors import InvalidValue
-from bridle.features import Feature, Flag, Labels, Number, Schema, known
+from bridle.features import Feature, Flag, Id, Labels, Number, Schema, known
+from bridle.service.pages.words import item_from
 from bridle.service.problems import Problem
 from bridle.settings import Arm, ArmId
 
@@ -34,6 +35,7 @@ __all__ = [
 Value: TypeAlias = bool | float | str | list[str] | None
 
 MAX_ROWS = 100_000
+MOST_NAME = 200  # characters of the name of an item
 MAX_COLUMNS = 2_000
 MOST_WRONGS = 10
 MOST_LOOKED_AT = 5_000  # names, for one that was meant
@@ -181,7 +183,10 @@ class _Reading:
 
     def __init__(self, schema: Schema, more: dict[str, Callable[[str], object]]) -> None:
         self._features = {
-            feature.name: (_CellReader(feature), feature.missing is not None)
+            feature.name: (
+                _CellReader(feature),
+                isinstance(feature, Id) or feature.missing is not None,
+            )
             for feature in schema.features
         }
         self._more = more
@@ -237,7 +242,8 @@ class _CellReader:
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
-        self._alone = Schema([feature])  # checks a value as the whole schema will
+        # Checks a value as the whole schema will. The name of an item has no column.
+        self._alone = None if isinstance(feature, Id) else Schema([feature])
         self._known: dict[str, Value] = {}
 
     def __call__(self, cell: str) -> Value:
@@ -245,6 +251,8 @@ class _CellReader:
         if found is not self:
             return found  # type: ignore[return-value]
         value = self._read(cell)
+        if self._alone is None:
+            return value
         try:
             self._alone.encode({self._feature.name: value})
         except InvalidValue as error:
@@ -267,6 +275,10 @@ class _CellReader:
         feature = self._feature
         if isinstance(feature, Labels):
             return self._labels(feature, cell)
+        if isinstance(feature, Id):
+            if len(cell) > MOST_NAME:
+                raise _WrongError(f"it is longer than {MOST_NAME} characters.")
+            return item_from(cell)
         if not cell:
             return None
         if isinstance(feature, Number):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from bridle.errors import Busy, InvalidValue
+from bridle.features import Feature, Id, Schema
 from bridle.service.pages.logsearch import (
     OUTCOMES,
     Earned,
@@ -102,7 +103,7 @@ async def export_csv(visit: Visit) -> Shown:
     naming = await Naming.of(visit.service, visit.agent)
     head = _csv_line([
         "entry", "id", "time (UTC)", "outcome", "arm", "name of the arm",
-        *(f"context: {feature.name}" for feature in naming.schema.features),
+        "item", *(f"context: {feature.name}" for feature in _told(naming.schema)),
         "chance", "version", "reward", "what became of the reward",
     ])  # fmt: skip
     pieces = await _export(visit, naming, _csv_row, head)
@@ -203,13 +204,13 @@ async def _export(visit: Visit, naming: Naming, row: Row, head: str) -> AsyncIte
 
 
 def _csv_row(naming: Naming, made: Made, had: Earned | None) -> str:
-    context: Sequence[Any] = [""] * len(naming.schema.features)
+    context: Sequence[Any] = [""] * len(_told(naming.schema))
     if made.context is not None:
         context = [_plain(value) for value in naming.schema.decode(made.context).values()]
     return _csv_line([
         made.seq, made.id, None if made.at is None else iso(made.at),
         f"{made.outcome}, erased" if made.erased else made.outcome,
-        made.arm, naming.arm(made.arm), *context, made.propensity, made.version,
+        made.arm, naming.arm(made.arm), made.item, *context, made.propensity, made.version,
         None if had is None else had.value, None if had is None else had.how,
     ])  # fmt: skip
 
@@ -218,12 +219,18 @@ def _json_row(naming: Naming, made: Made, had: Earned | None) -> str:
     said = {
         "entry": made.seq, "id": made.id, "at": made.at, "outcome": made.outcome,
         "erased": made.erased, "arm": made.arm, "arm_name": naming.arm(made.arm) or None,
+        "item": made.item,
         "context": None if made.context is None else naming.schema.decode(made.context),
         "propensity": made.propensity, "version": made.version,
         "reward": None if had is None else had.value,
         "reward_outcome": None if had is None else had.how,
     }  # fmt: skip
     return json.dumps(said, ensure_ascii=False) + "\n"
+
+
+def _told(schema: Schema) -> list[Feature]:
+    """Return the features that a context holds: the name of an item stands apart."""
+    return [feature for feature in schema.features if not isinstance(feature, Id)]
 
 
 def _csv_line(cells: Sequence[Any]) -> str:

@@ -105,7 +105,8 @@ async def download(visit: Visit) -> Shown:
         rows: list[list[object]] = [list(example_columns(schema))]
         for one in some:
             context = schema.decode(np.frombuffer(one.context))
-            rows.append([*context.values(), arms[one.arm].id, one.allowed])
+            named = [context.get(feature.name, one.item) for feature in schema.features]
+            rows.append([*named, arms[one.arm].id, one.allowed])
         return written(rows).encode()
 
     body = await visit.service.aside(write)

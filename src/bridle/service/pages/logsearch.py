@@ -60,6 +60,7 @@ class Made(NamedTuple):
     propensity: float | None = None
     version: int | None = None
     erased: bool = False
+    item: ArmId | None = None
 
 
 class Earned(NamedTuple):
@@ -188,7 +189,7 @@ def made_of(entry: Entry) -> Made | None:
         id = event.decision
     return Made(
         entry.seq, outcome, text_of(id), event.at, arm, tuple(event.context), event.propensity,
-        event.version,
+        event.version, item=event.item,
     )  # fmt: skip
 
 

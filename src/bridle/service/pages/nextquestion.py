@@ -1,8 +1,9 @@
 """Which question a teacher is shown next.
 
-First what live decisions are in doubt about; then the question that was filed for this teacher and
-not answered; then the one whose answer would teach most, out of contexts met of late and, while
-little was met, some that are made of the schema. All looks here are bounded, and change nothing.
+First what live decisions are in doubt about, the most valuable answer first; then the question that
+was filed for this teacher and not answered; then the one whose answer is worth most, out of
+contexts met of late and, while little was met, some that are made of the schema. All looks here are
+bounded, and change nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from bridle.features import Category, Feature, Flag, Labels, Number, Schema
+from bridle.features import Category, Feature, Flag, Id, Labels, Number, Schema
 from bridle.kernels import doubt
 from bridle.kernels.types import Floats
 from bridle.knowledge import Knowledge
 from bridle.questions import Open
-from bridle.settings import ItemId
+from bridle.reading import open_questions
+from bridle.settings import ArmId, ItemId
 from bridle.store.kept import Kept
 from bridle.teaching import ACTIVE
 
@@ -64,6 +66,8 @@ class Next(NamedTuple):
     file : bool
         Whether to have the agent ask, about this context. If not, and there is no id, what the
         teacher says is an example like any other.
+    item : ArmId or None
+        The name of what it is about.
     """
 
     context: bytes
@@ -71,6 +75,7 @@ class Next(NamedTuple):
     id: ItemId | None = None
     decision: ItemId | None = None
     file: bool = False
+    item: ArmId | None = None
 
 
 class Found(NamedTuple):
@@ -98,13 +103,16 @@ def next_question(kept: Kept, teacher: str, now: float, skipped: Collection[str]
         Pairs that they would not answer, as `pair_of` names them.
     """
     know = kept.know
-    live = [
-        Next(one.context, one.arm, id, one.decision)
-        for id, one in itertools.islice(know.questions.open.items(), MOST_OPEN)
-        if one.decision is not None
-    ]
+    live = sum(
+        one.decision is not None
+        for one in itertools.islice(know.questions.open.values(), MOST_OPEN)
+    )
     if live:
-        return Found(live[0], len(live))
+        first = next(one for one in open_questions(know) if one.decision is not None)
+        asked = know.questions.open[first.id]
+        return Found(
+            Next(asked.context, asked.arm, first.id, first.decision, item=asked.item), live
+        )
     mine, taken = _filed(know, teacher, now)
     if mine is not None and _worth(kept, mine.context)[0][mine.arm] > NOTHING:
         return Found(mine)
@@ -179,12 +187,12 @@ def _most_useful(kept: Kept, banned: Collection[str]) -> Next | None:
 def _weighed(
     kept: Kept, contexts: list[bytes], banned: Collection[str]
 ) -> list[tuple[float, Next]]:
-    """Give the best question of each context, with what an answer would teach, in nats."""
+    """Give the best question of each context, with what an answer is worth."""
     found = []
     for context in dict.fromkeys(contexts):
-        worth, information = _worth(kept, context)
-        best = np.flatnonzero(information >= information.max() * TIE)
-        out = _banned_here(context, banned)
+        worth, value = _worth(kept, context)
+        best = np.flatnonzero(value >= value.max() * TIE)
+        out = _banned_here(context, banned) | _answered_here(kept, context)
         worth[[k for k in out if k < len(worth)]] = 0.0
         k = int(worth.argmax())
         # The agent chooses the arm itself where it asks: it may choose none that is banned.
@@ -195,13 +203,22 @@ def _weighed(
 
 
 def _worth(kept: Kept, context: bytes) -> tuple[Floats, Floats]:
-    """Say what an answer about each arm is worth, and what of it is information, in nats."""
+    """Say what an answer about each arm is worth, here and as the agent has it."""
     know, row = kept.know, np.frombuffer(bytearray(context))
-    information = kept.agent.make.chooser.information(row)
+    value = kept.agent.make.chooser.value(row)
     unsaid = know.said(row, know.eligible(row, None)) == doubt.UNASKED
     open_ = unsaid & (know.believing.seen(context).marks == doubt.UNSURE)
     # What it is unsure of it will not play, even where no rule it can think of denies it.
-    return np.where(open_, np.maximum(information, UNSURE), information), information
+    return np.where(open_, np.maximum(value, UNSURE), value), value
+
+
+def _answered_here(kept: Kept, context: bytes) -> set[int]:
+    """Return the arms that a teacher spoke of in this very context: they would say the same."""
+    know = kept.know
+    if not know.remembers:
+        return set()
+    said = (*know.allowances.get(context, ()), *know.denials.get(context, ()))
+    return set(said if know.settings.legacy else know._with_unit(said))
 
 
 def _banned_here(context: bytes, banned: Collection[str]) -> set[int]:
@@ -222,7 +239,8 @@ def made_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict[s
     [{'late': False, 'age': '12'}, {'late': False, 'age': '18'},
      {'late': True, 'age': '12'}, {'late': True, 'age': '18'}]
     """
-    options = {feature.name: _options(feature) for feature in schema.features}
+    named = [feature for feature in schema.features if not isinstance(feature, Id)]
+    options = {feature.name: _options(feature) for feature in named}
     if math.prod(map(len, options.values())) <= most:
         every = itertools.product(*options.values())
         return [dict(zip(options, values, strict=True)) for values in every]
@@ -232,7 +250,7 @@ def made_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict[s
     bits.shuffle(each)
     made = []
     for i in range(most):
-        context = {f.name: _any(f, options[f.name], held, bits) for f in schema.features}
+        context = {f.name: _any(f, options[f.name], held, bits) for f in named}
         if i < len(each):
             name, n = each[i]
             context[name] = options[name][n]

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle.believing import Example
-from bridle.features import Flag, Number, Schema
+from bridle.features import Flag, Id, Number, Schema
 from bridle.kernels import doubt
 from bridle.kernels.types import Bools, Floats
 from bridle.knowledge import Knowledge
-from bridle.limits import AutoLimits, FoundLimits, LinearLimits, RuleLimits
-from bridle.limits.auto import WON
+from bridle.limits import FoundLimits, LinearLimits, Mixed, RuleLimits
 from bridle.rules import CompiledRule, denied_arms
 from bridle.service.pages.words import number_words
 
@@ -125,7 +125,7 @@ def columns_of(schema: Schema) -> list[Column]:
             found.append(Column(len(found), feature.name, "yes", at, 1.0, 0.5, math.inf))
         elif isinstance(feature, Number):
             found += _of_number(feature, at, len(found))
-        else:
+        elif not isinstance(feature, Id):
             found += [
                 Column(len(found) + n, feature.name, word, at + n, 1.0, 0.5, math.inf)
                 for n, word in enumerate(feature.values)
@@ -219,16 +219,22 @@ def cells_of(know: Knowledge, units: Sequence[Unit], rows: Sequence[Floats]) -> 
     for row in rows:
         seen = know.believing.seen(row.tobytes())
         denied = denied_arms(know.compiled_rules, row, len(know.arms))
+        said = know.said(row, know.offered(row, None))
         found.append([
-            _cell(float(seen.p[arms[0]]), int(seen.marks[arms[0]]), denied[arms])
+            _cell(float(seen.p[arms[0]]), int(seen.marks[arms[0]]), denied[arms], said[arms])
             for arms in members
         ])  # fmt: skip
     return found
 
 
-def _cell(p: float, mark: int, denied: Bools) -> Cell:
+def _cell(p: float, mark: int, denied: Bools, said: npt.NDArray[np.int8]) -> Cell:
+    """Return a cell; what rules deny, or a teacher said of just this, to all arms is certain."""
     if denied.all():
         return Cell(0.0, "no", 0, "all")
+    if (said == doubt.SAID_NO).all():
+        return Cell(0.0, "no", 0, "some" if denied.any() else "")
+    if (said == doubt.SAID_YES).all():
+        return Cell(1.0, "yes", LEVELS, "")
     return Cell(p, MARKS[mark], round(p * LEVELS), "some" if denied.any() else "")
 
 
@@ -237,22 +243,17 @@ class _Words:
 
     def __init__(self, know: Knowledge, units: int) -> None:
         limits = know.believing.limits
-        self._read: RuleLimits | AutoLimits | FoundLimits | None = None
+        self._read: RuleLimits | Mixed | FoundLimits | None = None
         self._names = know.settings.features.columns
         self._short: set[str] = set()
-        if isinstance(limits, AutoLimits):
-            rules = [m for m in limits.members.values() if isinstance(m, RuleLimits)]
-            degrees = limits.weights().get("logistic", 0.0) > WON
-            terms = None if degrees or not rules else max((m.terms for m in rules), key=len)
-        else:
-            terms = limits.terms if isinstance(limits, RuleLimits | FoundLimits) else None
+        terms = limits.terms if isinstance(limits, RuleLimits | FoundLimits | Mixed) else None
         if terms is not None and len(terms) * units <= MOST_TERMS:
             self._read = limits  # type: ignore[assignment]
             self._short = set(terms.names(self._names)[: terms.singles])
 
     def of(self, unit: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give what is denied; and what is unsure, of single things: pairs would be too many."""
-        if self._read is None:
+        if self._read is None or (isinstance(self._read, Mixed) and self._read.by_degrees(unit)):
             return (), ()
         said = self._read.describe(unit, self._names)
         return said.denied, tuple(word for word in said.unsure if word in self._short)

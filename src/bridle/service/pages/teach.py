@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bridle.errors import Duplicate, UnknownId
 from bridle.events import Asked, Taught
-from bridle.features import Category, Flag, Labels, Schema
+from bridle.features import Category, Flag, Id, Labels, Schema
 from bridle.service import teaching
 from bridle.service.agents import who
 from bridle.service.pages import examples
@@ -51,6 +51,7 @@ class Question(NamedTuple):
     pair: str
     context: str
     key: str
+    item: ArmId | None
 
 
 class _Look(NamedTuple):
@@ -120,7 +121,7 @@ async def _question(visit: Visit, look: _Look, following: Next) -> Question:
     return Question(
         id, following.decision is not None, short_words(look.schema, look.context),
         _lines(look.schema, look.context), look.arms[arm], pair, said,
-        f"{look.key}.{pair}",
+        f"{look.key}.{pair}", following.item,
     )  # fmt: skip
 
 
@@ -145,7 +146,9 @@ def short_words(schema: Schema, context: dict[str, Any]) -> str:
     """
     parts = []
     for feature in schema.features:
-        value = context[feature.name]
+        value = context.get(feature.name)
+        if isinstance(feature, Id):
+            continue
         if isinstance(feature, Flag):
             parts += [feature.name] if value else []
         elif isinstance(feature, Category):
@@ -185,7 +188,7 @@ async def _anyway(visit: Visit, question: str, allowed: bool) -> str:
     """Take an answer to a question that is closed by now: as an example, beside what stands."""
     mine = _mine(visit)
 
-    def read(desk: Desk) -> tuple[Any, ArmId, bool | None, str | None]:
+    def read(desk: Desk) -> tuple[Any, ArmId, ArmId | None, bool | None, str | None]:
         asked, before = desk.stood("question", question), desk.stood("answer", question)
         if asked is None or not isinstance(asked.event, Asked):
             raise UnknownId("question", question, "It was never asked, or was erased.")
@@ -193,17 +196,17 @@ async def _anyway(visit: Visit, question: str, allowed: bool) -> str:
         context = context_form(know, know.raw(asked.event.context))
         taught = before.event if before is not None else None
         if not isinstance(taught, Taught) or taught.id not in know.examples:
-            return context, asked.event.arm, None, None
-        return context, asked.event.arm, taught.allowed, taught.by
+            return context, asked.event.arm, asked.event.item, None, None
+        return context, asked.event.arm, asked.event.item, taught.allowed, taught.by
 
-    context, arm, before, by = await visit.service.do(visit.agent, read)
+    context, arm, item, before, by = await visit.service.do(visit.agent, read)
     if before is not None and by == mine:
         return "again" if before == allowed else "before"
     id = await _free(visit, f"also.{_teacher(visit)}.{_short(question)}")
     try:
         await visit.api(
             teaching.teach,
-            Teach(context=context, arm=arm, allowed=allowed, id=id, **said_of(visit)),
+            Teach(context=context, arm=arm, item=item, allowed=allowed, id=id, **said_of(visit)),
         )
     except Duplicate:
         return "before"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bridle.errors import InvalidValue
-from bridle.explaining import DENIED_HERE, NOT_CERTIFIED, SURELY_DENIED, UNSURE
+from bridle.explaining import DENIED_HERE, DENIED_ITEM, NOT_CERTIFIED, SURELY_DENIED, UNSURE
 from bridle.features import Schema
 from bridle.service.looking import ArmBelieved, BelievedShown, WhatIf, believed
 from bridle.service.pages.contextform import (
@@ -18,7 +18,7 @@ from bridle.service.pages.contextform import (
 )
 from bridle.service.pages.page import Html, Page, Shown, Visit
 from bridle.service.pages.whywords import guess_words, is_untaught
-from bridle.service.pages.words import arm_words, schema_context_words
+from bridle.service.pages.words import arm_words, item_from, schema_context_words
 from bridle.service.problems import Problem
 from bridle.settings import Arm
 from bridle.store.writing import Desk
@@ -30,6 +30,7 @@ FAR = 2**31
 SHOWS = {"all": "All arms", "allowed": "Allowed", "doubt": "In doubt", "denied": "Not allowed"}
 WHY = {
     DENIED_HERE: "A teacher said no in this very situation.",
+    DENIED_ITEM: "A teacher said no to it for this item.",
     NOT_CERTIFIED: "The certificate does not cover it.",
     UNSURE: "What was taught does not make it sure.",
     SURELY_DENIED: "What was taught rules it out.",
@@ -46,6 +47,7 @@ class _Agent(NamedTuple):
     unit_of: list[int]
     taught: bool
     bound: bool  # whether it plays only what is surely allowed
+    items: bool  # whether items have names
 
 
 class Line(NamedTuple):
@@ -68,6 +70,7 @@ async def what_if(visit: Visit) -> Shown:
     find = query.get("find")[:200]
     agent = await visit.service.do(visit.agent, _looked_up)
     given = is_given(query)
+    item = query.get("item").strip()[:200]
     values: dict[str, Any] = {
         "agent": visit.agent,
         "fields": fields_of(agent.schema, query if given else None),
@@ -77,6 +80,8 @@ async def what_if(visit: Visit) -> Shown:
         "show": show,
         "shows": SHOWS,
         "find": find,
+        "item": item,
+        "items": agent.items,
         "found": None,
         "wrong": None,
     }
@@ -84,7 +89,8 @@ async def what_if(visit: Visit) -> Shown:
         return Html("whatif.html", values)
     try:
         context = context_from(agent.schema, query)
-        answer: BelievedShown = await visit.api(believed, body=WhatIf(context=context))  # type: ignore[arg-type]
+        form = WhatIf(context=context, item=item_from(item))  # type: ignore[arg-type]
+        answer: BelievedShown = await visit.api(believed, body=form)
     except (Problem, InvalidValue) as problem:
         values["wrong"] = problem
         return Html("whatif.html", values, 422)
@@ -101,7 +107,7 @@ async def what_if(visit: Visit) -> Shown:
         "after": after,
         "per": ARMS,
         "pairs": pairs[:MOST_FIELDS],
-        "query": _carried(visit, show, find),
+        "query": _carried(visit, show, find) | ({"item": item} if item else {}),
     }
     return Html("whatif.html", values)
 
@@ -110,7 +116,7 @@ def _looked_up(desk: Desk) -> _Agent:
     know = desk.kept.know
     return _Agent(
         know.settings.features, know.arms, know.believing.unit_of.tolist(),
-        bool(know.examples or know.rules), know.policy.needs_limits,
+        bool(know.examples or know.rules), know.policy.needs_limits, not know.settings.legacy,
     )  # fmt: skip
 
 

@@ -177,7 +177,8 @@ def _arms(account: dict[str, Any], now: Now) -> list[dict[str, Any]]:
 def _named(account: dict[str, Any], since: Since, shown: list[dict[str, Any]]) -> set[ArmId]:
     """Give all arms that are named on the page."""
     named = {one["arm"] for one in (*shown, *account["sigmas"], *account["examples"]["examples"])}
-    return (named | {account["arm"], account["about"], since.played}) - {None}
+    chosen = {account["arm"], account["about"], account["wanted"], since.played}
+    return (named | chosen) - {None}
 
 
 def _dials(account: dict[str, Any]) -> list[dict[str, Any]]:
@@ -188,7 +189,8 @@ def _dials(account: dict[str, Any]) -> list[dict[str, Any]]:
         chance = one["abstain"]
         if one["kind"] != "abstention":
             odds = one["ask" if one["kind"] == "question" else "play"]
-            chance = odds[number[one["arm"]]]
+            # A question that has a price has no chance of its own.
+            chance = odds[number[one["arm"]]] if any(odds) else None
         found.append({**one, "chance": chance, "own": one["sigma"] == account["sigma"]})
     if found and not any(one["own"] for one in found):
         own = {name: account[name] for name in ("sigma", "kind", "arm", "abstain")}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bridle.explaining import DENIED_HERE, NOT_CERTIFIED, SURELY_DENIED, UNSURE
+from bridle.explaining import DENIED_HERE, DENIED_ITEM, NOT_CERTIFIED, SURELY_DENIED, UNSURE
 from bridle.features import Number, Schema
 from bridle.service.pages.rendering import percent
 from bridle.service.pages.words import number_words
@@ -35,6 +35,7 @@ Name = Callable[[ArmId], str]
 
 _REASONS = {
     DENIED_HERE: "a teacher said no in this very situation",
+    DENIED_ITEM: "a teacher said no to it for this item",
     NOT_CERTIFIED: "the promise does not cover it here",
     UNSURE: "not surely allowed, by what was taught",
     SURELY_DENIED: "surely not allowed, by what was taught",
@@ -122,9 +123,15 @@ def sentence(account: Json, name: Name, on_empty: str) -> str:
     chosen = next(one for one in account["arms"] if one["arm"] == account["arm"])
     what = f"“{name(account['arm'])}”"
     if account["kind"] == "question":
+        why = "It looked good" if account["asking"] else "It looked best"
         return (
-            f"It played nothing yet, and asked a teacher whether {what} is allowed here. It looked "
-            f"best, but its chance to be allowed was only {chance_words(chosen['p'])}."
+            f"It played nothing yet, and asked a teacher whether {what} is allowed here. {why}, "
+            f"but its chance to be allowed was only {chance_words(chosen['p'])}."
+        )
+    if account["arm"] in account["answered"]:
+        return (
+            f"It played {what}, which a teacher had just said is allowed here"
+            f"{_odds(account, chosen)}."
         )
     if account["settled"]:
         return (

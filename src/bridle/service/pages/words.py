@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bridle.features import Category, Flag, Labels, Number, Schema
+from bridle.features import Category, Flag, Id, Labels, Number, Schema
 from bridle.settings import Arm
 
-__all__ = ["arm_words", "context_words", "number_words", "schema_context_words"]
+__all__ = ["arm_words", "context_words", "item_from", "number_words", "schema_context_words"]
 
 
 def context_words(context: Mapping[str, object]) -> str:
@@ -28,6 +28,8 @@ def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[
     """Give a decoded context as pairs of a feature's name and its value, in words."""
     found = []
     for feature in schema.features:
+        if isinstance(feature, Id):
+            continue
         value = context[feature.name]
         if isinstance(feature, Flag):
             text = "yes" if value else "no"
@@ -40,6 +42,19 @@ def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[
             text = f"{number_words(value)} {feature.unit or ''}".rstrip()
         found.append((feature.name, text))
     return found
+
+
+def item_from(text: str) -> int | str | None:
+    """Read the name of an item: a whole number or a text, as the log has them; None if empty.
+
+    Examples
+    --------
+    >>> item_from("tt0499549"), item_from("17"), item_from("017"), item_from("")
+    ('tt0499549', 17, '017', None)
+    """
+    if text.isascii() and text.isdigit() and len(text) < 16 and str(int(text)) == text:
+        return int(text)
+    return text or None
 
 
 def arm_words(arm: Arm) -> str:
