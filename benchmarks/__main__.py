@@ -52,14 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.growth = growth.growth(ladders, tick)
             found.memory = [growth.memory_per_arm(case) for case in cases]
             found.startup = growth.startup(ladders, tick)
+    cost: limits.Found | None = None
     if not options.decisions:
         found.grid = grid.main(options.quick, console)
         found.loading = loading.main(options.quick, folder=options.out, tell=console.print)
-        found.limits = limits.main(options.quick, console, options.out).to_json()
+        cost = limits.main(options.quick, console, options.out)
+        found.limits = cost.to_json()
     found.goals = goals.judge(goals.rates_of(found.results), found.startup)
     found.goals += goals.judge_study(found.grid, found.loading)
-    if found.limits is not None:
-        found.goals += goals.judge_limits(found.limits["refit"], found.limits["masks"])
+    if cost is not None:
+        found.goals += goals.judge_limits(cost.refit, cost.masks, cost.ratios)
 
     report.print_report(found, console)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,8 @@ SPEED_GOALS: tuple[tuple[str, Mode, str, float], ...] = (
 STARTUP_GOAL = 3.0
 REFIT_GOAL = 50.0
 MASK_GOAL = 2.0
+# One answer of auto over one of 4f134e2: by features and units.
+AUTO_GOALS = {(10, 7): 2.0, (10, 30): 2.0, (41, 7): 2.0, (41, 30): 2.0, (200, 30): 0.1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +59,22 @@ def judge_study(grid: Mapping[str, float] | None, loading: Mapping[str, Any] | N
     return found
 
 
-def judge_limits(refit: float, masks: Mapping[str, float]) -> list[Goal]:
-    """Judge the goals of limits: a refit, and a decision inside a learned mask."""
+def judge_limits(
+    refit: float, masks: Mapping[str, float], duels: Mapping[tuple[int, int], float]
+) -> list[Goal]:
+    """Judge the goals of limits: a refit, a decision inside a learned mask, an answer of auto.
+
+    ``duels`` are ratios by features and units; those that no goal is about are passed over.
+    """
     text = "a refit of logistic limits (123 contexts × 10) / a compiled decision (100x10)"
     found = [Goal(text=text, wanted=REFIT_GOAL, got=refit, at_most=True)]
     for case, ratio in masks.items():
         text = f"{case}: a decision inside a learned mask / one of BCTS"
         found.append(Goal(text=text, wanted=MASK_GOAL, got=ratio, at_most=True))
+    for (d, U), wanted in AUTO_GOALS.items():
+        if (d, U) in duels:
+            text = f"{d} features, {U} units: an answer of auto / one of 4f134e2"
+            found.append(Goal(text=text, wanted=wanted, got=duels[d, U], at_most=True))
     return found
 
 

@@ -15,6 +15,8 @@ LOOKS = {
     "rules": ("#009E73", "s"),
     "rules, pairs": ("#E69F00", "D"),
     "found": ("#CC79A7", "P"),
+    "pooled": ("#000000", "X"),
+    "bounds": ("#F0E442", "<"),
     "auto": ("#D55E00", "^"),
 }
 PANELS = {"features": "features", "units": "units (groups of arms)", "answers": "answers so far"}

@@ -28,7 +28,16 @@ from benchmarks.report import number
 from bridle.asking import learned_mask
 from bridle.errors import InvalidValue
 from bridle.kernels import logistic
-from bridle.limits import AutoLimits, Beliefs, FoundLimits, LogisticLimits, RuleLimits
+from bridle.limits import (
+    AutoLimits,
+    Beliefs,
+    BoundLimits,
+    FoundLimits,
+    LogisticLimits,
+    MixtureLimits,
+    PooledLimits,
+    RuleLimits,
+)
 from bridle.policies import BehaviorConstrained, Thompson
 from bridle.simulate import Tables, online, teach
 
@@ -38,6 +47,10 @@ ARMS = 70
 DISTINCT = 123  # contexts of a refit: as many as the movies of one fold have
 SIGMA = 0.5
 DECISION = "one compiled decision, 100x10"
+NUMBER_EACH = 5  # where contexts have numbers, so far apart; all other features are words
+OLD, NEW = "auto of 4f134e2", "auto"
+DUEL_FEATURES, DUEL_UNITS, DUEL_ANSWERS = (10, 41, 200), (7, 30), 300
+DUEL_QUESTIONS = 24  # each turn is all of them: what an answer costs depends on what it says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +87,18 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Duel:
+    """What one answer costs `auto`, and what it cost that of 4f134e2, which old logs still use."""
+
+    size: Size
+    held: float  # share of the features that a context holds
+    usual: bool  # contexts as everywhere here; if not, they hold about half: no goal is about that
+    old: float  # in compiled decisions
+    new: float
+    ratio: float  # new / old
+
+
+@dataclass(frozen=True, kw_only=True)
 class Found:
     """Everything that a run found out."""
 
@@ -82,6 +107,12 @@ class Found:
     fit: float  # of it the kernel
     masks: dict[str, float]  # by case: a decision inside a learned mask / one of the paper's blend
     answers: list[Answer]
+    duels: list[Duel]
+
+    @property
+    def ratios(self) -> dict[tuple[int, int], float]:
+        """An answer of auto over one of 4f134e2 in the usual contexts: by features and units."""
+        return {(d.size.features, d.size.units): d.ratio for d in self.duels if d.usual}
 
     def to_json(self) -> dict[str, Any]:
         """Give all as plain JSON values."""
@@ -108,7 +139,21 @@ def _found(size: Size, groups: list[str]) -> Beliefs:
     return FoundLimits(arms=size.units, features=size.features)  # it is given no groups
 
 
+def _pooled(size: Size, groups: list[str]) -> Beliefs:
+    return PooledLimits(arms=ARMS, features=size.features, groups=groups)
+
+
+def _bounds(size: Size, groups: list[str]) -> Beliefs:
+    above = np.full(size.features, 0.5)
+    above[::NUMBER_EACH] = np.nan
+    return BoundLimits(arms=ARMS, features=size.features, groups=groups, thresholds=above)
+
+
 def _auto(size: Size, groups: list[str]) -> Beliefs:
+    return MixtureLimits(arms=ARMS, features=size.features, groups=groups)
+
+
+def _old_auto(size: Size, groups: list[str]) -> Beliefs:
     return AutoLimits(arms=ARMS, features=size.features, groups=groups)
 
 
@@ -118,12 +163,18 @@ KINDS: dict[str, Callable[[Size, list[str]], Beliefs]] = {
     "rules": _rules,
     "rules, pairs": _pairs,
     "found": _found,
+    "pooled": _pooled,
+    "bounds": _bounds,
     "auto": _auto,
 }
+WITH_NUMBERS = ("bounds",)
 
 
 def main(
-    quick: bool = False, console: Console | None = None, folder: Path = Path("build")
+    quick: bool = False,
+    console: Console | None = None,
+    folder: Path = Path("build"),
+    dense: bool = False,
 ) -> Found:
     """Measure, print a table, draw a figure and give every number."""
     console = console or Console(highlight=False)
@@ -131,13 +182,15 @@ def main(
     columns = (TextColumn("{task.description:<52}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         sizes = [(kind, size) for kind in KINDS for size in every_size(quick)]
-        contests = len(sizes) + 3 + 2 * 2
-        task = progress.add_task("", total=len(sizes) + contests * measure.turns(effort))
+        duels = every_duel(quick, dense)
+        contests = len(sizes) + 2 * len(duels) + 3 + 2 * 2
+        lessons = len(sizes) + 2 * len(duels)
+        task = progress.add_task("", total=lessons + contests * measure.turns(effort))
 
         def tick(text: str) -> None:
             progress.update(task, description=text, advance=1)
 
-        found = _measure(sizes, effort, tick)
+        found = _measure(sizes, duels, effort, tick)
     show(found, console)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "bench-limits.png"
@@ -157,7 +210,31 @@ def every_size(quick: bool = False) -> list[Size]:
     return [*dict.fromkeys(made)]
 
 
-def _measure(sizes: list[tuple[str, Size]], effort: Effort, tick: Callable[[str], None]) -> Found:
+def every_duel(quick: bool = False, dense: bool = False) -> list[tuple[Size, bool]]:
+    """Give the sizes of the duels, and whether contexts are the usual ones.
+
+    A quick run leaves out the most features; ``dense`` adds the largest size with contexts that
+    hold half of the features, which takes minutes.
+
+    >>> len(every_duel()), len(every_duel(quick=True)), len(every_duel(dense=True))
+    (6, 4, 7)
+    """
+    most = 2 if quick else 3
+    made = [
+        (Size(features=d, units=U, answers=DUEL_ANSWERS), True)
+        for d in DUEL_FEATURES[:most]
+        for U in DUEL_UNITS
+    ]
+    largest = Size(features=DUEL_FEATURES[-1], units=DUEL_UNITS[-1], answers=DUEL_ANSWERS)
+    return [*made, (largest, False)] if dense else made
+
+
+def _measure(
+    sizes: list[tuple[str, Size]],
+    duels: list[tuple[Size, bool]],
+    effort: Effort,
+    tick: Callable[[str], None],
+) -> Found:
     contests, refusals = {DECISION: _compiled(), **_refits()}, {}
     for kind, size in sizes:
         tick(f"teaching {kind}: {size.name}")
@@ -166,6 +243,11 @@ def _measure(sizes: list[tuple[str, Size]], effort: Effort, tick: Callable[[str]
             contests[who] = _answering(who, *_taught(kind, size))
         except InvalidValue as error:
             refusals[who] = str(error)
+    for size, usual in duels:
+        for who, make in ((OLD, _old_auto), (NEW, _auto)):
+            name = _duellist(who, size, usual)
+            tick(f"teaching {name}")
+            contests[name] = _answering(name, *_learned(make, size, usual=usual), whole=True)
     cases = [case for case in CASES if case.name in ("100x10", "4x41")]
     for case in cases:
         contests |= _masked(case)
@@ -191,7 +273,18 @@ def _measure(sizes: list[tuple[str, Size]], effort: Effort, tick: Callable[[str]
         fit=seconds["fit"] / unit,
         masks=masks,
         answers=answers,
+        duels=[_duel(size, usual, seconds, unit) for size, usual in duels],
     )
+
+
+def _duellist(who: str, size: Size, usual: bool) -> str:
+    return f"{who} in a duel: {size.name}{'' if usual else ', half held'}"
+
+
+def _duel(size: Size, usual: bool, seconds: dict[str, float], unit: float) -> Duel:
+    old, new = (seconds[_duellist(who, size, usual)] / unit for who in (OLD, NEW))
+    held = float(_contexts(size.features, 1_000, usual=usual).mean())
+    return Duel(size=size, held=held, usual=usual, old=old, new=new, ratio=new / old)
 
 
 # -- what is timed -------------------------------------------------------------------------------
@@ -251,9 +344,19 @@ Question = tuple[Floats, int, bool]
 
 def _taught(kind: str, size: Size) -> tuple[Beliefs, list[Question]]:
     """Teach limits of a kind, and give more questions with their answers."""
+    return _learned(KINDS[kind], size, numbers=kind in WITH_NUMBERS)
+
+
+def _learned(
+    make: Callable[[Size, list[str]], Beliefs],
+    size: Size,
+    *,
+    numbers: bool = False,
+    usual: bool = True,
+) -> tuple[Beliefs, list[Question]]:
     groups = [str(k % size.units) for k in range(ARMS)]
-    limits = KINDS[kind](size, groups)
-    questions = _questions(size, limits.arms)
+    limits = make(size, groups)
+    questions = _questions(size, limits.arms, numbers=numbers, usual=usual)
     for i in range(size.answers):
         context, arm, said = next(questions)
         limits.learn(context, arm, said, i)
@@ -261,23 +364,39 @@ def _taught(kind: str, size: Size) -> tuple[Beliefs, list[Question]]:
     return limits, [next(questions) for _ in range(64)]
 
 
-def _questions(size: Size, arms: int) -> Iterator[Question]:
-    """Ask at random about limits by rules: about half of all answers are "not allowed"."""
-    contexts = _contexts(size.features, size=1_000)
+def _questions(
+    size: Size, arms: int, *, numbers: bool = False, usual: bool = True
+) -> Iterator[Question]:
+    """Ask at random about limits by rules: about half of all answers are "not allowed".
+
+    A number is denied above .5. Of contexts that are not the usual ones more are denied.
+    """
+    contexts = _contexts(size.features, 1_000, usual=usual)
+    if numbers:
+        values = contexts[:, ::NUMBER_EACH]
+        values[:] = np.random.default_rng(4).random(values.shape)
     rng = np.random.default_rng(3)
     denied = rng.random((size.units, size.features)) < min(0.33, 3.0 / size.features)
     while True:
         row, arm = contexts[rng.integers(len(contexts))], int(rng.integers(arms))
-        yield row, arm, not (row * denied[arm % size.units]).any()
+        yield row, arm, not ((row > 0.5) & denied[arm % size.units]).any()
 
 
-def _contexts(features: int, size: int) -> Floats:
+def _contexts(features: int, size: int, *, usual: bool = True) -> Floats:
+    if not usual:
+        drawn = np.random.default_rng(7).random((size, features)) < 0.5
+        return drawn.astype(np.float64)
     case = Case(name="limits", arms=1, features=features, binary=True)
     return make_world(case, steps=1, size=size).contexts
 
 
-def _answering(who: str, limits: Beliefs, questions: list[Question]) -> Contest:
-    """One more answer, and what the next decision needs: a look at all units in one context."""
+def _answering(
+    who: str, limits: Beliefs, questions: list[Question], *, whole: bool = False
+) -> Contest:
+    """One more answer, and what the next decision needs: a look at all units in one context.
+
+    ``whole``: a slow contestant, too, is timed on `DUEL_QUESTIONS` of them, not on the first alone.
+    """
 
     def run(n: int) -> float:
         seconds = 0.0
@@ -291,6 +410,9 @@ def _answering(who: str, limits: Beliefs, questions: list[Question]) -> Contest:
             seconds += time.perf_counter() - start
         return seconds
 
+    if whole:
+        n = DUEL_QUESTIONS
+        return Contest(who=who, mode="single", run=run, most=n, least=n)
     return Contest(who=who, mode="single", run=run, most=1_000)
 
 
@@ -354,7 +476,8 @@ def show(found: Found, console: Console) -> None:
     console.print(table)
     console.print(
         f"One answer is learned, and all units looked at in one context. Base: {Size().name}; the "
-        "other columns change one of them. found has no groups: its units are arms. A compiled "
+        "other columns change one of them. found has no groups: its units are arms. For bounds "
+        f"one feature in {NUMBER_EACH} is a number. A compiled "
         f"decision (100 arms, 10 features) took {found.decision * 1e6:.2f} µs.",
         style="dim",
     )
@@ -362,10 +485,31 @@ def show(found: Found, console: Console) -> None:
     for kind, answer in refused.items():
         text = f"– {kind}, {_grown(answer.size)}: {answer.refusal}"
         console.print(text, style="yellow", markup=False)
-    for goal in judge_limits(found.refit, found.masks):
+    _show_duels(found.duels, console)
+    for goal in judge_limits(found.refit, found.masks, found.ratios):
         console.print(_told(goal))
     around = found.refit - found.fit
     console.print(f"Of the refit: {found.fit:.1f} in the kernel, {around:.1f} in Python around it.")
+
+
+def _show_duels(duels: list[Duel], console: Console) -> None:
+    table = Table(
+        title=f"One answer after {DUEL_ANSWERS} in compiled decisions: auto, and that of 4f134e2",
+        title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    for head in ("features", "units", "held", "4f134e2", "now", "now / 4f134e2"):
+        table.add_column(head, justify="right")
+    for duel in duels:
+        table.add_row(
+            str(duel.size.features), str(duel.size.units), f"{duel.held:.0%}",
+            number(duel.old), number(duel.new), f"{duel.ratio:.2f}",
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"Each is the mean of the same {DUEL_QUESTIONS} answers, by AutoLimits and MixtureLimits. "
+        "Held is the share of the features that a context holds; what holds half is not judged.",
+        style="dim",
+    )
 
 
 def _told(goal: Goal) -> str:
@@ -392,5 +536,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="in seconds, rough figures")
     parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the figure")
+    parser.add_argument(
+        "--dense", action="store_true", help="auto in contexts that hold half, too: minutes more"
+    )
     given = parser.parse_args()
-    main(given.quick, folder=given.out)
+    main(given.quick, folder=given.out, dense=given.dense)

@@ -87,7 +87,7 @@ def test_the_best_eligible_draw_wins_and_propensities_sum_to_one(policy, among):
 @given(settings_of_agents(), lives)
 def test_propensities_are_probabilities_over_eligible_arms_whatever_happened(arguments, life):
     lived = Life.of(arguments).go(life)
-    made = lived.agent.decide(lived.context(1), propensity=True)
+    made = lived.agent.decide(lived.context(1), propensity=True, ask=False)  # a question has none
     odds = made.odds
     assert abs(odds.play.sum() + odds.ask.sum() + odds.abstain - 1.0) < 1e-9
     assert (odds.play >= 0.0).all() and (odds.ask >= 0.0).all() and made.event.propensity > 0.0

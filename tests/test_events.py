@@ -101,7 +101,7 @@ GOLDEN: list[tuple[Event, str]] = [
         '"note": "the law"}], "on_empty": "abstain", "safe_arm": null, "budget": 0, "on_doubt": '
         '"wait", "ask_at_most": 3, "patience": null, "seed": 18446744073709551615, '
         '"max_pending": 1000000, "max_examples": 1000000, "wait": 3600.0, "default_reward": 0.0, '
-        '"answer_price": 0.3, "form": 2}, "at": 1.5}',
+        '"answer_price": 0.35, "form": 2}, "at": 1.5}',
     ),
     (
         ArmsAdded((Arm(2, group="bar"),), None, "Ann", "spring"),

@@ -131,9 +131,9 @@ class Agent(Pupil):
     --------
     >>> agent = Agent(arms=["horror", "drama"], features=2, seed=1)
     >>> child, adult = [1.0, 0.0], [0.0, 1.0]
-    >>> _ = agent.teach(child, "horror", allowed=False)
-    >>> _ = agent.teach(child, "drama", allowed=True)
-    >>> decision = agent.decide(child)
+    >>> _ = agent.teach(child, "horror", allowed=False, item="Ann")
+    >>> _ = agent.teach(child, "drama", allowed=True, item="Ann")
+    >>> decision = agent.decide(child, item="Ann")
     >>> decision.arm
     'drama'
     >>> agent.reward(decision.id, 0.8)

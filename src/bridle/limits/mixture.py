@@ -30,6 +30,9 @@ from bridle.limits.terms import Reading, Term, Terms, how_many
 
 __all__ = ["FLOOR", "PRIOR", "MixtureLimits", "Predictions", "Surprise"]
 
+# All constants here are part of what `form` 2 of an agent's settings means: with others a log would
+# replay to other bits, so another value is another form.
+#
 # Prior weights, before they are scaled to add up to 1. If those of the rules were even, rules of
 # single words would soon have .85, and a pair that is 7 % likely to be denied pass for safe.
 PRIOR = {"allowed": 0.05, "singles": 0.2, "pairs": 0.8, "logistic": 0.1, "pooled": 0.1}
