@@ -417,3 +417,35 @@ def test_a_log_with_items_is_replayed_in_bits(kind, doubt):
     assert read == log
     again = Agent.replay(read)
     assert again.differing == () and bits(again.agent) == bits(agent)
+
+
+def test_a_contradiction_about_one_item_stays_with_that_item():
+    agent = Agent(arms=ARMS_OF_TWO, features=FLAGS, seed=1)
+    for n in range(30):
+        agent.teach({"horror": False, "drama": n % 2 == 0}, "a", True, item=f"film {n}")
+    agent.teach({"horror": False, "drama": True}, "a", True, item="odd")
+    before = agent.believed({"horror": False, "drama": True}).p.tolist()
+    retracted = agent.teach({"horror": False, "drama": True}, "a", False, item="odd")
+    assert agent.believed({"horror": False, "drama": True}).p.tolist() == before
+    odd = agent.believed({"horror": False, "drama": True}, item="odd")
+    assert odd.p[0] == 0.0 and not odd.safe[0]
+    agent.retract(retracted)
+    assert agent.believed({"horror": False, "drama": True}, item="odd").p[0] == 1.0
+    # What is said twice of the same item is one piece of evidence.
+    agent.teach({"horror": False, "drama": True}, "a", True, item="odd")
+    assert agent.believed({"horror": False, "drama": True}).p.tolist() == pytest.approx(before)
+
+
+def test_the_first_answer_that_stands_is_the_evidence():
+    context = {"horror": True, "drama": False}
+    one = Agent(arms=ARMS_OF_TWO, features=FLAGS, seed=1)
+    first = one.teach(context, "a", True, item="film", id="first")
+    one.teach(context, "a", False, item="film", id="second")
+    one.retract(first)
+    two = Agent(arms=ARMS_OF_TWO, features=FLAGS, seed=1)
+    two.teach(context, "a", False, item="film", id="second")
+    assert one.believed(context).p.tolist() == two.believed(context).p.tolist()
+
+
+ARMS_OF_TWO = [Arm("a", group="x"), Arm("b", group="y")]
+FLAGS = Schema([Flag("horror"), Flag("drama")])

@@ -97,6 +97,8 @@ class Believing:
         self._numbered = keys.stream(settings.seed, keys.ANSWER)
         self._named = keys.stream(settings.seed, keys.ANSWER_NAMED)
         self._seen: dict[bytes, Seen] = {}
+        # Whether an answer settles its own item and unit; not in logs of the first form.
+        self._settled = settings.remembers and not settings.legacy
         self.limits: Beliefs = make_limits(
             kind,
             schema=settings.features,
@@ -118,15 +120,20 @@ class Believing:
         self.limits = limits
         self.unit_of: Ints = limits.unit_of
         self._of: list[dict[ItemId, Example]] = [{} for _ in range(limits.units)]
+        self._judged: list[Counter[ArmId]] = [Counter() for _ in range(limits.units)]
         for example in examples:
-            self._of[self.unit_of[example.arm]][example.id] = example
+            self._keep(example)
         self._seen.clear()
 
     def learn(self, example: Example) -> None:
-        """Fold one answer."""
-        row = np.frombuffer(example.context)
-        self.limits.learn(row, example.arm, example.allowed, self.key(example.id))
-        self._of[self.unit_of[example.arm]][example.id] = example
+        """Fold one answer; of one item and unit the first alone is evidence about others.
+
+        What is said again of the same thing, or against what was said, is about that thing.
+        """
+        if not self._settled or not self._judged_before(example):
+            row = np.frombuffer(example.context)
+            self.limits.learn(row, example.arm, example.allowed, self.key(example.id))
+        self._keep(example)
         self._seen.clear()
 
     def learn_all(self, examples: Iterable[Example]) -> None:
@@ -138,6 +145,8 @@ class Believing:
         """Take an answer back; `standing` are all that remain, in order."""
         unit = int(self.unit_of[example.arm])
         del self._of[unit][example.id]
+        if example.item is not None:
+            self._judged[unit][example.item] -= 1
         self._relearn([unit], standing)
 
     def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
@@ -156,7 +165,9 @@ class Believing:
         """Add arms, after the others; one in a known group starts with what the group knows."""
         self.limits.grow(len(arms), self._groups(arms))
         self.unit_of = self.limits.unit_of
-        self._of += [{} for _ in range(self.limits.units - len(self._of))]
+        more = self.limits.units - len(self._of)
+        self._of += [{} for _ in range(more)]
+        self._judged += [Counter() for _ in range(more)]
         self._seen.clear()
 
     def check(self, units: Iterable[int]) -> None:
@@ -223,6 +234,30 @@ class Believing:
         """Give the examples of a unit that stand, in order."""
         return list(self._of[unit].values())
 
+    def evidence(self, examples: Iterable[Example]) -> list[Example]:
+        """Return those of some examples, in order, that the limits learn from: see `learn`."""
+        if not self._settled:
+            return list(examples)
+        met: set[tuple[int, ArmId]] = set()
+        out = []
+        for example in examples:
+            if example.item is None:
+                out.append(example)
+            elif (place := (int(self.unit_of[example.arm]), example.item)) not in met:
+                met.add(place)
+                out.append(example)
+        return out
+
+    def _judged_before(self, example: Example) -> bool:
+        unit = self.unit_of[example.arm]
+        return example.item is not None and self._judged[unit][example.item] > 0
+
+    def _keep(self, example: Example) -> None:
+        unit = self.unit_of[example.arm]
+        self._of[unit][example.id] = example
+        if example.item is not None:
+            self._judged[unit][example.item] += 1
+
     def taught(self, unit: int) -> bool:
         """Whether any answer, or rule, says something of this very unit."""
         return bool(self._of[unit]) or unit in self._known
@@ -260,7 +295,7 @@ class Believing:
             self.limits.relearn(self._answers(standing))
         else:
             for unit in units:
-                mine = list(self._of[unit].values())
+                mine = self.evidence(self._of[unit].values())
                 rows = np.frombuffer(b"".join(e.context for e in mine))
                 cast("Relearns", self.limits).relearn(
                     unit,
@@ -271,7 +306,10 @@ class Believing:
         self._seen.clear()
 
     def _answers(self, examples: Iterable[Example]) -> list[tuple[Floats, int, bool, int]]:
-        return [(np.frombuffer(e.context), e.arm, e.allowed, self.key(e.id)) for e in examples]
+        return [
+            (np.frombuffer(e.context), e.arm, e.allowed, self.key(e.id))
+            for e in self.evidence(examples)
+        ]
 
     def _groups(self, arms: Sequence[Arm]) -> list[str | None]:
         shared = self._settings.share == "group"

@@ -103,7 +103,7 @@ def influences_of(
     """
     limits = know.believing.limits
     unit = int(know.believing.unit_of[k])
-    mine = know.believing.examples_of(unit)
+    mine = know.believing.evidence(know.believing.examples_of(unit))
     case = _Case(know, row, k, unit, mine, item)
     way: _Way = _Anew(case)
     if isinstance(limits, FoundLimits):
