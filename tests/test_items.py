@@ -449,3 +449,21 @@ def test_the_first_answer_that_stands_is_the_evidence():
 
 ARMS_OF_TWO = [Arm("a", group="x"), Arm("b", group="y")]
 FLAGS = Schema([Flag("horror"), Flag("drama")])
+
+
+def test_an_open_question_is_answered_as_it_is_listed():
+    agent = Agent(arms=ARMS_OF_TWO, features=FLAGS, budget=9, on_doubt="play_safe", seed=1)
+    agent.decide({"horror": False, "drama": True}, item="film")
+    (question,) = agent.open_questions
+    agent.answer(question, True)
+    assert not agent.open_questions and agent.examples[0].item == "film"
+    agent.decide({"horror": True, "drama": True}, item="other")
+    agent.skip(agent.open_questions[0])
+    assert not agent.open_questions
+
+
+def test_a_group_to_which_nothing_was_allowed_is_said_to_be_one():
+    agent = Agent(arms=ARMS_OF_TWO, features=FLAGS, seed=1)
+    for n in range(12):
+        agent.teach({"horror": n % 2 == 0, "drama": n % 3 == 0}, "a", False, item=n)
+    assert agent.describe()[0] == "x: nothing was allowed so far"

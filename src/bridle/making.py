@@ -178,7 +178,7 @@ class Maker(Changer):
         know = self._knowledge
         owner = "Agent.answer"
         asked = listed(questions, "questions", owner)
-        asked = [q.id if isinstance(q, Question) else q for q in asked]
+        asked = [_id_of(q) for q in asked]
         found = [know.questions.get(id) for id in asked]
         ids = distinct([plain_id(id) for id in asked], "questions", owner)
         answers = _truths(allowed, len(ids), owner)
@@ -195,7 +195,7 @@ class Maker(Changer):
 
     def lapsed(self, question: Question | ItemId, *, at: float | None = None) -> Lapsed:
         """Write down that an open question will not be answered."""
-        id = question.id if isinstance(question, Question) else question
+        id = _id_of(question)
         self._knowledge.questions.get(id)
         return Lapsed(plain_id(id), time_of(at))
 
@@ -457,6 +457,11 @@ class Maker(Changer):
             return list(range(so_far + 1, so_far + n + 1))
         names: list[ItemId] = [item_id(id, owner) for id in listed(ids, "ids", owner, n)]
         return distinct(names, "ids", owner)
+
+
+def _id_of(question: object) -> Any:
+    """Return the id of a question: of a `Question`, of an open one as it is listed, or an id."""
+    return question if isinstance(question, int | str) else getattr(question, "id", question)
 
 
 def _truths(values: object, length: int, owner: str) -> list[bool]:

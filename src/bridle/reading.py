@@ -39,6 +39,8 @@ from bridle.thresholds import DEFAULT_LAMBDA_MIN
 
 __all__ = ["Believed", "OpenQuestion", "Reader", "open_questions", "worth_of"]
 
+# So many denials of one unit and nothing else are said in one sentence.
+LEAST_DENIALS = 10
 # In wider contexts pairs are too many to be rules.
 MAX_WIDTH = 300
 # Open questions that are weighed by what an answer is worth.
@@ -361,8 +363,11 @@ def _mixture_sentence(
 ) -> str:
     """Say the limits of one unit of a mixture: what its rules deny, and what P(allowed) doubts."""
     schema = know.settings.features
-    p = _alone(know, limits, unit, arm)
     exceptions = _exceptions(know, limits, unit)
+    examples = know.believing.examples_of(unit)
+    if len(examples) >= LEAST_DENIALS and not any(example.allowed for example in examples):
+        return f"{name}: nothing was allowed so far{exceptions}"
+    p = _alone(know, limits, unit, arm)
     if limits.by_degrees(unit) or all(one in DEGREES or one == "allowed" for one in limits.members):
         most = _most(schema, p)
         return f"{name}: by degrees, no rule says it{most}; see believed(context){exceptions}"

@@ -103,7 +103,7 @@ def _on_answers(ours: Sequence[Cell]) -> str:
     checked = f" and had up to {number(checks, 'E')} plays checked" if checks else ""
     where = f" (“{dear.world}”)" if len(ours) > 1 else ""
     return (
-        f"It asked for {asked}{checked}. Its regret is at most {dear.excess:.3f} above "
+        f"It asked for {asked}{checked}. Its regret is on average {dear.excess:.3f} above "
         f"that of a mask that is told the limits{where}."
     )
 
