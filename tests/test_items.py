@@ -467,3 +467,32 @@ def test_a_group_to_which_nothing_was_allowed_is_said_to_be_one():
     for n in range(12):
         agent.teach({"horror": n % 2 == 0, "drama": n % 3 == 0}, "a", False, item=n)
     assert agent.describe()[0] == "x: nothing was allowed so far"
+
+
+def test_names_are_found_in_arrays_of_objects_too():
+    agent = Agent(arms=["a"], features=Schema([Id("title"), Flag("f")]), seed=1)
+    for n in range(60):
+        agent.teach({"title": n, "f": False}, "a", True)
+    named = np.array([{"title": "bad", "f": False}], dtype=object)
+    agent.teach_many(named, ["a"], [False])
+    assert agent.examples[-1].item == "bad"
+    assert agent.decide_many(named).chosen == [None]
+    assert agent.decide(np.array({"title": "bad", "f": False}, dtype=object)).event.item == "bad"
+    with pytest.raises(InvalidValue, match="item"):
+        agent.decide_many(named, items=["another"])
+    with pytest.raises(InvalidValue, match="item"):
+        agent.decide({"title": 1, "f": True}, item=np.array([1, 2]))
+
+
+def test_an_answer_is_about_what_was_asked():
+    agent = Agent(arms=ARMS_OF_TWO, features=FLAGS, budget=9, answer_price=0.0, seed=1)
+    question = agent.decide({"horror": False, "drama": True}, item="film")
+    assert isinstance(question, Question)
+    answer = agent.make.answered(question, True)
+    before = bits(agent)
+    other = "b" if answer.arm == "a" else "a"
+    for wrong in ({"item": "other"}, {"context": (0.0, 0.0)}, {"arm": other}):
+        with pytest.raises(InvalidValue, match="the question is about"):
+            agent.apply(replace(answer, **wrong))
+    assert bits(agent) == before
+    agent.apply(answer)

@@ -378,6 +378,7 @@ class Schema:
 
     def item(self, context: Context) -> object:
         """Return the value of the `Id` in a context, None if there is none."""
+        context = context.tolist() if isinstance(context, np.ndarray) else context
         for feature in self.features:
             if isinstance(feature, Id) and isinstance(context, Mapping):
                 return context.get(feature.name)

@@ -50,6 +50,8 @@ __all__ = ["Example", "Knowledge"]
 MAX_RULES = 10_000
 # Cases whose lack of an answer is accounted for; the oldest are dropped.
 MAX_COSTS = 1_000_000
+# What one decision may lose, in rewards: far above what any can.
+MAX_WORTH = 1e9
 MINUS_ZERO = array("d", [-0.0]).tobytes()
 # The mean of all rewards before the first of them, and how many rewards it counts for.
 FIRST_GUESS = (0.5, 1.0)
@@ -109,12 +111,22 @@ class Knowledge(Known):
         self._check_id(event.id, self.taught)
         raw = self.raw(event.context)
         self.check_item(event.item)
+        self._check_question(event, k, raw)
         example = Example(event.id, raw, k, event.allowed, event.by, event.note, event.item)
         self.believing.learn(example)
         self.remember(example)
         if event.question in self.questions.open:
             self.questions.answer(event.question, event.allowed)
         self.taught += 1
+
+    def _check_question(self, event: Taught, k: int, raw: bytes) -> None:
+        """Refuse an answer that names an open question and is about something else."""
+        asked = None if event.question is None else self.questions.open.get(event.question)
+        if asked is None or self.settings.legacy:
+            return
+        if (asked.arm, asked.context, asked.item) != (k, raw, event.item):
+            wanted = "about the arm, context and item that the question is about"
+            raise InvalidValue("question", "Agent.apply", wanted, event.question)
 
     def _retracted(self, event: Retracted) -> None:
         example = self.standing(event.example)
@@ -310,8 +322,11 @@ class Knowledge(Known):
             raise InvalidValue("wanted", "Agent.apply", wanted, event.wanted)
         if event.wanted is None or event.worth is None or event.lesson is None:
             return None
-        if self.settings.legacy or not event.worth > 0.0 or not 0.0 <= event.lesson <= event.worth:
-            wanted = "above 0 and no less than lesson, in a log that is not of the first form"
+        sound = 0.0 < event.worth <= MAX_WORTH and 0.0 <= event.lesson <= event.worth
+        if self.settings.legacy or not sound:
+            wanted = (
+                f"above 0, at most {MAX_WORTH:g}, and no less than lesson; not of the first form"
+            )
             raise InvalidValue("worth", "Agent.apply", wanted, event.worth)
         return self.arm_number(event.wanted)
 

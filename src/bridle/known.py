@@ -397,9 +397,9 @@ def item_of(know: Known, context: AnyContext, item: ArmId | None, owner: str) ->
     own = know.settings.features.item(context)
     if own is None and item is None:
         return None
-    if own is not None and item is not None and own != item:
+    named = [arm_id(one, owner, "item") for one in (own, item) if one is not None]
+    if len(set(named)) > 1:
         wanted = f"{own!r}, as the context says, or left out"
         raise InvalidValue("item", owner, wanted, item)
-    named = arm_id(own if item is None else item, owner, "item")
-    know.check_item(named)
-    return named
+    know.check_item(named[0])
+    return named[0]

@@ -410,6 +410,8 @@ class Maker(Changer):
     def _items(
         self, contexts: Contexts, items: Sequence[ArmId | None] | None, n: int, owner: str
     ) -> list[ArmId | None]:
+        if isinstance(contexts, np.ndarray) and contexts.dtype == object:
+            contexts = contexts.tolist()
         if items is None and not isinstance(contexts, list | tuple):
             return [None] * n
         given = [None] * n if items is None else listed(items, "items", owner, n)

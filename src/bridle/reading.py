@@ -202,6 +202,8 @@ class Reader:
         """
         rows = self.schema.encode_many(contexts)
         know, owner = self._knowledge, "Agent.certification"
+        if isinstance(contexts, np.ndarray) and contexts.dtype == object:
+            contexts = contexts.tolist()
         if items is not None or isinstance(contexts, list | tuple):
             n = len(rows)
             given = [None] * n if items is None else listed(items, "items", owner, n)
@@ -471,6 +473,11 @@ def _most(schema: Schema, p: Floats) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
+def printable(name: str) -> str:
+    """Return a name without what would break a line, or colour a terminal."""
+    return "".join(letter if letter.isprintable() else "�" for letter in name)
+
+
 def _exceptions(know: Knowledge, limits: Beliefs, unit: int) -> str:
     """Name items of which the teacher said otherwise than the limits would: at most three."""
     if not know.remembers:
@@ -484,7 +491,7 @@ def _exceptions(know: Knowledge, limits: Beliefs, unit: int) -> str:
     rows = np.frombuffer(b"".join(e.context for e in said.values())).reshape(len(said), -1)
     look = limits.look(unit, rows)
     odd = [
-        f"{item} {'allowed' if one.allowed else 'denied'}"
+        f"{printable(str(item))} {'allowed' if one.allowed else 'denied'}"
         for (item, one), p, safe in zip(
             said.items(), look.p.tolist(), look.safe.tolist(), strict=True
         )

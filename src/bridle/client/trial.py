@@ -60,8 +60,11 @@ class Trial:
         self._reader.start()
 
     def client(self) -> Client:
-        """Give a client with the admin token."""
-        return Client(self.url, self.token)
+        """Give a client with the admin token.
+
+        It is patient: on a machine where bridle never ran, the first calls compile the kernels.
+        """
+        return Client(self.url, self.token, timeout=60.0, deadline=120.0)
 
     def stop(self) -> None:
         """Stop it, and remove its file."""
