@@ -100,6 +100,11 @@ class Decision:
         return self.event.arm
 
     @property
+    def item(self) -> ArmId | None:
+        """The name of what the context is about, if it has one."""
+        return self.event.item
+
+    @property
     def version(self) -> int:
         """The number of events folded when it was made."""
         return self.event.version
@@ -199,6 +204,11 @@ class Question:
         return self.event.arm
 
     @property
+    def item(self) -> ArmId | None:
+        """The name of what the context is about, if it has one."""
+        return self.event.item
+
+    @property
     def version(self) -> int:
         """The number of events folded when it was made."""
         return self.event.version
@@ -240,6 +250,11 @@ class Abstention:
     def context(self) -> Context:
         """The context as the agent encodes it."""
         return self.event.context
+
+    @property
+    def item(self) -> ArmId | None:
+        """The name of what the context is about, if it has one."""
+        return self.event.item
 
     @property
     def version(self) -> int:
