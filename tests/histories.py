@@ -163,6 +163,8 @@ def bits(agent: Agent) -> bytes:
         parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
     del believing["_seen"], believing["_settings"]  # a memory of what follows from the rest
     believing["unit_of"] = believing["unit_of"].tobytes()
+    # How often each item was judged: the order in which they came means nothing.
+    believing["_judged"] = [sorted(map(repr, each.items())) for each in believing["_judged"]]
     found["believing"] = sorted(believing.items())
     questions = dict(vars(found.pop("questions")))
     del questions["_settings"]

@@ -94,7 +94,8 @@ def test_a_tampered_arm_is_found(kind):
     place = place_of(log, kind)
     event = log[place]
     other = next(arm for arm in "abc" if arm != event.arm)
-    assert event.id in Agent.replay(changed(log, place, arm=other)).differing
+    # Up to there: an answer to a question about another arm no longer fits.
+    assert event.id in Agent.replay(changed(log, place, arm=other)[: place + 1]).differing
 
 
 def test_a_tampered_propensity_is_found_to_the_last_bit():

@@ -147,6 +147,8 @@ class Believing:
         del self._of[unit][example.id]
         if example.item is not None:
             self._judged[unit][example.item] -= 1
+            if not self._judged[unit][example.item]:
+                del self._judged[unit][example.item]
         self._relearn([unit], standing)
 
     def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
