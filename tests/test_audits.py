@@ -14,7 +14,8 @@ from scipy.stats import binom
 from bridle import audits, standings
 from bridle.audits import AuditMeter
 from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.standings import Bounds, Window
+from bridle.kernels import audits as kernel
+from bridle.standings import Bounds, Tally, Window
 from tests.conftest import check_counts
 
 LAMBDAS: list[float] = [0.02 * 200.0 ** (j / 14) for j in range(15)] + [30.0]
@@ -369,6 +370,368 @@ def test_blocks_that_are_not_there() -> None:
     plain.observe(1)
     with pytest.raises(NotPossible, match="0 windows"):
         plain.bounds(0)
+
+
+# Coins that vary
+
+COINS = (0.2, 0.25, 0.7, 1.0)
+VARIED = st.lists(
+    st.tuples(
+        st.sampled_from(["observe", "told", "name", "abstain", "answer", "answer"]),
+        st.integers(0, 99),
+    ),
+    max_size=100,
+)
+
+
+def varied_formulas(
+    found: list[float], pending: list[float], q: float, delta: float
+) -> tuple[Bounds, float]:
+    """Both bounds of SPEC 11.4, and that on Σp, from the coins of what was found and of what waits.
+
+    Plainly: each ρ is the image of one λ, each audit weighs what its own coin says.
+    """
+    price = math.log(16 / delta)
+    uppers, lowers, expected = [], [], []
+    for x in LAMBDAS:
+        rho = -math.log(1 - q * (1 - math.exp(-x)))
+        weighed = sum(-math.log(1 - (1 - math.exp(-rho)) / c) for c in found + pending)
+        uppers.append((weighed + price) / rho)
+        expected.append((weighed + price) / (1 - math.exp(-rho)))
+        rho = math.log(1 + q * (math.exp(x) - 1))
+        weighed = sum(math.log(1 + (math.exp(rho) - 1) / c) for c in found)
+        lowers.append((weighed - price) / rho)
+    return Bounds(max(lowers), min(uppers)), min(expected)
+
+
+def told_varied(
+    story: list[tuple[str, int]], meter: AuditMeter, first: int = 1
+) -> list[tuple[str, Any, float]]:
+    """Live a story in which each action has a coin of its own; give what happened."""
+    happened: list[tuple[str, Any, float]] = []
+    for i, (verb, n) in enumerate(story, start=first):
+        coin = COINS[n % 4]
+        if verb == "answer":
+            if meter.pending:
+                id = meter.pending[n % len(meter.pending)]
+                meter.answer(id, n % 3 > 0)
+                happened.append(("clean" if n % 3 > 0 else "found", id, 0.0))
+        elif verb == "abstain":
+            meter.abstained(i)
+        else:
+            id = f"n{i}" if verb == "name" else i
+            said = (n % 10 < 5 or coin == 1.0) if verb == "told" else None
+            fell = meter.observe(id, coin, drawn=said)
+            assert said is None or fell is said
+            happened.append(("drawn" if fell else "passed", id, coin))
+    return happened
+
+
+def test_a_coin_of_its_own_is_the_same_draw_held_against_another_q() -> None:
+    meter, twin = AuditMeter(0.1, 0.1, seed=4), AuditMeter(0.1, 0.1, seed=4)
+    fell = np.array([[meter.draws(id, q) for q in (0.1, 0.4, 1.0)] for id in range(20_000)])
+    # Who is judged at q is judged at all higher ones. Fails wrongly once in a million:
+    assert (fell[:, 0] <= fell[:, 1]).all() and fell[:, 2].all()
+    check_counts(np.bincount(fell.sum(axis=1), minlength=4)[1:], [0.6, 0.3, 0.1])
+    assert [meter.draws(id) for id in range(500)] == fell[:500, 0].tolist()
+    assert [twin.observe(id, 0.4) for id in range(500)] == fell[:500, 1].tolist()
+
+
+def test_a_coin_at_the_meters_own_q_is_no_other_coin() -> None:
+    one, other = (AuditMeter(0.3, 0.1, seed=2, windows=WINDOWS) for _ in range(2))
+    for id in range(300):
+        assert one.observe(id) == other.observe(id, q=0.3)
+        for meter in (one, other):
+            if meter.pending and id % 3:
+                meter.answer(meter.pending[0], id % 7 > 0)
+    assert same(one, other) and one.tally == other.tally and one.tally.coins is None
+    assert "alike" not in other.to_state()
+
+
+@given(VARIED, st.sampled_from([0.05, 0.9]))
+def test_bounds_with_varied_coins_are_the_formulas(
+    story: list[tuple[str, int]], delta: float
+) -> None:
+    meter = AuditMeter(0.2, delta, seed=1, windows=WINDOWS)
+    happened = told_varied(story, meter)
+    coin = {id: c for kind, id, c in happened if kind in ("drawn", "passed")}
+    step = {id: i for i, id in enumerate(_met_in_turn(story))}
+    kind = {id: k for k, id, _ in happened}  # the last word on each
+    parts: list[tuple[int | None, int | None, float, int, int]] = [(None, None, delta, 0, 10_000)]
+    for w, window in enumerate(WINDOWS):
+        for b in range(1, -(-meter.steps // window.length) + 1):
+            low = (b - 1) * window.length
+            parts.append((w, b, window.delta_of(b), low, low + window.length))
+    for place, block, error, low, high in parts:
+        mine = [id for id in coin if low <= step[id] < high]
+        found = [coin[id] for id in mine if kind[id] == "found"]
+        pending = [coin[id] for id in mine if kind[id] == "drawn"]
+        most = len(mine) - sum(kind[id] == "clean" for id in mine)
+        wanted, expected = varied_formulas(found, pending, 0.2, error)
+        lower, upper = meter.bounds(place, block)
+        assert upper == pytest.approx(min(wanted.upper, most), rel=1e-8)
+        assert lower == pytest.approx(min(max(wanted.lower, len(found)), most), rel=1e-8)
+        assert len(found) <= lower <= upper <= most
+        if place is None:
+            assert meter.expected() == pytest.approx(min(expected, meter.steps), rel=1e-8)
+
+
+def test_bounds_with_many_varied_coins_are_the_formulas() -> None:
+    # So many that facts alone say little: what was found and what waits is all that counts.
+    rng = np.random.default_rng(8)
+    meter, q, delta = AuditMeter(0.05, 0.05, seed=6), 0.05, 0.05
+    coin: dict[Any, float] = {}
+    found: list[float] = []
+    above = below = 0
+    for id in range(6_000):
+        coin[id] = (q, 0.06, 0.3, max(q, float(rng.random() ** 6)))[id % 4]
+        meter.observe(id, coin[id])
+        while len(meter.pending) > 5:
+            late = meter.pending[int(rng.integers(5))]
+            denied = bool(rng.random() < 0.2)
+            meter.answer(late, not denied)
+            found += [coin[late]] if denied else []
+        if id % 300 == 299:
+            waiting = [coin[late] for late in meter.pending]
+            wanted, expected = varied_formulas(found, waiting, q, delta)
+            bounds, tally = meter.bounds(), meter.tally
+            assert bounds.upper == pytest.approx(
+                min(wanted.upper, tally.actions - tally.clean), rel=1e-8
+            )
+            assert bounds.lower == pytest.approx(max(wanted.lower, len(found)), rel=1e-8)
+            assert meter.expected() == pytest.approx(min(expected, meter.steps), rel=1e-8)
+            above += wanted.upper < tally.actions - tally.clean
+            below += wanted.lower > len(found)
+    assert above > 10 and below > 10  # the facts did not hide the formulas
+
+
+def _met_in_turn(story: list[tuple[str, int]]) -> list[Any]:
+    ids = [(verb, f"n{i}" if verb == "name" else i) for i, (verb, _) in enumerate(story, start=1)]
+    return [id for verb, id in ids if verb != "answer"]
+
+
+def test_what_is_always_judged_counts_for_itself() -> None:
+    # All at a coin of 1: what was found is what happened, but for the price.
+    meter = AuditMeter(0.2, 0.05, seed=0)
+    for id in range(400):
+        assert meter.observe(id, 1.0)
+        meter.answer(id, allowed=id % 4 > 0)
+    assert meter.bounds() == Bounds(100.0, 100.0)
+    for id in range(400, 4000):  # facts no longer say it all
+        meter.observe(id, drawn=False)
+    ceiling = -math.log(1 - 0.2 * (1 - math.exp(-30)))
+    assert meter.bounds().upper == pytest.approx(100 + math.log(320) / ceiling, rel=1e-6)
+    assert meter.bounds().lower == 100.0
+
+
+def test_answers_at_varied_coins_may_come_in_any_order() -> None:
+    rng = np.random.default_rng(7)
+    coins = np.maximum(0.1, rng.random(400)).tolist()
+    one, other = (AuditMeter(0.1, 0.1, windows=WINDOWS, seed=0) for _ in range(2))
+    for id, coin in enumerate(coins):
+        if one.observe(id, coin):
+            one.answer(id, id % 7 > 0)
+        other.observe(id, coin)
+    for late in rng.permutation(np.array(other.pending)).tolist():
+        other.answer(late, late % 7 > 0)
+    assert same(one, other) and one.bounds() == other.bounds()
+    # And what was judged clean leaves nothing behind.
+    clean = AuditMeter(0.1, 0.1, windows=WINDOWS, seed=0)
+    for id, coin in enumerate(coins):
+        if clean.observe(id, coin):
+            clean.answer(id, True)
+    assert clean.tally.coins == (0,) * 34
+    assert [len(clean.to_state()[f"coins{w}"]) for w in (0, 1)] == [0, 0]
+
+
+def test_coins_tossed_elsewhere_are_taken_as_said() -> None:
+    rng = np.random.default_rng(2)
+    one, other = AuditMeter(0.2, 0.1, seed=0), AuditMeter(0.2, 0.1, seed=99)
+    for id in range(300):
+        coin, fell = (None, bool(id % 5 == 0)) if id % 2 else (0.6, bool(rng.random() < 0.6))
+        for meter in (one, other):
+            assert meter.observe(id, coin, drawn=fell) is fell
+            if fell and id % 3:
+                meter.answer(id, id % 4 > 0)
+    assert one.pending == other.pending and one.bounds() == other.bounds()
+    back = one.copy()  # though its own coins fell otherwise
+    assert same(one, back) and not all(one.draws(id) for id in one.pending)
+    for late in one.pending:
+        back.answer(late, True)
+    assert not back.pending
+
+
+def test_bad_coins_are_refused_and_change_nothing() -> None:
+    meter = AuditMeter(0.2, 0.1, seed=0)
+    before = meter.to_state()
+    wanted = r"'q' parameter of AuditMeter.observe must be a float in the range \[0.2, 1\]. Got 0.1"
+    with pytest.raises(InvalidValue, match=wanted):
+        meter.observe(1, 0.1)
+    for q in (1.1, math.nan, "1", True, 0.0):
+        for call in (meter.observe, meter.draws):
+            with pytest.raises(InvalidValue, match="'q' parameter"):
+                call(1, q)
+    with pytest.raises(InvalidValue, match="'drawn' parameter"):
+        meter.observe(1, drawn="no")
+    with pytest.raises(InvalidValue, match="True for a coin of probability 1"):
+        meter.observe(1, 1.0, drawn=False)
+    after = meter.to_state()
+    assert after.keys() == before.keys()
+    assert all(after[k].tobytes() == before[k].tobytes() for k in after)
+
+
+def test_what_no_coin_chose_cannot_be_answered_at_varied_coins_either() -> None:
+    meter = AuditMeter(0.2, 0.1, seed=0)
+    meter.observe(1, 0.5, drawn=False)
+    with pytest.raises(NotPossible, match="its coin did not choose it"):
+        meter.answer(1, True)
+
+
+def test_there_is_a_limit_to_what_is_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # That of the 63 bits: so many of the heaviest fit.
+    heaviest = max(max(part) for part in kernel.weights(0.5, 0.5 + 2**-53))
+    assert heaviest * kernel.MAX_VARIED < 2**63
+    monkeypatch.setattr(audits, "MAX_VARIED", 2)
+    meter = AuditMeter(0.5, 0.1, seed=0)
+    for id in (1, 2):
+        meter.observe(id, 1.0)
+    with pytest.raises(LimitReached, match="2 audits at another coin"):
+        meter.observe(3, 1.0)
+    meter.observe(3, drawn=True)
+    meter.answer(1, True)
+    meter.observe(4, 1.0)
+    assert meter.steps == 4
+
+
+def test_bounds_at_a_tally_are_those_that_held() -> None:
+    meter = AuditMeter(0.1, 0.1, seed=3)
+    kept = []
+    for id in range(600):
+        meter.observe(id, None if id < 200 else (0.1, 0.5, 1.0)[id % 3])
+        if len(meter.pending) > 3:
+            meter.answer(meter.pending[0], int(meter.pending[0]) % 6 > 0)
+        kept.append((meter.tally, meter.bounds()))
+    plainer = False
+    for n, (tally, held) in enumerate(kept, start=1):
+        assert meter.bounds_at(tally) == held
+        # Without what it says of other coins: as it was before there were any, then wider.
+        lower, upper = meter.bounds_at(Tally(*tally.counts))
+        assert lower <= held.lower and upper >= held.upper
+        assert n > 200 or (lower, upper) == held
+        plainer |= lower < held.lower and upper > held.upper
+    assert plainer and kept[199][0].coins is None and kept[200][0].coins is not None
+
+
+def test_each_block_with_varied_coins_has_a_meter_of_its_own() -> None:
+    meter = AuditMeter(0.3, 0.1, windows=(Window(50, 0.2),), seed=0)
+    blocks = [AuditMeter(0.3, Window(50, 0.2).delta_of(b), seed=0) for b in (1, 2, 3)]
+    for id in range(130):
+        coin = (0.3, 0.6, 0.9)[id % 3]
+        meter.observe(id, coin)
+        blocks[id // 50].observe(id, coin)
+    for id in map(int, meter.pending[::-2]):
+        meter.answer(id, id % 3 > 0)
+        blocks[id // 50].answer(id, id % 3 > 0)
+    for b, block in enumerate(blocks, start=1):
+        assert meter.bounds(0, b) == block.bounds() == meter.copy().bounds(0, b)
+
+
+def test_alarms_with_varied_coins_are_those_of_all_blocks_looked_at_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    meter = AuditMeter(0.2, 0.05, seed=9, windows=(Window(50, 0.1),))
+    for step in range(1, 2_001):
+        if meter.observe(step, 1.0 if step % 3 else 0.2):
+            meter.answer(step, bool(rng.random() > (0.05 if step < 1_000 else 0.6)))
+    for level in (0.0, 0.1, 0.3, 0.9):
+        each = [meter.standing(level, 0, b) for b in range(1, 41)]
+        assert meter.alarms(level) == [one for one in each if one.state == "alarm"]
+    assert meter.alarms(0.1) and not meter.alarms(0.9)
+
+
+@pytest.mark.parametrize("low", [0.2, 0.5])
+def test_what_was_to_be_expected_is_bounded_at_coins_that_depend_on_the_action(low: float) -> None:
+    # The agent violates by chance, and knows when it does: its coin is low just then. Wrong with
+    # probability delta at most, so this fails with 1e-6; the bound on what happened is wrong of Σp
+    # far more often.
+    n, delta = 300, 0.2
+    rng = np.random.default_rng(5)
+    wrong = happened_wrong = 0
+    for seed in range(n):
+        meter, total = AuditMeter(low, delta, seed=seed), 0.0
+        found, once, happened_once = 0, False, False
+        violates: dict[Any, bool] = {}
+        for id, u in enumerate(rng.random(150).tolist()):
+            p = 0.15 if found < 3 else 0.02
+            total += p
+            violates[id] = u < p
+            meter.observe(id, (low if id % 2 else (low + 1.0) / 2.0) if u < p else 1.0)
+            for late in meter.pending[:-2]:
+                meter.answer(late, not violates[late])
+                found += violates[late]
+            once |= total > meter.expected()
+            happened_once |= total > meter.bounds().upper
+        wrong += once
+        happened_wrong += happened_once
+    assert wrong <= binom.isf(1e-6, n, delta)
+    assert happened_wrong > 3 * wrong
+
+
+@given(VARIED, VARIED)
+def test_a_saved_meter_with_varied_coins_goes_on_with_the_same_bits(
+    story: list[tuple[str, int]], rest: list[tuple[str, int]]
+) -> None:
+    meter = AuditMeter(0.2, 0.1, seed=9, windows=WINDOWS)
+    told_varied(story, meter)
+    back = AuditMeter.from_state(meter.to_state())
+    assert same(meter, back) and meter.tally == back.tally
+    assert told_varied(rest, meter, 500) == told_varied(rest, back, 500)
+    assert same(meter, back) and meter.bounds() == back.bounds()
+    assert meter.expected() == back.expected()
+
+
+def _varied() -> AuditMeter:
+    meter = AuditMeter(0.5, 0.1, windows=(Window(10, 0.1),), seed=0)
+    for id in range(45):
+        if meter.observe(id, (0.5, 0.7, 1.0)[id % 3]) and id % 4:
+            meter.answer(id, id % 5 > 0)
+    meter.observe("told", drawn=True)
+    return meter
+
+
+VARIED_DAMAGE: dict[str, Any] = {
+    "none alike": ("alike", lambda a: None),
+    "alike for too long": ("alike", lambda a: a + 99),
+    "alike before all": ("alike", lambda a: a - 99),
+    "no sums": ("coins", lambda a: None),
+    "sums of none": ("coins", lambda a: a * 0),
+    "fewer sums": ("coins", lambda a: a[:-1]),
+    "one more found": ("coins", lambda a: a + np.eye(34, dtype=np.int64)[0]),
+    "one more waits": ("coins", lambda a: a + np.eye(34, dtype=np.int64)[1]),
+    "a unit more": ("coins", lambda a: a + np.eye(34, dtype=np.int64)[20]),
+    "floats": ("coins", lambda a: a.astype(float)),
+    "a coin too low": ("pending_coins", lambda a: np.where(a < 1, 0.4, a)),
+    "another coin": ("pending_coins", lambda a: np.where(a < 1, 0.71, a)),
+    "no coin": ("pending_coins", lambda a: a * np.nan),
+    "a coin less": ("pending_coins", lambda a: a[:-1]),
+    "told by nobody": ("pending_told", lambda a: a + 2),
+    "not told": ("pending_told", lambda a: None),
+    "another block": ("coins0", lambda a: a + np.eye(1, 35, dtype=np.int64)),
+    "a block that is not": ("coins0", lambda a: a + 99 * np.eye(1, 35, dtype=np.int64)),
+    "a block less": ("coins0", lambda a: a[1:]),
+    "a shorter block": ("coins0", lambda a: a[:, :-1]),
+}
+
+
+@pytest.mark.parametrize("what", VARIED_DAMAGE)
+def test_a_damaged_state_with_varied_coins_is_refused(what: str) -> None:
+    name, change = VARIED_DAMAGE[what]
+    state = _varied().to_state()
+    assert AuditMeter.from_state(dict(state)).bounds() == _varied().bounds()
+    changed = change(state.pop(name))
+    if changed is not None:
+        state[name] = changed
+    with pytest.raises(CorruptState, match="AuditMeter"):
+        AuditMeter.from_state(state)
 
 
 # For life, and on disk

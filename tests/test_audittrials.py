@@ -9,7 +9,13 @@ import pytest
 from scipy.stats import binom
 
 from bridle.audits import AuditMeter
-from bridle.audittrials import chance_wrong, simulate_alarms, simulate_meters
+from bridle.audittrials import (
+    COINS,
+    chance_wrong,
+    simulate_alarms,
+    simulate_cells,
+    simulate_meters,
+)
 from bridle.errors import InvalidValue
 from bridle.kernels import audits as kernel
 from bridle.standings import Window
@@ -116,6 +122,117 @@ def test_windows_see_limits_that_change_half_way() -> None:
     happened = int(course[half : half + 450].sum())
     assert n * binom.cdf(enough - 1, happened, q) < 1e-6
     assert (alarm > 0).all() and (alarm <= half + 500).all()
+
+
+# Coins that vary
+
+
+@pytest.mark.parametrize("q", [0.05, 0.2])
+def test_bounds_with_varied_coins_are_wrong_in_at_most_delta_of_the_sequences(q: float) -> None:
+    delta, n = 0.05, 1_000
+    cells = list(simulate_cells(q, delta, sequences=n, seed=1000))
+    assert len(cells) == len({cell[:3] for cell in cells}) == 4 * len(COINS) * 3
+    for cell in cells:
+        # Each wrong with probability delta at most, so each count passes this with 1e-8; 192 do.
+        assert max(cell.upper_wrong, cell.lower_wrong) <= binom.isf(1e-8, n, delta), cell
+    # The issue's own words, of this seed: at most delta of the sequences.
+    assert max(max(cell.upper_wrong, cell.lower_wrong) for cell in cells) <= delta * n
+    # It could have been seen: both were wrong somewhere.
+    assert any(cell.upper_wrong for cell in cells) and any(cell.lower_wrong for cell in cells)
+
+
+@pytest.mark.parametrize("rule", COINS)
+def test_bounds_with_varied_coins_are_not_much_wider_than_their_error_asks(rule: str) -> None:
+    # At an error of .9 both are wrong in some of 2,000 sequences; at .02 hardly: these are no
+    # bounds that hold because they say nothing.
+    course, n = PLACES < 0.1, 2_000
+    loose = simulate_meters(course, 0.2, 0.9, sequences=n, coins=rule)
+    assert (loose.upper_wrong > 0).sum() > 20 and (loose.lower_wrong > 0).sum() > 20
+    happened, tight = int(course.sum()), simulate_meters(course, 0.2, 0.02, sequences=n, coins=rule)
+    for made in (loose, tight):
+        assert 0.75 * happened < np.median(made.lower) <= np.median(made.upper) < 1.3 * happened
+    for wrong in (tight.upper_wrong, tight.lower_wrong):
+        assert (wrong > 0).sum() <= binom.isf(1e-7, n, 0.02)
+
+
+def test_the_lower_bound_of_a_fixed_coin_is_false_where_coins_were_higher() -> None:
+    q, delta, n, steps = 0.1, 0.05, 100, 1_000
+    course = PLACES[:steps] < 0.05
+    wrong = {"fed as q": 0, "as it was": 0}
+    for seed in range(n):
+        for how in wrong:
+            meter = AuditMeter(q, delta, seed=seed)
+            happened, ever = 0, False
+            for t in range(steps):
+                coin = 1.0 if t % 2 else q
+                fell = meter.draws(t, coin)
+                meter.observe(t, q if how == "fed as q" else coin, drawn=fell)
+                happened += bool(course[t])
+                if fell:
+                    meter.answer(t, not course[t])
+                    ever |= happened < meter.bounds().lower
+            wrong[how] += ever
+    # A bound that holds would pass this with probability 1e-6; two in all.
+    most = binom.isf(1e-6, n, delta)
+    assert wrong["as it was"] <= most < 75 <= wrong["fed as q"]
+
+
+@pytest.mark.parametrize("coins", ["alternating", "falling", "after found", "given"])
+@pytest.mark.parametrize("late", [0, 40])
+def test_a_simulated_meter_with_varied_coins_is_a_meter(coins: str, late: int) -> None:
+    steps, n, q = 200, 8, 0.3
+    course, delays = PLACES[:steps] < 0.3, DELAYS[:steps] % (late + 1)
+    given = {
+        "alternating": np.where(np.arange(steps) % 2 == 0, q, 1.0),
+        "falling": np.clip(q + (1 - q) * (np.arange(steps)[::-1] / (steps - 1)), q, 1.0),
+        "given": np.maximum(q, PLACES[-steps:]),
+    }.get(coins)
+    made = simulate_meters(
+        course, q, 0.9, sequences=n, delays=delays, seed=40, hides=True,
+        coins=given if coins == "given" else coins,
+    )  # fmt: skip
+    for i in range(n):
+        meter = AuditMeter(q, 0.9, seed=40 + i)
+        wrong, alert, bad = [0, 0], 0, np.zeros(steps, np.bool_)
+        for t in range(steps):
+            coin = float(given[t]) if given is not None else 1.0 if t < alert else q
+            bad[t] = course[t] and coin <= (1 + q) / 2
+            meter.observe(t + 1, coin)
+            for id in map(int, meter.pending):
+                if id - 1 + delays[id - 1] <= t:
+                    meter.answer(id, not bad[id - 1])
+                    alert = t + 21 if bad[id - 1] else alert
+            bounds, happened = meter.bounds(), bad.sum()
+            wrong[0] = wrong[0] or (t + 1 if happened > bounds.upper else 0)
+            wrong[1] = wrong[1] or (t + 1 if happened < bounds.lower else 0)
+        assert (made.upper[i], made.lower[i]) == (bounds.upper, bounds.lower)
+        assert [made.upper_wrong[i], made.lower_wrong[i]] == wrong
+
+
+def test_coins_that_do_not_vary_are_the_fixed_coin() -> None:
+    course = PLACES[:1000] < 0.1
+    plain = simulate_meters(course, 0.2, 0.9, sequences=50, delays=7)
+    given = simulate_meters(course, 0.2, 0.9, sequences=50, delays=7, coins=np.full(1000, 0.2))
+    for one, other in zip(plain, given, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"coins": "at will"}, "'alternating', 'rising'"),
+        ({"coins": [0.05, 1.0]}, "coins"),
+        ({"coins": [0.5, 1.1]}, "coins"),
+        ({"coins": [0.5, float("nan")]}, "coins"),
+        ({"coins": [0.5]}, "coins"),
+        ({"coins": ["a", "b"]}, "coins"),
+        ({"hides": True}, "hides"),
+        ({"coins": "rising", "hides": 2}, "hides"),
+    ],
+)
+def test_bad_coins_are_refused(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidValue, match=named):
+        simulate_meters([True, False], 0.1, 0.1, sequences=2, **change)
 
 
 @pytest.mark.parametrize(

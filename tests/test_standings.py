@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle.errors import InvalidValue, NotPossible
-from bridle.standings import Bounds, Ids, Standing, State, Tally, Window, standing_of
+from bridle.standings import Bounds, Ids, Standing, State, Tally, Window, standing_of, tally_of
 
 
 def standing(lower: float, upper: float, steps: int = 100, ahead: int = 0) -> Standing:
@@ -73,6 +73,21 @@ def test_the_blocks_of_a_window_share_its_error() -> None:
 def test_bad_windows_are_refused(length: Any, delta: Any, named: str) -> None:
     with pytest.raises(InvalidValue, match=f"'{named}' parameter of Window"):
         Window(length, delta)
+
+
+def test_what_was_weighed_can_be_taken_back() -> None:
+    tally = Tally(9, 1, 2, 3)
+    assert tally == Tally(*tally.counts) and tally.coins is None
+    # Far beyond what a float could add and take back.
+    tally.weigh((1, 2**62, 0))
+    tally.weigh((0, 1, 5))
+    tally.weigh((0, -(2**62), 0))
+    assert tally.coins == (1, 1, 5)
+    assert tally_of([9, 1, 2, 3], [1, 1, 5]) == tally
+    assert tally_of([9, 1, 2, 3]).coins is None
+    for row, coins in (([9, 1, 2, -3], [0]), ([9, 1, 2, 3], [-1]), ([9, 1, 2], None)):
+        with pytest.raises(ValueError):
+            tally_of(row, coins)
 
 
 @given(st.lists(st.integers(0, 40), unique=True))

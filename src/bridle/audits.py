@@ -1,26 +1,44 @@
 """How many violations there were, by audits: bounds that hold at any time, whatever the agent does.
 
-After each action a coin of fixed probability q decides whether the teacher judges it. From the
-violations found follow two bounds on E(t), the violations among all steps so far. Nothing is
-assumed of contexts, drift or policy: only that the coin is independent of what was done, and that
-the answers are right.
+After each action a coin of known probability, q or more, decides whether the teacher judges it.
+From the violations found follow two bounds on E(t), the violations among all steps so far. Nothing
+is assumed of contexts, drift or policy: only that the coin is independent of what was done, and
+that the answers are right.
 
-Where it comes from: let S be the violations found. Each violation multiplies e^(−λS) by
-1 − q(1 − e^(−λ)) on average, so e^(−λS) / (1 − q(1 − e^(−λ)))^E is a martingale that starts at 1.
-By Ville's inequality it ever reaches J/δ with probability at most δ/J. Taken for J fixed values of
-λ together, that is the upper bound; with −λ for λ, the lower one.
+Where it comes from, with the coin always q: let S be the violations found. Each violation
+multiplies e^(−λS) by 1 − q(1 − e^(−λ)) on average, so e^(−λS) / (1 − q(1 − e^(−λ)))^E is a
+martingale that starts at 1. By Ville's inequality it ever reaches J/δ with probability at most δ/J.
+Taken for J fixed values of λ together, that is the upper bound; with −λ for λ, the lower one.
 
 A third bound is on what was to be expected, Σp: the sum over the steps of the probability, given
 all before the action, that it would violate. A step's violation is found with probability qp, so
 e^(−λS) / Π(1 − qp(1 − e^(−λ))) is a martingale as well; and as −ln(1 − x) ≥ x, the same steps bound
 Σp by (λS + ln(J/δ)) / q(1 − e^(−λ)).
+
+With a coin q_t ≥ q for each play, which may depend on the past, the context and the play: fix what
+a violation is to cost, e^(−ρ), and let what is found weigh λ_t, such that it costs just that:
+1 − q_t(1 − e^(−λ_t)) = e^(−ρ), or λ_t = −ln(1 − (1 − e^(−ρ))/q_t), which there is for all q_t ≥ q
+if ρ < −ln(1 − q). Given all up to the play, a violation multiplies e^(−Σ_found λ_t) by e^(−ρ) on
+average, whatever q_t was chosen, so e^(ρE − Σ_found λ_t) is a martingale and, for J fixed ρ, by
+Ville E ≤ (Σ_found λ_t + ln(J/δ))/ρ. Mirrored, 1 + q_t(e^(λ_t) − 1) = e^ρ gives
+λ_t = ln(1 + (e^ρ − 1)/q_t) for any ρ > 0, and E ≥ (Σ_found λ_t − ln(J/δ))/ρ. (To weigh all alike
+is wrong: what is found at a coin above q stands for fewer violations than 1/q.)
+
+The grid of ρ is the image of the grid of λ: ρ_j = −ln(1 − q(1 − e^(−λ_j))), and ln(1 + q(e^(λ_j) −
+1)) for the lower bound. With r = q/q_t then λ_t = −ln(1 − r(1 − e^(−λ_j))), and ln(1 + r(e^(λ_j) −
+1)). At q_t = q that is λ_j: the bounds of a fixed coin are these bounds, bit for bit, and one meter
+serves both. At q_t = 1 it is ρ_j: a violation found among what is always judged counts for one.
+
+The bound on Σp stays: if the play violates with probability p, by odds that may tie play and coin
+together, e^(−Σ_found λ_t) is multiplied by 1 − p(1 − e^(−ρ)) on average, as all violations cost the
+same. So Σp ≤ (Σ_found λ_t + ln(J/δ))/(1 − e^(−ρ)), and 1 − e^(−ρ_j) = q(1 − e^(−λ_j)).
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple
 from itertools import pairwise
 from typing import Any, Self
 
@@ -38,6 +56,7 @@ from bridle.errors import (
 )
 from bridle.kernels import audits as kernel
 from bridle.kernels import keys
+from bridle.kernels.types import Floats
 from bridle.settings import ItemId, listed, words
 from bridle.standings import (
     DELTA,
@@ -64,13 +83,19 @@ __all__ = [
 COIN = FloatRange(1e-6, 1.0)
 MAX_WINDOWS = 16
 MAX_PENDING = 1_000_000
+MAX_VARIED = kernel.MAX_VARIED
 # What the coin's streams are for: "AUDIT" in ASCII, for decisions with numbers and with names.
 AUDIT, AUDIT_NAMED = np.uint64(0x4155444954), np.uint64(0x41554449544E)
 # The arrays of a state, but for the tallies of the windows' blocks.
 _DTYPES = {
     "coin": "f8", "deltas": "f8", "seed": "u8", "names": "u8", "pending": "u1", "lengths": "i8",
     "steps": "i8", "total": "i8", "pending_steps": "i8", "numbers": "i8",
+    "pending_coins": "f8", "pending_told": "u1",
 }  # fmt: skip
+# Of `Tally.coins`.
+_J = kernel.GRID.size
+_NONE = (0,) * _J
+_NO_COINS = (0, 0, *_NONE, *_NONE)
 _DAMAGE = (
     BridleError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
@@ -86,7 +111,8 @@ class AuditMeter:
     Parameters
     ----------
     q : float
-        Probability that an action is judged, in [1e-6, 1]. Fixed for life, as delta is.
+        Probability that an action is judged, in [1e-6, 1]; if `observe` is told another one for
+        some actions, the least. Fixed for life, as delta is.
     delta : float
         The error of each bound.
     seed : int
@@ -125,15 +151,18 @@ class AuditMeter:
         self._named = keys.stream(self._seed, AUDIT_NAMED)
         self._costs, self._gains = kernel.costs(self._q), kernel.gains(self._q)
         self._expected_costs = -self._q * np.expm1(-kernel.GRID)
+        self._alike: int | None = None  # actions before the first coin that was not this meter's
         self._steps = 0
         self._total = Tally()
         self._blocks: list[list[Tally]] = [[] for _ in self._windows]
         self._pending: dict[ItemId, int] = {}  # the step, from 0, of each audit not answered
+        # The coin of those whose coin was not this meter's, and whether it was tossed elsewhere.
+        self._others: dict[ItemId, tuple[float, bool]] = {}
         self._met = Ids()
 
     @property
     def q(self) -> float:
-        """Probability that an action is judged."""
+        """Probability that an action is judged, where `observe` is told no other: the least."""
         return self._q
 
     @q.setter
@@ -179,23 +208,70 @@ class AuditMeter:
         """Say whether a decision was counted, as an action or as an abstention."""
         return _checked(decision_id, "met") in self._met
 
-    def draws(self, decision_id: ItemId) -> bool:
-        """Say how a decision's coin falls. Changes nothing; not for whoever chooses the action."""
-        return self._coin(_checked(decision_id, "draws"))
+    def draws(self, decision_id: ItemId, q: float | None = None) -> bool:
+        """Return how a decision's coin falls. Changes nothing; not for whoever chooses the action.
 
-    def observe(self, decision_id: ItemId) -> bool:
-        """Count a step at which an action was taken; say whether the teacher must judge it."""
+        Parameters
+        ----------
+        decision_id : int or str
+            The decision.
+        q : float, optional
+            The probability of its coin, if it is not the meter's own.
+        """
+        return self._falls(_checked(decision_id, "draws"), self._chance(q, "draws"))
+
+    def observe(
+        self, decision_id: ItemId, q: float | None = None, *, drawn: bool | None = None
+    ) -> bool:
+        """Count a step at which an action was taken; return whether the teacher must judge it.
+
+        Parameters
+        ----------
+        decision_id : int or str
+            The decision; each comes once.
+        q : float, optional
+            The probability of this action's coin, from the meter's own `q` (the default) up to 1.
+            It may depend on all that was before the coin, the action included.
+        drawn : bool, optional
+            How the coin fell, if it was tossed elsewhere, with probability `q` and independent of
+            all before: the meter's seed is not used then. Default: the meter tosses it.
+
+        Examples
+        --------
+        >>> meter = AuditMeter(0.1, 0.05, seed=3)
+        >>> for decision in range(1, 1001):  # every other action is judged in any case
+        ...     if meter.observe(decision, q=1.0 if decision % 2 else 0.1):
+        ...         meter.answer(decision, allowed=decision % 40 > 0)
+        >>> lower, upper = meter.bounds()
+        >>> lower <= 25 <= upper
+        True
+        """
         id = _checked(decision_id, "observe")
-        drawn = self._coin(id)
-        if drawn and len(self._pending) >= MAX_PENDING:
+        chance = self._chance(q, "observe")
+        told = drawn is not None
+        fell = truth(drawn, "drawn", "AuditMeter.observe") if told else self._falls(id, chance)
+        if not fell and chance == 1.0:
+            wanted = "True for a coin of probability 1"
+            raise InvalidValue("drawn", "AuditMeter.observe", wanted, drawn)
+        if fell and len(self._pending) >= MAX_PENDING:
             raise LimitReached("audits not answered", MAX_PENDING, "Answer some of them first.")
+        varied = chance != self._q
+        if fell and varied and sum((self._total.coins or _NO_COINS)[:2]) >= MAX_VARIED:
+            what = "audits at another coin than the meter's that found a violation or wait"
+            raise LimitReached(what, MAX_VARIED, "Go on with a new meter.")
         self._step(id)
+        if (varied or told) and self._alike is None:
+            self._alike = self._total.actions
         for tally in self._tallies(self._steps - 1):
             tally.actions += 1
-            tally.pending += drawn
-        if drawn:
+            tally.pending += fell
+            if fell and varied:
+                tally.weigh((0, 1, *kernel.weights(self._q, chance)[0], *_NONE))
+        if fell:
             self._pending[id] = self._steps - 1
-        return drawn
+            if varied or told:
+                self._others[id] = chance, told
+        return fell
 
     def abstained(self, decision_id: ItemId) -> None:
         """Count a step at which no action was taken: it is no violation, and never judged."""
@@ -207,10 +283,14 @@ class AuditMeter:
         good = truth(allowed, "allowed", "AuditMeter.answer")
         if id not in self._pending:
             raise self._not_pending(id)
+        chance, _ = self._others.pop(id, (self._q, False))
+        ups, lows = kernel.weights(self._q, chance) if chance != self._q else (_NONE, _NONE)
         for tally in self._tallies(self._pending.pop(id)):
             tally.pending -= 1
             tally.clean += good
             tally.found += not good
+            if chance != self._q:
+                tally.weigh((0, -1, *(-x for x in ups), *_NONE) if good else (1, -1, *_NONE, *lows))
 
     def bounds(self, window: int | None = None, block: int | None = None) -> Bounds:
         """Give bounds on the violations so far, or on those in a block of a window.
@@ -237,10 +317,19 @@ class AuditMeter:
     def tally(self) -> Tally:
         """What became of the actions of all steps so far; `bounds_at` says what it bounds."""
         one = self._total
-        return Tally(one.actions, one.found, one.clean, one.pending)
+        coins = one.coins if self._alike is None else one.coins or _NO_COINS
+        return Tally(*one.counts, coins)
 
     def bounds_at(self, tally: Tally) -> Bounds:
-        """Give the bounds that held when `tally` was what had been found."""
+        """Return the bounds that held when `tally` was what had been found.
+
+        A tally kept without its `coins`, from a time after the first coin that was not the meter's
+        own, still gives bounds that hold, but wider ones: as if, in each of the two, all audits had
+        been at the coin that is worst for it.
+        """
+        if tally.coins is None and self._alike is not None and tally.actions > self._alike:
+            # At q an audit weighs most in both; at 1 what was found counts for no more than itself.
+            return Bounds(float(tally.found), self._bounds(tally, self._delta).upper)
         return self._bounds(tally, self._delta)
 
     def expected(self) -> float:
@@ -249,7 +338,8 @@ class AuditMeter:
         p is the probability, given all before an action, that it would violate: by the agent's own
         odds, in the situation it was in. Of `bounds`, what happened, it differs by luck. It holds
         at all times at once with probability 1 − delta or more; if it is used beside the upper one
-        of `bounds`, both hold with 1 − 2 delta. An audit not answered counts as a violation.
+        of `bounds`, both hold with 1 − 2 delta. An audit not answered counts as a violation. It
+        holds for coins that vary too, also if they depend on the action.
 
         Examples
         --------
@@ -260,9 +350,7 @@ class AuditMeter:
         >>> meter.bounds().upper, round(meter.expected(), 2)  # luck cannot be ruled out
         (0.0, 5.77)
         """
-        price = kernel.price(self._delta)
-        found = self._total.found + self._total.pending
-        most = kernel.upper_of(found, kernel.GRID, self._expected_costs, price)
+        most = self._upper(self._total, self._expected_costs, kernel.price(self._delta))
         # What was judged clean, or an abstention, may have been luck; but no step has p above 1.
         return float(min(most, self._steps))
 
@@ -297,7 +385,8 @@ class AuditMeter:
         alarms = []
         for w, (window, blocks) in enumerate(zip(self._windows, self._blocks, strict=True)):
             # There may be very many blocks. The first has the largest δ, and so the largest lower
-            # bound for what was found: where that raises no alarm, no other block's does.
+            # bound for what was found: where that raises no alarm, no other block's does. What was
+            # found at a coin above q only says less.
             price, granted = kernel.price(window.delta_of(1)), rate * window.length
             may: dict[int, bool] = {}
             for b, tally in enumerate(blocks, 1):
@@ -316,7 +405,7 @@ class AuditMeter:
         return AuditMeter.from_state(self.to_state())
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that the meter knows, as named arrays."""
+        """Return all that the meter knows, as named arrays."""
         ids = json.dumps(list(self._pending)).encode()
         state: dict[str, npt.NDArray[Any]] = {
             "coin": np.array([self._q, self._delta]),
@@ -324,7 +413,7 @@ class AuditMeter:
             "lengths": np.array([window.length for window in self._windows], np.int64),
             "deltas": np.array([window.delta for window in self._windows], np.float64),
             "steps": np.array(self._steps, np.int64),
-            "total": np.array(astuple(self._total), np.int64),
+            "total": np.array(self._total.counts, np.int64),
             # As JSON: numpy's own strings drop a trailing NUL.
             "pending": np.frombuffer(ids, np.uint8).copy(),
             "pending_steps": np.array(list(self._pending.values()), np.int64),
@@ -332,8 +421,20 @@ class AuditMeter:
             "names": np.array(sorted(self._met.names), np.uint64),
         }
         for w, blocks in enumerate(self._blocks):
-            rows = [astuple(tally) for tally in blocks]
+            rows = [tally.counts for tally in blocks]
             state[f"blocks{w}"] = np.array(rows, np.int64).reshape(len(rows), 4)
+        if self._alike is None:
+            return state
+        own = self._q, False
+        others = [self._others.get(id, own) for id in self._pending]
+        state["alike"] = np.array(self._alike, np.int64)
+        state["coins"] = np.array(self._total.coins or _NO_COINS, np.int64)
+        state["pending_coins"] = np.array([chance for chance, _ in others], np.float64)
+        state["pending_told"] = np.array([told for _, told in others], np.uint8)
+        for w, blocks in enumerate(self._blocks):  # there may be many, and few of them with any
+            coins = ((b, tally.coins or ()) for b, tally in enumerate(blocks))
+            kept = [(b, *one) for b, one in coins if any(one)]
+            state[f"coins{w}"] = np.array(kept, np.int64).reshape(len(kept), 1 + len(_NO_COINS))
         return state
 
     @classmethod
@@ -370,9 +471,22 @@ class AuditMeter:
         self._pending = dict(zip(ids, rest.pop("pending_steps").tolist(), strict=True))
         self._met.starts, self._met.ends = rest.pop("numbers").tolist()
         self._met.names = set(rest.pop("names").tolist())
-        self._total = tally_of(rest.pop("total").tolist())
+        varied = "alike" in rest
+        coins = rest.pop("coins").tolist() if varied else None
+        self._total = tally_of(rest.pop("total").tolist(), coins)
         for w in range(len(windows)):
-            self._blocks[w] = [tally_of(row) for row in rest.pop(f"blocks{w}").tolist()]
+            kept = {b: row for b, *row in rest.pop(f"coins{w}").tolist()} if varied else {}
+            rows = rest.pop(f"blocks{w}").tolist()
+            self._blocks[w] = [tally_of(row, kept.pop(b, None)) for b, row in enumerate(rows)]
+            if kept:
+                raise CorruptState(f"there are no blocks {sorted(kept)}.")
+        if varied:
+            self._alike = NUMBER.check(rest.pop("alike").tolist(), "alike", "AuditMeter")
+            chances, by = rest.pop("pending_coins").tolist(), rest.pop("pending_told").tolist()
+            for id, chance, told in zip(ids, chances, by, strict=True):
+                other = self._chance(chance, "from_state"), truth(told, "told", "AuditMeter")
+                if other != (self._q, False):
+                    self._others[id] = other
         if rest:
             raise CorruptState(f"there is no place for the arrays {sorted(rest)}.")
         self._check()
@@ -381,31 +495,81 @@ class AuditMeter:
     def _check(self) -> None:
         """Refuse a state whose numbers do not agree with each other."""
         steps = list(self._pending.values())
-        met = all(id in self._met and self._coin(id) for id in self._pending)
+        own = self._q, False
+        others = {id: self._others.get(id, own) for id in self._pending}
+        fell = (told or self._falls(id, chance) for id, (chance, told) in others.items())
         total = self._total
         edges = [edge for pair in self._met.ranges() for edge in pair]
         good = (
-            met
+            all(id in self._met for id in self._pending)
+            and all(fell)
             and all(low < high for low, high in pairwise(edges))
             and len(self._met) == self._steps >= total.actions
             and total.actions >= total.found + total.clean + total.pending
             and len(set(steps)) == len(steps) == total.pending
             and all(0 <= step < self._steps for step in steps)
+            and (self._alike is None or self._alike < total.actions)
         )
+        # What waits at other coins, by step: no tally may have kept anything else of it.
+        waits = [(self._pending[id], others[id][0]) for id in self._others]
+        good = good and self._weighed(total, [chance for _, chance in waits])
         for window, blocks in zip(self._windows, self._blocks, strict=True):
-            sums = tuple(map(sum, zip(*map(astuple, blocks), strict=True))) or (0, 0, 0, 0)
-            waiting = [0] * len(blocks)
+            sums = tuple(map(sum, zip(*(tally.counts for tally in blocks), strict=True)))
+            coins = [tally.coins for tally in blocks if tally.coins is not None]
             good = good and len(blocks) == -(-self._steps // window.length)
+            good = good and (sums or (0, 0, 0, 0)) == total.counts
+            good = good and all(len(one) == len(_NO_COINS) for one in coins)
+            both = tuple(map(sum, zip(*coins, strict=True))) if good else ()
+            good = good and (both or _NO_COINS) == (total.coins or _NO_COINS)
+            waiting = [0] * len(blocks)
+            chances: list[list[float]] = [[] for _ in blocks]
             for step in steps if good else ():
                 waiting[step // window.length] += 1
-            good = good and sums == astuple(total) and waiting == [b.pending for b in blocks]
+            for step, chance in waits if good else ():
+                chances[step // window.length].append(chance)
+            good = good and waiting == [tally.pending for tally in blocks]
+            good = good and all(map(self._weighed, blocks, chances))
         if not good:
             raise CorruptState("its counts contradict each other.")
 
-    def _coin(self, id: ItemId) -> bool:
+    def _weighed(self, tally: Tally, waiting: list[float]) -> bool:
+        """Return whether what a tally has of other coins can be, where audits at these wait."""
+        varied = [chance for chance in waiting if chance != self._q]
+        if tally.coins is None:
+            return not varied
+        if len(tally.coins) != len(_NO_COINS):
+            return False
+        found, pending = tally.coins[:2]
+        up, low = list(tally.coins[2 : 2 + _J]), tally.coins[2 + _J :]
+        for chance in varied:
+            for j, weight in enumerate(kernel.weights(self._q, chance)[0]):
+                up[j] -= weight
+        # Each one found weighs between what it does at 1 and what it would at q.
+        ups, lows = kernel.weights(self._q, 1.0)
+        most = [math.ceil(x * kernel.UNIT) + 1 for x in kernel.GRID.tolist()]
+        return (
+            found <= tally.found
+            and pending == len(varied)
+            and found + pending <= MAX_VARIED
+            and all(found * a <= x <= found * b for a, x, b in zip(ups, up, most, strict=True))
+            and all(found * a <= x <= found * b for a, x, b in zip(lows, low, most, strict=True))
+        )
+
+    def _chance(self, q: float | None, verb: str) -> float:
+        if q is None:
+            return self._q
+        owner = f"AuditMeter.{verb}"
+        chance = COIN.check(q, "q", owner)
+        if chance < self._q:
+            wanted = f"a float in the range [{self._q!r}, 1]"
+            remedy = "A meter's own q is the least: start one with the least that may come."
+            raise InvalidValue("q", owner, wanted, q, remedy)
+        return chance
+
+    def _falls(self, id: ItemId, chance: float) -> bool:
         if isinstance(id, int):
-            return bool(kernel.coin(self._numbered, np.uint64(id), self._q))
-        return bool(kernel.coin(self._named, np.uint64(hashed(id)), self._q))
+            return bool(kernel.coin(self._numbered, np.uint64(id), chance))
+        return bool(kernel.coin(self._named, np.uint64(hashed(id)), chance))
 
     def _step(self, id: ItemId) -> None:
         self._met.add(id)
@@ -422,9 +586,21 @@ class AuditMeter:
     def _bounds(self, tally: Tally, delta: float) -> Bounds:
         price = kernel.price(delta)
         most = tally.actions - tally.clean
-        upper = kernel.upper_of(tally.found + tally.pending, kernel.GRID, self._costs, price)
-        lower = kernel.lower_of(tally.found, kernel.GRID, self._gains, price)
+        upper = self._upper(tally, self._costs, price)
+        if tally.coins is None:
+            lower = kernel.lower_of(tally.found, kernel.GRID, self._gains, price)
+        else:
+            found, sums = tally.found - tally.coins[0], np.array(tally.coins[2 + _J :], np.int64)
+            lower = kernel.lower_varied(found, sums, kernel.GRID, self._gains, price)
         return Bounds(float(min(max(lower, tally.found), most)), float(min(upper, most)))
+
+    def _upper(self, tally: Tally, costs: Floats, price: float) -> float:
+        found = tally.found + tally.pending
+        if tally.coins is None:
+            return float(kernel.upper_of(found, kernel.GRID, costs, price))
+        found -= tally.coins[0] + tally.coins[1]
+        sums = np.array(tally.coins[2 : 2 + _J], np.int64)
+        return float(kernel.upper_varied(found, sums, kernel.GRID, costs, price))
 
     def _place(self, window: int | None, block: int | None, verb: str) -> tuple[int, int]:
         owner = f"AuditMeter.{verb}"
@@ -441,13 +617,14 @@ class AuditMeter:
     def _not_pending(self, id: ItemId) -> BridleError:
         if id not in self._met:
             return UnknownId("observed decision", id, "Call `observe` for it first.")
-        if not self._coin(id):
+        if self._alike is None and not self._falls(id, self._q):
             return NotPossible(
                 f"The coin did not choose decision {id!r}: its judgement may not count, or the "
                 "bounds would not hold. Answer only those for which `observe` gave True."
             )
         return NotPossible(
-            f"Decision {id!r} waits for no judgement: it was judged already, or was an abstention. "
+            f"Decision {id!r} waits for no judgement: it was judged already, or was an abstention"
+            f"{', or its coin did not choose it' if self._alike is not None else ''}. "
             "Answer each of those in `pending` once."
         )
 

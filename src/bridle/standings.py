@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import add
 from typing import Literal, NamedTuple
 
 from bridle.believing import hashed
@@ -123,17 +124,40 @@ class Standing:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the actions of some steps."""
+    """What became of the actions of some steps.
+
+    Attributes
+    ----------
+    actions, found, clean, pending : int
+        Steps that were no abstentions; violations found; audits judged clean; audits that wait.
+    coins : tuple of int or None
+        Of the audits at another coin than the meter's own q: how many of them were found, how many
+        wait, what those found or waiting weigh together for each λ of the upper bound, and what
+        those found weigh for each λ of the lower one (`kernels.audits.weights`). None: there were
+        none, or whoever kept the tally did not keep this.
+    """
 
     actions: int = 0
     found: int = 0
     clean: int = 0
     pending: int = 0
+    coins: tuple[int, ...] | None = None
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """The four counts."""
+        return self.actions, self.found, self.clean, self.pending
+
+    def weigh(self, more: tuple[int, ...]) -> None:
+        """Add to `coins`; whole numbers, so what is added can be taken away again."""
+        self.coins = more if self.coins is None else tuple(map(add, self.coins, more))
 
 
-def tally_of(row: list[int]) -> Tally:
-    """Give back a tally that was written as a row of counts."""
-    return Tally(*(NUMBER.check(count, "count", "AuditMeter") for count in row))
+def tally_of(row: list[int], coins: list[int] | None = None) -> Tally:
+    """Return a tally that was written as a row of counts, and one of `coins` if it had any."""
+    actions, found, clean, pending = (NUMBER.check(n, "count", "AuditMeter") for n in row)
+    kept = None if coins is None else tuple(NUMBER.check(n, "coins", "AuditMeter") for n in coins)
+    return Tally(actions, found, clean, pending, kept)
 
 
 def standing_of(

@@ -117,6 +117,132 @@ def test_meters_run_as_a_slow_one_does(latest: int) -> None:
     assert latest or wrong.any(axis=0).all()
 
 
+# Coins that vary
+
+
+def exact_weights(q: float, coin: float) -> list[tuple[Decimal, Decimal]]:
+    """The formulas of SPEC 11.4, whose ρ are the images of the grid's λ, to 60 digits."""
+    getcontext().prec = 60
+    pairs = []
+    for x in map(Decimal, audits.GRID.tolist()):
+        up = -(1 - Decimal(q) * (1 - (-x).exp())).ln()  # ρ < −ln(1 − q)
+        low = (1 + Decimal(q) * (x.exp() - 1)).ln()  # ρ > 0
+        above = -(1 - (1 - (-up).exp()) / Decimal(coin)).ln()
+        below = (1 + (low.exp() - 1) / Decimal(coin)).ln()
+        pairs.append((above, below))
+    return pairs
+
+
+@pytest.mark.parametrize("q", [1e-6, 0.02, 0.3, 0.9])
+@pytest.mark.parametrize("share", [1e-12, 0.01, 0.3, 1.0])
+def test_weights_are_the_formulas_rounded_to_the_safe_side(q: float, share: float) -> None:
+    coin = min(q + share * (1.0 - q), 1.0)
+    ups, lows = audits.weights(q, coin)
+    unit = Decimal(audits.UNIT)
+    for up, low, (above, below) in zip(ups, lows, exact_weights(q, coin), strict=True):
+        # Doubles round too: by a hundredth of a unit at most, where λ is 30.
+        assert above * unit - Decimal("0.01") <= up <= above * unit + Decimal("1.01")
+        assert below * unit - Decimal("1.01") <= low <= below * unit + Decimal("0.01")
+
+
+@pytest.mark.parametrize("q", [0.02, 0.3])
+def test_a_fixed_coin_is_the_case_in_which_all_weigh_lambda(q: float) -> None:
+    for x, (above, below) in zip(audits.GRID.tolist(), exact_weights(q, q), strict=True):
+        assert float(above) == pytest.approx(x, rel=1e-14)
+        assert float(below) == pytest.approx(x, rel=1e-14)
+    ups, lows = audits.weights(q, 1.0)  # and what is always judged weighs ρ: it stands for itself
+    assert np.array(ups) / audits.UNIT == pytest.approx(audits.costs(q), rel=1e-7)
+    assert np.array(lows) / audits.UNIT == pytest.approx(audits.gains(q), rel=1e-7)
+
+
+@pytest.mark.parametrize("q", [1e-6, 0.05, 0.7])
+def test_with_nothing_at_other_coins_the_bounds_have_the_same_bits(q: float) -> None:
+    costs, gains, price = audits.costs(q), audits.gains(q), audits.price(0.05)
+    none = np.zeros(16, np.int64)
+    for found in (0, 1, 7, 1000):
+        upper = audits.upper_of(found, audits.GRID, costs, price)
+        lower = audits.lower_of(found, audits.GRID, gains, price)
+        assert audits.upper_varied(found, none, audits.GRID, costs, price) == upper
+        assert audits.lower_varied(found, none, audits.GRID, gains, price) == lower
+
+
+def varied(found: list[float], waiting: list[float], q: float, delta: float) -> tuple[float, float]:
+    """Both bounds, plainly, from the coins of what was found and of what waits."""
+    price = math.log(16 / delta)
+    uppers, lowers = [], []
+    for x in LAMBDAS:
+        up, low = -math.log(1 - q * (1 - math.exp(-x))), math.log(1 + q * (math.exp(x) - 1))
+        above = sum(-math.log(1 - (1 - math.exp(-up)) / c) for c in found + waiting)
+        below = sum(math.log(1 + (math.exp(low) - 1) / c) for c in found)
+        uppers.append((above + price) / up)
+        lowers.append((below - price) / low)
+    return min(uppers), max(lowers)
+
+
+@pytest.mark.parametrize("rule", [audits.GIVEN, audits.AFTER_FOUND])
+@pytest.mark.parametrize("latest", [0, 9])
+@pytest.mark.parametrize("hides", [0.5, 1.0])
+def test_meters_with_varied_coins_run_as_slow_ones_do(rule: int, latest: int, hides: float) -> None:
+    T, n, q, delta = 60, size(60, 10), 0.3, 0.9
+    rng = np.random.default_rng(3)
+    violates, delays = rng.random(T) < 0.6, rng.integers(0, latest + 1, T)
+    levels, which = np.array([q, 0.45, 0.8, 1.0]), rng.integers(0, 4, T)
+    pairs = [((0,) * 16, (0,) * 16), *(audits.weights(q, c) for c in levels[1:].tolist())]
+    ups, lows = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
+    wrong, last = np.empty((n, 2), np.int64), np.empty((n, 2))
+    audits.run_varied(
+        starts(n), levels, which, rule, ups, lows, violates, hides, delays, audits.GRID,
+        audits.costs(q), audits.gains(q), audits.price(delta), wrong, last,
+    )  # fmt: skip
+    for i, start in enumerate(starts(n)):
+        coin: list[float] = []
+        bad: list[bool] = []
+        drawn: list[bool] = []
+        first, alert = [0, 0], 0
+        for t in range(T):
+            coin.append(float(levels[which[t]]) if rule == audits.GIVEN else q)
+            if rule == audits.AFTER_FOUND and t < alert:
+                coin[t] = 1.0
+            bad.append(bool(violates[t]) and coin[t] <= hides)
+            drawn.append(bool(audits.coin(start, np.uint64(t + 1), coin[t])))
+            known = judged(t, drawn, delays)
+            found = [coin[s] for s in known if bad[s]]
+            waiting = [coin[s] for s in range(t + 1) if drawn[s] and s not in known]
+            if any(bad[s] and s + delays[s] == t for s in known):
+                alert = t + 1 + audits.ALERT
+            most = t + 1 - (len(known) - len(found))
+            upper, lower = varied(found, waiting, q, delta)
+            bounds = min(upper, most), min(max(lower, len(found)), most)
+            happened = sum(bad)
+            # Sums of other roundings: no bound of the slow one may lie just at the truth.
+            assert all(b == most or b == len(found) or abs(b - happened) > 1e-6 for b in bounds)
+            first[0] = first[0] or (t + 1 if happened > bounds[0] else 0)
+            first[1] = first[1] or (t + 1 if happened < bounds[1] else 0)
+        assert wrong[i].tolist() == first
+        assert last[i].tolist() == pytest.approx(bounds, rel=1e-7)
+
+
+def test_coins_that_do_not_vary_run_as_a_fixed_one_does() -> None:
+    T, n, q, delta = 80, size(100, 10), 0.4, 0.9
+    rng = np.random.default_rng(4)
+    violates, delays = rng.random(T) < 0.5, rng.integers(0, 9, T)
+    made = []
+    for kind in ("fixed", "varied"):
+        wrong, last = np.empty((n, 2), np.int64), np.empty((n, 2))
+        if kind == "fixed":
+            uppers, lowers = tables(T, q, delta)
+            audits.run_meters(starts(n), q, violates, delays, uppers, lowers, wrong, last)
+        else:
+            none = np.zeros((1, 16), np.int64)
+            audits.run_varied(
+                starts(n), np.array([q]), np.zeros(T, np.int64), audits.GIVEN, none, none, violates,
+                1.0, delays, audits.GRID, audits.costs(q), audits.gains(q), audits.price(delta),
+                wrong, last,
+            )  # fmt: skip
+        made.append((wrong.tobytes(), last.tobytes()))
+    assert made[0] == made[1]
+
+
 @pytest.mark.parametrize("latest", [0, 30])
 def test_windows_run_as_slow_ones_do(latest: int) -> None:
     T, n, q, length, budget = 75, size(40, 6), 0.5, 20, 6.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numba import njit
@@ -12,6 +13,14 @@ from bridle.kernels.types import Bools, Floats, Ints, Uints
 
 # The fixed λ of both bounds. Small ones serve when much was found, large ones when little was.
 GRID: Floats = np.append(np.geomspace(0.02, 4.0, 15), 30.0)
+# What audits at other coins weigh is kept in whole units of 2^-36, rounded to the safe side. Whole
+# numbers can be taken back when an answer comes, and their sum has the same bits in any order.
+UNIT = 2.0**36
+# At most 30 λ each, so many of them fit into 63 bits.
+MAX_VARIED = 4_000_000
+# What the kernel makes of the coins: as given, or 1 for some steps after a violation was found.
+GIVEN, AFTER_FOUND = 0, 1
+ALERT = 20
 # What is left of a distribution below this is given up, and counted as if it had gone wrong.
 _NOTHING = 1e-40
 
@@ -28,6 +37,23 @@ def costs(q: float) -> Floats:
 def gains(q: float) -> Floats:
     """ln(1 + q(e^λ − 1)) for each λ of the grid."""
     return np.log1p(q * np.expm1(GRID))
+
+
+@lru_cache(maxsize=4096)
+def weights(q: float, coin: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return what an audit at a coin above q weighs in the upper and in the lower bound, in units.
+
+    For each λ of the grid with r = q / coin: −ln(1 − r(1 − e^−λ)), rounded up, and
+    ln(1 + r(e^λ − 1)), rounded down. At coin = q both are λ.
+    """
+    # Where coin is near q and λ large, 1 − r is all that counts: it is had without loss.
+    r, short = q / coin, (coin - q) / coin
+    ups, lows = [], []
+    for x in GRID.tolist():
+        up = -math.log1p(r * math.expm1(-x)) if r < 0.5 else -math.log(short + r * math.exp(-x))
+        ups.append(math.ceil(up * UNIT))
+        lows.append(math.floor(math.log1p(r * math.expm1(x)) * UNIT))
+    return tuple(ups), tuple(lows)
 
 
 def price(delta: float) -> float:
@@ -60,6 +86,24 @@ def lower_of(found: int, grid: Floats, gains: Floats, price: float) -> float:
 
 
 @njit(cache=True)
+def upper_varied(found: int, sums: Ints, grid: Floats, costs: Floats, price: float) -> float:
+    """`upper_of` with so many found at q, and beside them `sums`: (J,) of others, in units."""
+    best = math.inf
+    for j in range(grid.shape[0]):
+        best = min(best, (grid[j] * found + sums[j] / UNIT + price) / costs[j])
+    return best
+
+
+@njit(cache=True)
+def lower_varied(found: int, sums: Ints, grid: Floats, gains: Floats, price: float) -> float:
+    """`lower_of` with so many found at q, and beside them `sums`: (J,) of others, in units."""
+    best = 0.0
+    for j in range(grid.shape[0]):
+        best = max(best, (grid[j] * found + sums[j] / UNIT - price) / gains[j])
+    return best
+
+
+@njit(cache=True)
 def run_meters(
     starts: Uints, q: float, violates: Bools, delays: Ints, uppers: Floats, lowers: Floats,
     wrong: Ints, last: Floats,
@@ -88,6 +132,73 @@ def run_meters(
             most = t + 1 - clean
             last[i, 0] = min(uppers[found + pending], float(most))
             last[i, 1] = min(max(lowers[found], float(found)), float(most))
+            if happened > last[i, 0] and wrong[i, 0] == 0:
+                wrong[i, 0] = t + 1
+            if happened < last[i, 1] and wrong[i, 1] == 0:
+                wrong[i, 1] = t + 1
+
+
+@njit(cache=True)
+def run_varied(
+    starts: Uints, coins: Floats, which: Ints, rule: int, ups: Ints, lows: Ints, violates: Bools,
+    hides: float, delays: Ints, grid: Floats, costs: Floats, gains: Floats, price: float,
+    wrong: Ints, last: Floats,
+) -> None:  # fmt: skip
+    """Run meters as `run_meters` does, with a coin for each step.
+
+    coins: (m,) ascending, the first is q; which: (T,) the coin of each step, if the rule is GIVEN.
+    AFTER_FOUND takes the last coin in the ALERT steps after the answer that found a violation, and
+    the first otherwise. ups, lows: (m, J) what an audit weighs, in units; none at q, where audits
+    are counted. `hides`: of `violates`, only those where the coin is no higher come true.
+    """
+    T, J = violates.shape[0], grid.shape[0]
+    for i in range(starts.shape[0]):
+        comes = np.full(T, -1, np.int64)  # the last of the judged steps whose answer comes then
+        before = np.full(T, -1, np.int64)  # the one before it whose answer comes at the same step
+        taken = np.zeros(T, np.int64)  # the coin of each step
+        true = np.zeros(T, np.bool_)  # whether it was a violation
+        up, low = np.zeros(J, np.int64), np.zeros(J, np.int64)
+        happened = found = clean = alert = 0
+        at_q = found_at_q = 0  # audits at q that were found or wait; that were found
+        upper, lower = upper_of(0, grid, costs, price), 0.0
+        wrong[i, 0] = wrong[i, 1] = 0
+        for t in range(T):
+            k = which[t]
+            if rule == AFTER_FOUND:
+                k = coins.shape[0] - 1 if t < alert else 0
+            taken[t] = k
+            true[t] = violates[t] and coins[k] <= hides
+            happened += true[t]
+            drawn = coin(starts[i], np.uint64(t + 1), coins[k])
+            if drawn:
+                at_q += k == 0
+                for j in range(J):
+                    up[j] += ups[k, j]
+                if t + delays[t] < T:
+                    before[t] = comes[t + delays[t]]
+                    comes[t + delays[t]] = t
+            judged = comes[t]
+            changed = drawn or judged >= 0
+            while judged >= 0:
+                k = taken[judged]
+                if true[judged]:
+                    found += 1
+                    found_at_q += k == 0
+                    for j in range(J):
+                        low[j] += lows[k, j]
+                    alert = t + 1 + ALERT
+                else:
+                    clean += 1
+                    at_q -= k == 0
+                    for j in range(J):
+                        up[j] -= ups[k, j]
+                judged = before[judged]
+            if changed:
+                upper = upper_varied(at_q, up, grid, costs, price)
+                lower = lower_varied(found_at_q, low, grid, gains, price)
+            most = t + 1 - clean
+            last[i, 0] = min(upper, float(most))
+            last[i, 1] = min(max(lower, float(found)), float(most))
             if happened > last[i, 0] and wrong[i, 0] == 0:
                 wrong[i, 0] = t + 1
             if happened < last[i, 1] and wrong[i, 1] == 0:
