@@ -47,7 +47,7 @@ from bridle.notes import (
 
 def first_form(sink: Any = None, **options: Any) -> Agent:
     """Return a new agent whose log is of the first form: from before answers had a price."""
-    created = Created(replace(Agent(**options).settings, form=1, answer_price=None))
+    created = Created(replace(Agent(**options).settings, form=1, answer_price=None, checks=0))
     agent = Agent.replay([created]).agent
     agent.sink = sink
     if sink is not None:
@@ -101,7 +101,8 @@ OPS = (
     "decide_many", "decide_many_named", "reward", "reward_many", "learn", "sigma", "add_arms",
     "declare", "withdraw", "make", "apply", "skip", "regroup", "ask_pool", "decide_quietly",
     "adopt", "drop_certificate", "expire", "shadow", "set_wait", "note", "teach_item",
-    "decide_item", "decide_many_items",
+    "decide_item", "decide_many_items", "judge", "promise", "drop_promise", "start_anew",
+    "teach_life", "end_examples",
 )  # fmt: skip
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -165,7 +166,18 @@ def bits(agent: Agent) -> bytes:
     believing["unit_of"] = believing["unit_of"].tobytes()
     # How often each item was judged: the order in which they came means nothing.
     believing["_judged"] = [sorted(map(repr, each.items())) for each in believing["_judged"]]
+    for name in ("rates", "drift"):
+        made = believing.pop(name)
+        state = {} if made is None else made.to_state()
+        parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
     found["believing"] = sorted(believing.items())
+    checks = dict(vars(found.pop("checks")))
+    del checks["_settings"]
+    found["checks"] = sorted(checks.items())
+    purse = found.pop("purse")
+    found["purse"] = None if purse is None else purse.to_state()
+    about = found.pop("about_item")  # the order in which items came means nothing
+    found["about_item"] = sorted((repr(item), list(each)) for item, each in about.items())
     questions = dict(vars(found.pop("questions")))
     del questions["_settings"]
     here = questions.pop("_here")  # the order in which they came means nothing
@@ -279,6 +291,35 @@ class Life:
 
     def item(self, n: int) -> Any:
         return (None, "film 1", 2, "film 3")[n % 4]
+
+    def _judge(self, n: int, x: float) -> None:
+        checks = [check.id for check in self.agent.open_checks]
+        if self.room(1):
+            for id in self.one(checks, n):
+                self.agent.judge(id, x < 0.7, by="t" if n % 2 else None)
+
+    def _promise(self, n: int, x: float) -> None:
+        if self.agent.promised is None:
+            self.agent.promise(0.05 + x / 2, 0.1 + 0.9 * x, lag=n % 3, seed=n)
+
+    def _drop_promise(self, n: int, x: float) -> None:
+        if self.agent.promised is not None:
+            self.agent.drop_promise(note=f"n{n}")
+
+    def _start_anew(self, n: int, x: float) -> None:
+        if x < 0.6:
+            self.agent.start_anew(f"why {n}", by="t")
+
+    def _teach_life(self, n: int, x: float) -> None:
+        if self.room(1):
+            scope = "item" if n % 2 else "all"
+            self.agent.teach(
+                self.context(n), self.arm(n), x < 0.5, item=f"i{n % 5}", scope=scope, until=x,
+                by="tu"[n % 3 > 0],
+            )  # fmt: skip
+
+    def _end_examples(self, n: int, x: float) -> None:
+        self.agent.end_examples(x)
 
     def _teach_item(self, n: int, x: float) -> None:
         if self.room(1):

@@ -17,7 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import Abstention, Agent, Arm, Decision, Question, Rule
-from bridle.events import Abstained, Asked, Created, Decided, Event, event_from_json, event_to_json
+from bridle.events import (
+    Abstained,
+    Asked,
+    Created,
+    Decided,
+    Event,
+    Judged,
+    event_from_json,
+    event_to_json,
+)
 from bridle.notes import Erased
 from tests.histories import OPS, PAPER, POLICIES, Life, bits, lives, seen, settings_of_agents
 
@@ -31,7 +40,8 @@ def test_the_lives_below_hold_every_kind_of_event():
     life.append(("expire", 1, 0.5))  # what was decided last
     lived = Life.of({**arguments, "arms": arms}).go([*life, ("decide_quietly", 1, 0.5), *life])
     # No agent makes an Erased: a store puts it in the place of what was erased.
-    assert {type(event) for event in lived.log} | {Erased} == set(get_args(Event))
+    # Words of declared teachers: tests/test_agent_teachers.py.
+    assert {type(event) for event in lived.log} | {Erased, Judged} == set(get_args(Event))
     assert {type(one) for one in lived.made} == {Decision, Question, Abstention}
 
 

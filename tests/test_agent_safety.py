@@ -34,6 +34,7 @@ from bridle.errors import BridleError, InvalidValue, LimitReached, NotPossible, 
 from bridle.events import (
     Abstained,
     Event,
+    PromiseDropped,
     Uncertified,
     check_event,
     event_from_json,
@@ -78,6 +79,7 @@ def an_agent(masked: bool = False) -> tuple[Agent, list[Event]]:
     agent.answer(1, True)
     agent.retract(1)
     agent.declare(Rule("r", when=[When("x0", at_least=5.0)], groups=["g"]))
+    agent.teach(C, "c", True, id="ends", until=3.0)
     if masked:
         for name in ("waits", "ready"):
             question: Any = agent.decide([0.0, 1.0, 1.0], id=name)
@@ -125,7 +127,9 @@ GOOD: dict[str, Any] = {
     [0.5, 1.0], "sigma": 0.7, "rule": "r", "id": "new", "ids": ["new", "newer"], "by": "me",
     "note": "why", "at": 5.0, "propensity": True, "details": False, "pool": None, "ask": True,
     "groups": {0: "g", "b": "h"}, "limits": "logistic", "learned_since": True, "wait": 60.0,
-    "default_reward": 0.5, "decided": None, "item": "film", "items": ["film", None],
+    "default_reward": 0.5, "decided": None, "item": "film", "items": ["film", "show"],
+    "scope": "item", "until": 9.0, "now": 5.0, "check": "d", "why": "new law", "alpha": 0.1,
+    "q": 0.5, "lag": 3, "b": 10.0, "seed": 7,
 }  # fmt: skip
 # Where a name means something else: by method, or by method and name.
 GOOD_OF: dict[tuple[str, str], Any] = {
@@ -141,19 +145,21 @@ GOOD_OF: dict[tuple[str, str], Any] = {
 VERBS = (
     "ask", "ask_many", "teach", "teach_many", "answer", "answer_many", "retract", "retract_many",
     "decide", "decide_many", "reward", "reward_many", "learn", "set_sigma", "add_arms", "declare",
-    "withdraw", "skip", "regroup", "adopt", "expire", "shadow", "set_wait", "note",
+    "withdraw", "skip", "regroup", "adopt", "expire", "shadow", "set_wait", "note", "promise",
+    "start_anew", "end_examples",
 )  # fmt: skip
 MAKES = (
     "asked", "asked_many", "taught", "taught_many", "answered", "answered_many", "retracted",
     "retracted_many", "decided", "decided_many", "rewarded", "rewarded_many", "learned",
     "sigma_changed", "arms_added", "rule_declared", "rule_withdrawn", "lapsed", "regrouped",
-    "certified", "expired", "shadowed", "shadow_of", "wait_changed", "noted",
+    "certified", "expired", "shadowed", "shadow_of", "wait_changed", "noted", "promised",
+    "started_anew", "ended", "judged",
 )  # fmt: skip
 
 
 GOOD["certificate"] = a_certificate()
 CALLS = [(False, verb) for verb in VERBS] + [
-    (True, verb) for verb in ("answer", "ask", "decide", "decide_many", "resume", "skip")
+    (True, verb) for verb in ("answer", "ask", "decide", "decide_many", "resume", "skip", "judge")
 ]
 
 
@@ -167,13 +173,16 @@ def arguments_of(owner: type, method: str) -> dict[str, Any]:
 def test_every_verb_is_in_this_file():
     public = {name for name in dir(Agent) if not name.startswith("_")}
     values = {name for name in public if isinstance(getattr(Agent, name), property)}
-    looks = {"believed", "describe", "proposal", "novelty_rate"}
+    looks = {"believed", "describe", "proposal", "novelty_rate", "whom"}
     looks |= {"certification", "certification_of"}
     rest = {"apply", "replay", "save", "load", "of", "resume", "drop_certificate"}
+    rest |= {"judge", "drop_promise"}
     assert public - values == {*VERBS, *looks, *rest}
     made = {name for name in dir(Maker) if not name.startswith("_")}
     # The last takes what was checked before.
-    assert made == {*MAKES, "resumed", "uncertified", "rewards"}
+    # Words of declared teachers: tests/test_agent_teachers.py.
+    words = {"answers_by", "examples_by"}
+    assert made == {*MAKES, "resumed", "uncertified", "rewards", "promise_dropped", *words}
 
 
 @pytest.mark.parametrize(("masked", "verb"), CALLS)
@@ -268,15 +277,18 @@ def some_events() -> list[Event]:
     events += [CalibrationBegun(np.ones((1, 3)), 0.1, 0.1, 0.5, "here"), Calibrated(True)]
     events += [CalibrationDropped(), Erased("Decided", ("decision",))]
     events += [Erasure((1, 2)), RunsOn("here")]
+    events += [agent.make.promised(0.1, 0.5, seed=1), PromiseDropped()]
+    events += [agent.make.started_anew("new law")]
     return [*events, agent.make.rule_withdrawn("r")]
 
 
 def test_there_is_an_event_of_every_kind():
     kinds = {type(event).__name__ for event in some_events()}
-    assert kinds | {"Created"} == {kind.__name__ for kind in get_args(Event)}
+    # Words of declared teachers: tests/test_agent_teachers.py.
+    assert kinds | {"Created", "Judged"} == {kind.__name__ for kind in get_args(Event)}
 
 
-@pytest.mark.parametrize("which", range(28))
+@pytest.mark.parametrize("which", range(31))
 def test_an_event_with_one_bad_field(which):
     agent, _ = an_agent()
     before, good = bits(agent), some_events()[which]

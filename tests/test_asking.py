@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson
-from bridle.asking import learned_mask, online_asking
+from bridle.asking import _staff, learned_mask, online_asking
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys
 from bridle.limits import Beliefs, Look, RuleLimits
@@ -289,3 +289,66 @@ def test_rules_in_groups_need_few_answers_and_do_not_err():
         steps=size(20_000, 300), seed=3, flips=0.1, remember=False,
     )  # fmt: skip
     assert noisy.E[-1] <= 20 and len(noisy.said) <= 500
+
+
+# -- several teachers ------------------------------------------------------------------------
+
+
+def movies_by(teachers: list[tuple[float, float]], seed: int = 1, **more: Any) -> Any:
+    made = synthetic_movies(seed=seed, people=20, movies=300)
+    limits = RuleLimits(
+        arms=made.tables.arms, features=made.tables.features, groups=[a.group for a in made.arms]
+    )
+    return online_asking(
+        made.tables, beliefs=limits, steps=size(2000, 100), seed=seed, teachers=teachers,
+        **{"checks": True, **more},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_one_who_errs_beside_one_who_does_not(seed):
+    """What the good one is asked is about what it takes alone; and what is played is allowed."""
+    alone, both = movies_by([], seed), movies_by([(0.0, 0.35), (0.2, 0.02)], seed)
+    assert alone.words.shape == (0, 2) and alone.rates.shape == (0,)
+    assert both.words[0, 0] <= 1.5 * len(alone.said)
+    assert both.words[:, 0].sum() == len(both.said)
+    assert both.E[-1] <= 0.002 * len(both.played)
+    if size(1, 0):
+        assert both.words[1, 0] > 20 and both.words[1, 1] == 0  # checks go to the good one
+        assert both.rates[0] < 0.05 < both.rates[1]
+
+
+def test_one_alone_is_taken_at_their_word():
+    """A single teacher who is declared: the same run as with nobody declared."""
+    alone, one = movies_by([]), movies_by([(0.0, 0.35)])
+    assert alone.played.tolist() == one.played.tolist()
+    assert alone.said.tolist() == one.said.tolist()
+    assert one.words.tolist() == [[len(alone.said), len(alone.found)]]
+
+
+def test_nobody_is_asked_who_is_not_worth_it():
+    run = movies_by([(0.0, 0.5), (0.2, 0.4)])
+    assert len(run.said) == 0 == run.words[:, 0].sum()
+    assert run.E[-1] == 0
+
+
+def test_who_is_asked_again_says_the_same():
+    """A word is a function of who, item and unit, and is wrong as often as it should be."""
+    voices = _staff([(0.0, 0.35), (0.2, 0.02)], 5, "test")
+    assert voices is not None
+    cases = [(item, unit) for item in range(500) for unit in range(4)]
+    words = [voices.word(1, *case, True) for case in cases]
+    assert words == [voices.word(1, *case, True) for case in cases]
+    assert words == [not voices.word(1, *case, False) for case in cases]
+    assert all(voices.word(0, *case, True) for case in cases)
+    # 2,000 words, wrong with .2: more than 5 standard deviations (89) off has probability 6e-7.
+    assert abs(words.count(False) - 400) <= 89
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"teachers": "ab"}, {"teachers": [(0.6, 1.0)]}, {"teachers": [0.1]},
+              {"teachers": [(0.1, -1.0)]}, {"teachers": [(0.1, 0.1)], "flips": 0.1}],
+)  # fmt: skip
+def test_teachers_who_cannot_be_are_refused(wrong):
+    with pytest.raises(InvalidValue):
+        online_asking(world(0), beliefs=RuleLimits(arms=5, features=3), steps=5, **wrong)

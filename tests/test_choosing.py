@@ -67,9 +67,12 @@ def context_of(agent: Agent, row: Any) -> Any:
 
 
 def live(
-    agent: Agent, tables: Tables, run: Asking, named: bool = True
-) -> tuple[list[int], list[tuple[int, int]]]:
+    agent: Agent, tables: Tables, run: Asking, named: bool = True, change: Any = None
+) -> tuple[list[int], list[tuple[int, int]], list[int]]:
     """Put an agent through the steps of a run, with the answers that were given there."""
+    turn, changed = (len(run.rows), tables.allowed) if change is None else change
+    later = (tables.allowed, changed)
+    checked: list[int] = []
     number = {arm.id: k for k, arm in enumerate(agent.arms)}
     said = iter(run.said.tolist())
     played: list[int] = []
@@ -85,9 +88,13 @@ def live(
             made = then
         played.append(-1)
         if isinstance(made, Decision):
-            played[-1] = number[made.arm]
-            agent.reward(made.id, tables.rewards[row, number[made.arm]])
-    return played, asked
+            k = number[made.arm]
+            played[-1] = k
+            agent.reward(made.id, tables.rewards[row, k])
+            if made.check is not None:
+                checked.append(step)
+                agent.judge(made.check, bool(later[step >= turn][row, k]))
+    return played, asked, checked
 
 
 def check_equal(
@@ -98,12 +105,15 @@ def check_equal(
     forgiving: int = -1,
     where: str = "movies",
     identity: bool = True,
+    promise: tuple[float, float] | None = None,
+    change: Any = None,
 ) -> Asking:
     """An agent and a run of the simulator with equal settings are equal in bits."""
     tables, arms, features = WORLDS[where]()
     if forgiving >= 0:  # an arm that always may be played
         allowed = tables.allowed.copy()
-        allowed[:, forgiving] = True
+        same = arms[forgiving].group
+        allowed[:, [a.group == same if same else k == forgiving for k, a in enumerate(arms)]] = True
         tables = Tables(tables.contexts, tables.rewards, allowed)
     error = options.get("teacher_error", 0.001)
     policy = options.get("policy")
@@ -114,6 +124,8 @@ def check_equal(
     if empty == "safe_arm":
         given["safe_arm"] = arms[forgiving].id
     agent = Agent(arms=arms, features=features, **given)
+    if promise is not None:
+        agent.promise(*promise, seed=3)
     run = online_asking(
         tables,
         beliefs=make_limits(
@@ -129,11 +141,15 @@ def check_equal(
         remember=error < 0.02,
         identity=identity,
         answer_price=options.get("answer_price", 0.35),
+        checks=agent.settings.checks != 0,
+        promise=promise,
+        later=change,
         steps=steps,
         seed=3,
     )
-    played, asked = live(agent, tables, run, identity)
+    played, asked, checked = live(agent, tables, run, identity, change)
     assert played == run.played.tolist()
+    assert checked == run.checked_at.tolist()
     assert asked == list(zip(run.asked_at.tolist(), run.asked_arms.tolist(), strict=True))
     know = agent._knowledge
     assert know.reward_arms.means.tobytes() == run.arms.means.tobytes()
@@ -151,6 +167,19 @@ def test_an_agent_is_the_simulator_bit_for_bit(kind, identity):
     run = check_equal(kind, {}, size(120, 2), identity=identity)
     # Linear limits are sure of a case once it was asked about, so they never fall silent.
     assert len(run.said) > size(5, 0)  # it did ask
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("identity", [True, False], ids=["items", "no items"])
+def test_also_with_a_promise_and_limits_that_change(kind, identity):
+    """Audits, freezes and fresh starts: as in the simulator, step for step."""
+    tables, _, _ = movies()
+    steps = size(160, 4)
+    change = steps // 2, ~tables.allowed
+    run = check_equal(kind, {}, steps, identity=identity, promise=(0.05, 0.2), change=change)
+    assert len(run.checked_at) > size(0, -1)
+    if identity and kind != "linear":
+        assert len(run.anew) > size(0, -1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -33,8 +33,11 @@ from bridle.events import (
     Decided,
     Event,
     Expired,
+    Judged,
     Lapsed,
     Learned,
+    Promised,
+    PromiseDropped,
     Regrouped,
     Retracted,
     Rewarded,
@@ -42,6 +45,7 @@ from bridle.events import (
     RuleWithdrawn,
     Shadowed,
     SigmaChanged,
+    StartedAnew,
     Taught,
     Uncertified,
     WaitChanged,
@@ -62,6 +66,7 @@ from bridle.notes import (
     RunsOn,
 )
 from bridle.settings import Settings
+from bridle.teachers import Teacher
 from tests.histories import PAPER
 
 RULE = Rule("minors", when=[When("age", at_most=17.0)], arms=[1], groups=["bar"], note="the law")
@@ -79,6 +84,7 @@ SETTINGS = Agent(
     seed=2**64 - 1,
     wait=3600,
     default_reward=0,
+    teachers=[Teacher("parent"), Teacher("model", price=0.01, error=0.125)],
 ).settings
 HISTORY = Learned(np.array([[1.0, -0.5]]), np.array([1]), np.array([0.25]), None)
 
@@ -101,7 +107,8 @@ GOLDEN: list[tuple[Event, str]] = [
         '"note": "the law"}], "on_empty": "abstain", "safe_arm": null, "budget": 0, "on_doubt": '
         '"wait", "ask_at_most": 3, "patience": null, "seed": 18446744073709551615, '
         '"max_pending": 1000000, "max_examples": 1000000, "wait": 3600.0, "default_reward": 0.0, '
-        '"answer_price": 0.35, "form": 2}, "at": 1.5}',
+        '"answer_price": 0.35, "checks": 0, "teachers": [{"name": "parent", "price": 0.35, '
+        '"error": null}, {"name": "model", "price": 0.01, "error": 0.125}], "form": 3}, "at": 1.5}',
     ),
     (
         ArmsAdded((Arm(2, group="bar"),), None, "Ann", "spring"),
@@ -118,9 +125,16 @@ GOLDEN: list[tuple[Event, str]] = [
         '{"event": "Lapsed", "question": 3, "at": 4.0}',
     ),
     (
-        Taught("e", (0.1, 1e-300), 1, False, 3, "Ann", "é", None, 7),
+        Taught("e", (0.1, 1e-300), 1, False, 3, "Ann", "é", None, 7, 5, "item", 9.0, (2, "d")),
         '{"event": "Taught", "id": "e", "context": [0.1, 1e-300], "arm": 1, "allowed": false, '
-        '"question": 3, "by": "Ann", "note": "\\u00e9", "at": null, "item": 7}',
+        '"question": 3, "by": "Ann", "note": "\\u00e9", "at": null, "item": 7, "check": 5, '
+        '"scope": "item", "until": 9.0, "replaces": [2, "d"]}',
+    ),
+    (
+        Judged((0.1, 1e-300), 1, False, "model", 0.25, 3, 5, 7, "item", 9.0, "\u00e9", 2.5),
+        '{"event": "Judged", "context": [0.1, 1e-300], "arm": 1, "allowed": false, "by": "model", '
+        '"prior": 0.25, "question": 3, "check": 5, "item": 7, "scope": "item", "until": 9.0, '
+        '"note": "\\u00e9", "at": 2.5}',
     ),
     (
         Retracted("e", "Ann", None, None),
@@ -140,10 +154,13 @@ GOLDEN: list[tuple[Event, str]] = [
             1,
             0.125,
             0.0625,
+            0.5,
+            True,
         ),
         '{"event": "Decided", "id": 1, "context": [1.0, 0.3333333333333333], "arm": "a", '
         '"version": 4, "among": ["a", 1], "propensity": 0.75, "at": null, "ask": true, '
-        '"item": "film", "wanted": 1, "worth": 0.125, "lesson": 0.0625}',
+        '"item": "film", "wanted": 1, "worth": 0.125, "lesson": 0.0625, "coin": 0.5, '
+        '"checked": true}',
     ),
     (
         Abstained(2, (0.0, 0.0), 5, None, None, False, 1.0, None, "a", 0.5, 0.0),
@@ -228,6 +245,19 @@ GOLDEN: list[tuple[Event, str]] = [
         '{"event": "Uncertified", "by": "Ann", "note": "over", "at": 3.0}',
     ),
     (
+        Promised(0.01, 0.02, 50, 200.0, 2**64 - 1, "Ann", None, 3.0),
+        '{"event": "Promised", "alpha": 0.01, "q": 0.02, "lag": 50, "b": 200.0, "seed": '
+        '18446744073709551615, "by": "Ann", "note": null, "at": 3.0}',
+    ),
+    (
+        PromiseDropped("Ann", "over", None),
+        '{"event": "PromiseDropped", "by": "Ann", "note": "over", "at": null}',
+    ),
+    (
+        StartedAnew("New law.", None, None, 4.0),
+        '{"event": "StartedAnew", "why": "New law.", "by": null, "note": null, "at": 4.0}',
+    ),
+    (
         RuleDeclared(RULE, 1.0, "Ann", None),
         '{"event": "RuleDeclared", "rule": {"id": "minors", "when": [{"feature": "age", "at_most": '
         '17.0}], "arms": [1], "groups": ["bar"], "note": "the law"}, "at": 1.0, "by": '
@@ -243,7 +273,14 @@ FIRST: list[tuple[Event, str]] = [
     (
         Created(
             replace(
-                SETTINGS, share="arm", wait=None, default_reward=None, form=1, answer_price=None
+                SETTINGS,
+                share="arm",
+                wait=None,
+                default_reward=None,
+                form=1,
+                answer_price=None,
+                checks=0,
+                teachers=(),
             ),
             1.5,
         ),
@@ -277,6 +314,10 @@ FIRST: list[tuple[Event, str]] = [
     (SigmaChanged(0.125, None), '{"event": "SigmaChanged", "sigma": 0.125, "at": null}'),
     (RuleWithdrawn("r"), '{"event": "RuleWithdrawn", "rule": "r", "at": null}'),
 ]
+# Fields that earlier forms lack: of the second and of the third form.
+LATER = (
+    "item", "wanted", "worth", "lesson", "coin", "checked", "check", "scope", "until", "replaces",
+)  # fmt: skip
 KINDS = pytest.mark.parametrize(
     ("event", "text"), GOLDEN, ids=[type(event).__name__ for event, _ in GOLDEN]
 )
@@ -302,6 +343,19 @@ def test_logs_of_the_first_form_are_read():
                 event_from_json({**data, min(later): None})
 
 
+def test_logs_from_before_checks_are_read():
+    """Those of the second form: items and prices, but no coins, and answers for ever."""
+    for event in (
+        Decided(1, (1.0,), "a", 4, ("a", 1), 0.75, None, True, "film", "a", 0.5, 0.25),
+        Taught("e", (0.1,), 1, False, 3, "Ann", None, None, "film"),
+    ):
+        data = {k: v for k, v in event_to_json(event).items() if k not in LATER[4:]}
+        assert event_from_json(data) == event
+        for name in set(LATER[4:]) & event_to_json(event).keys():
+            with pytest.raises(CorruptState):
+                event_from_json({**data, name: event_to_json(event)[name]})
+
+
 def test_logs_from_before_items_are_read():
     """The form between: questions that come up in decisions, but no items and no prices."""
     for event in (
@@ -311,12 +365,12 @@ def test_logs_from_before_items_are_read():
         Taught("e", (0.1,), 1, False, 3, "Ann"),
     ):
         data = dict(event_to_json(event))
-        for name in ("item", "wanted", "worth", "lesson"):
+        for name in LATER:
             data.pop(name, None)
         assert event_from_json(data) == event
         if len(event_to_json(event)) - len(data) > 1:
             with pytest.raises(CorruptState):
-                event_from_json({**data, "item": None})
+                event_from_json({**data, "item": None, "coin": None})
 
 
 def test_every_kind_has_its_form_here():
@@ -381,6 +435,21 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(ArmsAdded, st.lists(arm, max_size=3).map(tuple), at),
     st.builds(Asked, item, context, arm_ids, version, at),
     st.builds(Taught, item, context, arm_ids, st.booleans(), st.none() | item, word, word, at),
+    st.builds(
+        Judged,
+        context,
+        arm_ids,
+        st.booleans(),
+        text,
+        st.floats(0, 1),
+        st.none() | item,
+        st.none() | item,
+        st.none() | arm_ids,
+        st.sampled_from(["all", "item"]),
+        at,
+        word,
+        at,
+    ),
     st.builds(Retracted, item, word, word, at),
     st.builds(Decided, item, context, arm_ids, version, among, st.none() | st.floats(0, 1), at),
     st.builds(Abstained, item, context, version, among, at),

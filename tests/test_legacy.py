@@ -28,6 +28,7 @@ from bridle.events import Asked, Decided, Event, Taught, event_from_json, event_
 from bridle.limits.legacy import AutoLimits
 from tests.conftest import check_counts, size
 from tests.histories import bits, first_form
+from tests.test_events import LATER
 
 KINDS = ["auto", "rules", "logistic", "found", "linear"]
 MASKED = ["auto", "rules", "logistic", "found"]
@@ -271,11 +272,11 @@ def test_its_log_goes_through_json_without_the_new_fields():
     agent.answer(ask(agent), True)
     data = [event_to_json(event) for event in log]
     for one in data:
-        for name in ("item", "wanted", "worth", "lesson"):
+        for name in LATER:
             one.pop(name, None)
     settings = data[0]["settings"]
     assert isinstance(settings, dict)
-    for name in ("form", "answer_price"):
+    for name in ("form", "answer_price", "checks", "teachers"):
         settings.pop(name, None)
     again = Agent.replay(event_from_json(one) for one in data)
     assert again.agrees and bits(again.agent) == bits(agent)

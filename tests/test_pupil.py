@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from bridle.events import (
     event_to_json,
 )
 from bridle.limits import LinearLimits
+from bridle.limits.base import Look
 from tests.conftest import check_counts, size
 from tests.histories import bits, seen
 
@@ -63,7 +64,10 @@ def value(agent: Agent, context: Any, item: Any = None) -> list[float]:
     know = agent._knowledge
     limits, row = know.believing.limits, agent.schema.encode(context)
     unit_of = limits.unit_of
-    looks = [limits.look(int(u), row[None]) for u in unit_of]
+    every, rates = limits.look_all(row[None]), know.believing.rates
+    if rates is not None:  # what it calls safe may have exceptions
+        every = rates.lower(every)
+    looks = [Look(*(getattr(every, f.name)[int(u)] for f in fields(Look))) for u in unit_of]
     heard = [e for e in agent.examples if agent.settings.remembers]
     no = {
         int(unit_of[e.arm]) for e in heard

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bridle.certificates import Certificate
     from bridle.certifying import Calibration, Certification, certify
     from bridle.client import AsyncClient, Client
-    from bridle.decisions import Abstention, Answer, Decision, Decisions, Question
+    from bridle.decisions import Abstention, Answer, Check, Decision, Decisions, Question
     from bridle.errors import BridleError
     from bridle.evaluating import evaluate
     from bridle.features import Category, Flag, Id, Labels, Number, Schema
@@ -36,9 +36,11 @@ if TYPE_CHECKING:
         Thompson,
         Uniform,
     )
+    from bridle.purse import Purse
     from bridle.rules import Rule, When
     from bridle.settings import Arm
     from bridle.simulate import Tables
+    from bridle.teachers import Teacher
 
 __version__ = "0.1.0"
 
@@ -50,7 +52,7 @@ _HOMES = {
     "audits": ("AuditMeter",),
     "certificates": ("Certificate",),
     "certifying": ("Calibration", "Certification", "certify"),
-    "decisions": ("Abstention", "Answer", "Decision", "Decisions", "Question"),
+    "decisions": ("Abstention", "Answer", "Check", "Decision", "Decisions", "Question"),
     "errors": ("BridleError",),
     "evaluating": ("evaluate",),
     "features": ("Category", "Flag", "Id", "Labels", "Number", "Schema"),
@@ -65,9 +67,11 @@ _HOMES = {
         "Thompson",
         "Uniform",
     ),
+    "purse": ("Purse",),
     "rules": ("Rule", "When"),
     "settings": ("Arm",),
     "simulate": ("Tables",),
+    "teachers": ("Teacher",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used by their names: bridle.simulate.online(...).
@@ -103,6 +107,7 @@ __all__ = [
     "Category",
     "Certificate",
     "Certification",
+    "Check",
     "Client",
     "Decision",
     "Decisions",
@@ -118,10 +123,12 @@ __all__ = [
     "LinearArms",
     "LinearLimits",
     "Number",
+    "Purse",
     "Question",
     "Rule",
     "Schema",
     "Tables",
+    "Teacher",
     "Thompson",
     "Uniform",
     "When",

@@ -8,6 +8,7 @@ the event and changes nothing; `apply` folds it. The verb itself makes, hands th
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from bridle.certificates import Certificate
 from bridle.decisions import Abstention, Decision, Decisions, Question
-from bridle.errors import CorruptState
+from bridle.errors import CorruptState, InvalidValue
 from bridle.events import Created, Event, Rewarded, check_event
 from bridle.features import Context, Feature, Schema
 from bridle.knowledge import Knowledge
@@ -35,8 +36,14 @@ from bridle.replay import Replay, replay
 from bridle.rules import Rule
 from bridle.settings import FORM, Arm, ArmId, ItemId, Settings, listed, the_arms, the_schema
 from bridle.snapshot import knowledge_from_state, knowledge_to_state, read_state, write_state
+from bridle.teachers import Teacher
 
-__all__ = ["Agent"]
+__all__ = ["NO_CHECKS", "Agent"]
+
+NO_CHECKS = (
+    "checks=0: what is believed to be allowed is never looked at again, so exceptions to it are "
+    "never met. `bridle study real --worlds exceptions` shows what that costs."
+)
 
 
 class Agent(Pupil):
@@ -97,6 +104,21 @@ class Agent(Pupil):
     exact_denials : bool, default True
         An arm that the teacher denied in this very context is never played there, whatever sigma,
         unless the teacher errs (`teacher_error`). False is the paper's way.
+    checks : int or float, optional
+        How many plays may be chosen, by a coin, to be judged by the teacher afterwards: `Decision.
+        check`, for `judge`. What is believed safe is never asked about, so without checks rare
+        exceptions are never met. By default there are as many as they are worth: many in the
+        beginning, few later. A whole number is the most there may be in all, a share below 1 the
+        most of all decisions; 0 switches them off. (Policies that do not keep to what is safe have
+        none.)
+    promise : (float, float), optional
+        ``(alpha, q)``: keep to at most alpha denied plays a decision, on average and whatever
+        happens, by audits with probability q or more: see `promise`, and `Purse` for its price.
+    teachers : list of `Teacher`
+        Several teachers, who may err at different rates: what an answer of each costs (on the scale
+        of `answer_price`), and how often they err, if that is known. Give their name as `by`: their
+        word is an example once it settles its case. `whom` says whose answer is worth its price.
+        Who is not declared is taken at their word.
     rules : list of `Rule`
         What is known for certain: arms or groups that are denied under a condition.
     teaching : {"random", "thompson", "arm", "pool"}, optional
@@ -161,6 +183,9 @@ class Agent(Pupil):
         answer_price: float = 0.35,
         patience: int | None = None,
         exact_denials: bool = True,
+        checks: int | float | None = None,
+        promise: tuple[float, float] | None = None,
+        teachers: Sequence[Teacher] = (),
         rules: Sequence[Rule] = (),
         teaching: str | None = None,
         v_teaching: float = 0.25,
@@ -187,6 +212,14 @@ class Agent(Pupil):
             policy = with_sigma(policy, sigma)
         if teaching is None:
             teaching = "random" if linear else "pool"
+        masked = getattr(policy, "needs_limits", False) and not linear
+        if checks is None and not masked:
+            checks = 0
+        elif masked and not isinstance(checks, bool) and checks == 0:
+            warnings.warn(NO_CHECKS, stacklevel=2)
+        if promise is not None and (not isinstance(promise, tuple | list) or len(promise) != 2):
+            wanted = "two floats (alpha, q), (0.01, 0.02) say"
+            raise InvalidValue("promise", "Agent", wanted, promise)
         settings = Settings(
             arms=the_arms(arms),
             features=the_schema(features),
@@ -212,6 +245,8 @@ class Agent(Pupil):
             ask_at_most=ask_at_most,
             patience=patience,
             answer_price=answer_price,
+            checks=checks,
+            teachers=tuple(listed(teachers, "teachers", "Agent")),
             form=FORM,
             seed=seed,
             max_pending=max_pending,
@@ -221,8 +256,13 @@ class Agent(Pupil):
         )
         created = Created(settings, time_of(at))
         self._become(Knowledge(settings), sink)
+        begun: list[Event] = [created]
+        if promise is not None:
+            begun.append(self.make.promised(*promise, at=at))
         if sink is not None:
-            sink([created])
+            sink(begun)
+        for event in begun[1:]:
+            self._knowledge.fold(event)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -292,7 +332,9 @@ class Agent(Pupil):
         )
         if self.sink is not None and len(made):
             self.sink(made.events())
-        self._knowledge.fold_decisions(made.ids, made.contexts, made.numbers)
+        self._knowledge.fold_decisions(
+            made.ids, made.contexts, made.numbers, made.items, made.coins
+        )
         return made
 
     def reward(self, decision: ItemId, value: float, *, at: float | None = None) -> None:
@@ -409,6 +451,63 @@ class Agent(Pupil):
             The kind of limits from now on; as it was by default, `auto` in the place of `found`.
         """
         self._commit(self.make.regrouped(groups, limits, by=by, note=note, at=at))
+
+    def promise(
+        self,
+        alpha: float,
+        q: float,
+        *,
+        lag: int = 0,
+        b: float | None = None,
+        seed: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> list[str]:
+        """Keep a promise: at most alpha·T + b + 1/q denied plays on average in T decisions.
+
+        Nothing is assumed of contexts, limits, rewards or beliefs. A secret coin of probability q
+        or more chooses plays that the teacher judges (`Decision.check`, `judge`); when they have
+        found too much, only what the teacher allows at that very decision is played. See
+        `bridle.purse`.
+
+        Parameters
+        ----------
+        alpha, q, lag, b
+            As in `Purse`. What it costs is said before by ``Purse(...).price_in_words(T)``.
+        seed : int, optional
+            Of the coins; drawn at random if left out. Who chooses contexts, ids or limits must not
+            know it.
+
+        Returns
+        -------
+        list of str
+            Its price in words, over 20,000 decisions.
+        """
+        event = self.make.promised(alpha, q, lag=lag, b=b, seed=seed, by=by, note=note, at=at)
+        self._commit(event)
+        assert self._knowledge.purse is not None
+        return self._knowledge.purse.price_in_words(20_000)
+
+    def drop_promise(
+        self, *, by: str | None = None, note: str | None = None, at: float | None = None
+    ) -> None:
+        """Keep no promise any more."""
+        self._commit(self.make.promise_dropped(by=by, note=note, at=at))
+
+    def start_anew(
+        self,
+        why: str,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Forget what was learned of the limits, as they have changed; denials stay.
+
+        `fresh_start` proposes it where answers speak for it, and says what is kept and lost.
+        """
+        self._commit(self.make.started_anew(why, by=by, note=note, at=at))
 
     def adopt(
         self,

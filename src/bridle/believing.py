@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -30,8 +30,10 @@ from bridle.limits import (
     Term,
     make_limits,
 )
+from bridle.limits.exceptions import ExceptionRates, doubt_of
 from bridle.limits.legacy import ever_allowed
 from bridle.limits.linear import hope_of
+from bridle.notices import SurpriseTest
 from bridle.questions import Case
 from bridle.rules import CompiledRule
 from bridle.settings import Arm, ArmId, ItemId, Settings
@@ -40,6 +42,8 @@ __all__ = ["Believing", "Example", "Seen", "hashed"]
 
 # What was seen in so many contexts is kept: numbers, of all arms together.
 MAX_SEEN = 4_000_000
+# Probability, at most, that a fresh start is ever proposed though answers come as foretold.
+DRIFT = 0.001
 
 
 class Example(NamedTuple):
@@ -52,6 +56,8 @@ class Example(NamedTuple):
     by: str | None
     note: str | None
     item: ArmId | None = None
+    scope: str = "all"  # "item": it says nothing of other items
+    until: float | None = None  # when it ends
 
     @property
     def case(self) -> Case:
@@ -112,8 +118,26 @@ class Believing:
             legacy=settings.legacy,
         )
         self._known: dict[int, dict[Term, bool]] = {}
+        # How often what the limits call safe is denied all the same.
+        self.rates: ExceptionRates | None = None
+        # The examples that were the first judgement of their pair; whether the limits called it
+        # safe then.
+        self.first: dict[ItemId, bool] = {}
+        if settings.checks != 0 and settings.teacher_error is not None:
+            self.rates = ExceptionRates(self.limits.units, **self._bar())
+        # Whether answers come as foretold. Not of a teacher whose errors are still being found out.
+        self.drift: SurpriseTest | None = None
+        if settings.lives and kind == "auto" and settings.teacher_error is not None:
+            self.drift = SurpriseTest(DRIFT)
         self.take(self.limits, ())
         self.know(rules)
+
+    def _bar(self) -> dict[str, float]:
+        return {"doubt": doubt_of(self.limits), "error": self._settings.teacher_error or 0.0}
+
+    def take_rates(self, state: Mapping[str, npt.NDArray[np.int64]]) -> None:
+        """Put rates that were saved in the place of those there are."""
+        self.rates = ExceptionRates.from_state(state, **self._bar())
 
     def take(self, limits: Beliefs, examples: Iterable[Example]) -> None:
         """Put limits that were taught these examples in the place of those there are."""
@@ -130,11 +154,28 @@ class Believing:
 
         What is said again of the same thing, or against what was said, is about that thing.
         """
-        if not self._settled or not self._judged_before(example):
+        if example.scope == "all" and not (self._settled and self._judged_before(example)):
             row = np.frombuffer(example.context)
+            self._judge(example, row)
             self.limits.learn(row, example.arm, example.allowed, self.key(example.id))
         self._keep(example)
         self._seen.clear()
+
+    def _judge(self, example: Example, row: Floats) -> None:
+        """Hold an answer against what was foretold, before it is learned."""
+        if self.rates is None and self.drift is None:
+            return
+        unit = int(self.unit_of[example.arm])
+        look = self.limits.look(unit, row[None])
+        safe, p = bool(look.safe[0]), float(look.p[0])
+        if self.rates is not None:
+            if safe:
+                p = min(p, 1.0 - float(self.rates.rates[unit]))
+            self.rates.fold(unit, allowed=example.allowed, safe=safe)
+            self.first[example.id] = safe
+        if self.drift is not None:
+            least = self._settings.teacher_error or 0.0
+            self.drift.observe(example.allowed, min(max(p, least), 1.0 - least))
 
     def learn_all(self, examples: Iterable[Example]) -> None:
         """Fold answers, in order."""
@@ -144,6 +185,9 @@ class Believing:
     def forget(self, example: Example, standing: Iterable[Example]) -> None:
         """Take an answer back; `standing` are all that remain, in order."""
         unit = int(self.unit_of[example.arm])
+        safe = self.first.pop(example.id, None)
+        if self.rates is not None and safe is not None:
+            self.rates.forget(unit, allowed=example.allowed, safe=safe)
         del self._of[unit][example.id]
         if example.item is not None:
             self._judged[unit][example.item] -= 1
@@ -170,6 +214,8 @@ class Believing:
         more = self.limits.units - len(self._of)
         self._of += [{} for _ in range(more)]
         self._judged += [Counter() for _ in range(more)]
+        if self.rates is not None:
+            self.rates.grow(self.limits.units)
         self._seen.clear()
 
     def check(self, units: Iterable[int]) -> None:
@@ -186,6 +232,11 @@ class Believing:
         if isinstance(self.limits, FoundLimits) and arms > self.limits.room:
             remedy = "Declare groups, and make the agent with limits='rules' or 'auto'."
             raise LimitReached("arms of found limits", self.limits.arms + self.limits.room, remedy)
+
+    def count_play(self, arm: int) -> None:
+        """Count a play that had a coin, of what nobody had judged."""
+        if self.rates is not None:
+            self.rates.unjudged[self.unit_of[arm]] += 1
 
     def seen(self, context: bytes) -> Seen:
         """Say what is believed of every arm in an encoded context. Not a copy."""
@@ -238,8 +289,9 @@ class Believing:
 
     def evidence(self, examples: Iterable[Example]) -> list[Example]:
         """Return those of some examples, in order, that the limits learn from: see `learn`."""
+        examples = [example for example in examples if example.scope == "all"]
         if not self._settled:
-            return list(examples)
+            return examples
         met: set[tuple[int, ArmId]] = set()
         out = []
         for example in examples:
@@ -281,10 +333,13 @@ class Believing:
 
     def _look(self, rows: Floats) -> Seen:
         look = self.limits.look_all(rows)
+        hope = hope_of(self.limits, look)
+        if self.rates is not None:
+            look = self.rates.lower(look)
+            hope = np.minimum(hope, look.p)
         marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
         # No rule can deny what holds nothing. That an arm is ever allowed must have been said.
         ever_allowed(self.limits, rows, marks, self._ever_allowed())
-        hope = hope_of(self.limits, look)
         each = (look.p, look.sd, marks.astype(np.int8), look.information, hope)
         return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,10 +14,13 @@ from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.events import (
     ArmsAdded,
     Certified,
+    Promised,
+    PromiseDropped,
     Regrouped,
     RuleDeclared,
     RuleWithdrawn,
     SigmaChanged,
+    StartedAnew,
     Uncertified,
     WaitChanged,
     check_event,
@@ -26,6 +30,7 @@ from bridle.knowledge import Knowledge
 from bridle.limits import KINDS, FoundGroup
 from bridle.notes import Erased, Note, RewardedLate
 from bridle.policies import with_sigma
+from bridle.purse import Purse
 from bridle.rules import Rule
 from bridle.settings import (
     WAIT,
@@ -38,7 +43,7 @@ from bridle.settings import (
     words,
 )
 
-__all__ = ["Changer", "distinct", "some_words", "time_of"]
+__all__ = ["TIME", "Changer", "distinct", "some_words", "time_of"]
 
 TIME = validate.FloatRange()
 
@@ -196,6 +201,48 @@ class Changer:
         if self._knowledge.certificate is None:
             raise NotPossible("The agent keeps to no certificate.")
         return Uncertified(some_words(by, "by"), some_words(note, "note"), time_of(at))
+
+    def promised(
+        self,
+        alpha: float,
+        q: float,
+        *,
+        lag: int = 0,
+        b: float | None = None,
+        seed: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> Promised:
+        """Write down a promise; its coins have a seed of their own, drawn if not given."""
+        purse = Purse(alpha=alpha, q=q, lag=lag, b=b)
+        if seed is None:
+            seed = secrets.randbits(63)
+        known = validate.SEED.check(seed, "seed", "Agent.promise")
+        by, note = some_words(by, "by"), some_words(note, "note")
+        event = Promised(purse.alpha, purse.q, purse.lag, purse.b, known, by, note, time_of(at))
+        self._knowledge.check_promise(event)
+        return event
+
+    def promise_dropped(
+        self, *, by: str | None = None, note: str | None = None, at: float | None = None
+    ) -> PromiseDropped:
+        """Write down that no promise binds any more."""
+        if self._knowledge.promise is None:
+            raise NotPossible("The agent keeps no promise.")
+        return PromiseDropped(some_words(by, "by"), some_words(note, "note"), time_of(at))
+
+    def started_anew(
+        self,
+        why: str,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> StartedAnew:
+        """Write down that what was learned is begun anew."""
+        reason = words(why, "why", "Agent.start_anew", MAX_NOTE)
+        return StartedAnew(reason, some_words(by, "by"), some_words(note, "note"), time_of(at))
 
     def rule_declared(
         self,

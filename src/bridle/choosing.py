@@ -6,6 +6,7 @@ So a replay can make every choice again. Contexts are encoded rows here, and all
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from bridle.kernels import choice, doubt, keys, loop, questions, wins
 from bridle.kernels.types import Bools, Floats, Ints, Uints
 from bridle.knowledge import Knowledge
 from bridle.limits import LinearLimits
+from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
 from bridle.policies import Uniform
 from bridle.questions import Case, Waiting
@@ -59,6 +61,8 @@ class Chooser:
         self._ask_named = keys.stream(seed, keys.ASK_NAMED)
         self._doubt_start = keys.stream(seed, keys.DOUBT)
         self._doubt_named = keys.stream(seed, keys.DOUBT_NAMED)
+        self._check_start = keys.stream(seed, keys.CHECK)
+        self._check_named = keys.stream(seed, keys.CHECK_NAMED)
         self._active = settings.teaching in ACTIVE
         asking = (
             Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
@@ -151,6 +155,8 @@ class Chooser:
             return masked(case, parts, question)
         start, number = self._key(id, self._decide_start, self._decide_named)
         limits, reward = know.believing.limits, know.reward_arms.kernel_state
+        if know.purse is not None and know.purse.frozen:
+            case = case._replace(eligible=np.zeros(len(know.arms), np.bool_))
         may = case.eligible
         if isinstance(limits, LinearLimits):
             limit = limits.linear.kernel_state
@@ -168,7 +174,32 @@ class Chooser:
             if k >= 0:
                 wins.propensities(know.weights, parts[4], parts[5], may, may, play)
             odds = Odds(play, none, float(k < 0))
-        return self._made(case, k, parts, odds)
+        return self._made(case, k, parts, odds, coin=self._coin(case, k))
+
+    def _coin(self, case: _Case, k: int, here: Sequence[int] = ()) -> tuple[float | None, bool]:
+        """Return the probability with which a play is to be judged afterwards; whether it is.
+
+        Not of what the teacher allowed in this very decision, `here`.
+        """
+        if k < 0 or k in here:
+            return None, False
+        know = self._knowledge
+        coin, rates = 0.0, know.believing.rates
+        known = know.is_allowed(k, case.item)
+        if rates is not None and not known and know.checks.may(know.decisions + 1):
+            coin = rates.coin(int(know.believing.unit_of[k]))
+        if know.purse is not None:
+            coin = max(coin, know.purse.coin(known=known))
+        return (coin, self._falls(case.id, coin)) if coin > 0.0 else (None, False)
+
+    def _falls(self, id: ItemId, coin: float) -> bool:
+        """Return whether the coin of a decision falls on "judge it"."""
+        start, number = self._key(id, self._check_start, self._check_named)
+        promise = self._knowledge.promise
+        if promise is not None:  # its coins are secret
+            use = keys.CHECK if isinstance(id, int) else keys.CHECK_NAMED
+            start = keys.stream(promise.seed, use)
+        return float(keys.uniform(np.uint64(keys.key_of(start, number)))) < coin
 
     def _masked(
         self, case: _Case, parts: Floats, question: ItemId | None
@@ -185,8 +216,12 @@ class Chooser:
         choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
         parts[2], parts[3] = seen.p, seen.sd
         marks = self._marks(seen, said)
+        frozen = know.purse is not None and know.purse.frozen
+        if frozen:  # only what is allowed in this very decision
+            marks[marks == questions.SAFE] = questions.IN_DOUBT
+            marks[[k for k in allowed if said[k] == doubt.SAID_YES]] = questions.SAFE
         k = int(questions.play(know.weights, parts, marks, start, number))
-        if k < 0:
+        if k < 0 and not frozen:
             k = self._fall_back(case.row, case.among, case.item, seen.p, said)
         may_ask = (
             question is not None
@@ -202,7 +237,9 @@ class Chooser:
         if case.propensity and not (asks and settings.on_doubt == "wait"):
             odds = self._play_odds(parts, marks, k)
         lost = None if wanted < 0 or asks else (know.arm_ids[wanted], worth, lesson)
-        made = self._made(case, k, parts, odds, lost=lost)
+        waits_for_it = asks and settings.on_doubt == "wait"
+        coin = (None, False) if waits_for_it else self._coin(case, k, allowed)
+        made = self._made(case, k, parts, odds, lost=lost, coin=coin)
         if not asks or question is None:
             return made
         context, arm = tuple(case.row.tolist()), know.arm_ids[wanted]
@@ -340,6 +377,7 @@ class Chooser:
     def _made(
         self, case: _Case, k: int, parts: Floats, odds: Odds | None, chance: float | None = None,
         lost: tuple[ArmId, float, float] | None = None,
+        coin: tuple[float | None, bool] = (None, False),
     ) -> Decision | Abstention:  # fmt: skip
         know = self._knowledge
         context = tuple(case.row.tolist())
@@ -356,7 +394,7 @@ class Chooser:
             chance = float(odds.play[k])
         decided = Decided(
             case.id, context, know.arm_ids[k], case.version, case.among, chance, case.at, case.ask,
-            case.item, wanted, worth, lesson,
+            case.item, wanted, worth, lesson, *coin,
         )  # fmt: skip
         shown = know.every_shown if case.eligible is know.every else case.eligible
         return Decision(decided, know.arm_ids, parts, shown, odds, know.certified(case.row))
@@ -415,6 +453,41 @@ class Chooser:
                 for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)):
                     odds[i] = np.arange(K) == arms[i]
         return arms, eligible, parts, odds
+
+    def coins(
+        self, ids: list[ItemId], arms: Ints, items: list[ArmId | None]
+    ) -> list[tuple[float | None, bool]] | None:
+        """Return the coin of each play of a batch, as one by one; None if there are none.
+
+        Where the promise is frozen nothing is played: `arms` is changed to -1 there.
+        """
+        know = self._knowledge
+        rates = know.believing.rates
+        purse = None if know.purse is None else know.purse.copy()
+        if rates is None and purse is None:
+            return None
+        unit_of = know.believing.unit_of.tolist()
+        unjudged = [] if rates is None else rates.unjudged.tolist()
+        plays, drawn = sum(unjudged), 0
+        out: list[tuple[float | None, bool]] = []
+        for ahead, (id, k, item) in enumerate(zip(ids, arms.tolist(), items, strict=True)):
+            if purse is not None and purse.frozen:
+                arms[ahead] = k = -1
+            coin, judged, u = 0.0, k >= 0 and know.is_allowed(k, item), unit_of[k]
+            new = rates is not None and k >= 0 and not judged
+            if new and rates is not None and know.checks.may(know.decisions + ahead + 1, drawn):
+                coin = coin_of(rates.zeal[u], plays, unjudged[u])
+            if k >= 0 and purse is not None:
+                coin = max(coin, purse.coin(known=judged))
+            falls = coin > 0.0 and self._falls(id, coin)
+            out.append((coin or None, falls))
+            drawn += falls
+            if coin > 0.0 and new:
+                unjudged[u] += 1
+                plays += 1
+            if purse is not None:
+                purse.take(coin or None, id if falls else None)
+        return out
 
     def _limits_many(
         self, rows: Floats, eligible: Bools, items: list[ArmId | None]

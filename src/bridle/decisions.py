@@ -19,7 +19,7 @@ from bridle.fieldforms import Context
 from bridle.kernels.types import Bools, Floats
 from bridle.settings import ArmId, ItemId
 
-__all__ = ["Abstention", "Answer", "Decision", "Decisions", "Odds", "Question"]
+__all__ = ["Abstention", "Answer", "Check", "Decision", "Decisions", "Odds", "Question"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +37,31 @@ class Odds:
     play: Floats
     ask: Floats
     abstain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A play that a coin chose to be judged: give it, and the teacher's word, to `Agent.judge`.
+
+    Attributes
+    ----------
+    id : int or str
+        The decision whose play it is.
+    context : tuple of floats
+        As the agent encodes it.
+    arm : arm id
+        What was played.
+    item : int, str or None
+        The name of what the context is about, if it has one.
+    coin : float
+        The probability with which it was chosen.
+    """
+
+    id: ItemId
+    context: Context
+    arm: ArmId
+    item: ArmId | None
+    coin: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +104,14 @@ class Decision:
     def events(self) -> list[Event]:
         """What goes into the log: the decision, and the question that it filed."""
         return [self.event] if self.question is None else [self.event, self.question.event]
+
+    @property
+    def check(self) -> Check | None:
+        """What a teacher should judge afterwards, if the coin chose this play."""
+        one = self.event
+        if not one.checked or one.coin is None:
+            return None
+        return Check(one.id, one.context, one.arm, one.item, one.coin)
 
     @property
     def propensities(self) -> Floats | None:
@@ -302,6 +335,7 @@ class Decisions(Sequence[Decision | Abstention]):
         at: float | None,
         certificate: Certificate | None = None,
         items: list[ArmId | None] | None = None,
+        coins: list[tuple[float | None, bool]] | None = None,
     ) -> None:
         self.ids = ids
         self.numbers = numbers
@@ -315,6 +349,7 @@ class Decisions(Sequence[Decision | Abstention]):
         self._at = at
         self._certificate = certificate
         self.items: list[ArmId | None] = [None] * len(ids) if items is None else items
+        self.coins = coins
 
     @property
     def at(self) -> float | None:
@@ -388,6 +423,7 @@ class Decisions(Sequence[Decision | Abstention]):
         for i, (id, k, row, item) in enumerate(columns):
             about = "null" if item is None else json.dumps(item, ensure_ascii=False)
             priced = f'"item": {about}, "wanted": null, "worth": null, "lesson": null'
+            coin, checked = self._coin(i)
             name = id if isinstance(id, int) else json.dumps(id, ensure_ascii=False)
             version = self._first_version + i
             if k < 0:
@@ -402,9 +438,17 @@ class Decisions(Sequence[Decision | Abstention]):
                 out.append(
                     f'{{"event": "Decided", "id": {name}, "context": {row}, "arm": {arms[k]}, '
                     f'"version": {version}, "among": {among}, "propensity": {p}, "at": {at}, '
-                    f'"ask": false, {priced}}}'
+                    f'"ask": false, {priced}, "coin": {"null" if coin is None else repr(coin)}, '
+                    f'"checked": {"true" if checked else "false"}}}'
                 )
         return out
+
+    def checked(self, i: int) -> bool:
+        """Return whether the coin chose the i-th play to be judged."""
+        return self._coin(i)[1]
+
+    def _coin(self, i: int) -> tuple[float | None, bool]:
+        return (None, False) if self.coins is None else self.coins[i]
 
     def _certified(self, i: int) -> Bools | None:
         if self._certificate is None:
@@ -423,5 +467,5 @@ class Decisions(Sequence[Decision | Abstention]):
         odds = None if self._propensities is None else float(self._propensities[i, k])
         return Decided(
             self.ids[i], context, self._arms[k], version, self._among, odds, self._at, False,
-            self.items[i],
+            self.items[i], None, None, None, *self._coin(i),
         )  # fmt: skip

@@ -32,8 +32,11 @@ __all__ = [
     "Decided",
     "Event",
     "Expired",
+    "Judged",
     "Lapsed",
     "Learned",
+    "PromiseDropped",
+    "Promised",
     "Regrouped",
     "Retracted",
     "Rewarded",
@@ -41,6 +44,7 @@ __all__ = [
     "RuleWithdrawn",
     "Shadowed",
     "SigmaChanged",
+    "StartedAnew",
     "Taught",
     "Uncertified",
     "WaitChanged",
@@ -100,7 +104,10 @@ class Lapsed:
 class Taught:
     """A teacher said of an arm in a context: allowed, or not. `question`: what it answers.
 
-    `item`: what the context is about, if it has a name.
+    `item`: what the context is about, if it has a name. `check`: the decision whose play it judges,
+    by the limits as they stood then. `scope`: "all", or "item" if it says nothing of other items.
+    `until`: when it ends, in the caller's time; None: never. `replaces`: earlier answers of the
+    same teacher about the same item, which no longer stand.
     """
 
     id: ItemId
@@ -112,6 +119,32 @@ class Taught:
     note: str | None = None
     at: float | None = None
     item: ArmId | None = None
+    check: ItemId | None = None
+    scope: str = "all"
+    until: float | None = None
+    replaces: tuple[ItemId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One of several declared teachers said of an arm in a context: allowed, or not.
+
+    It says who errs how often, and is no example. What it settles is written as `Taught` after it.
+    `prior`: the limits' own P(allowed) then. The rest as in `Taught`.
+    """
+
+    context: Context
+    arm: ArmId
+    allowed: bool
+    by: str
+    prior: float
+    question: ItemId | None = None
+    check: ItemId | None = None
+    item: ArmId | None = None
+    scope: str = "all"
+    until: float | None = None
+    note: str | None = None
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +164,8 @@ class Decided:
     `ask`: whether it might have asked the teacher instead. `item`: what the context is about, if it
     has a name. `wanted`: the arm in doubt whose lack cost most, and `worth` how much: it is added
     to the account of its unit and this item; `lesson`, by what an answer would have taught about
-    other items, to that of its unit.
+    other items, to that of its unit. `coin`: the probability with which the play was to be judged
+    afterwards; `checked`: whether the coin fell so.
     """
 
     id: ItemId
@@ -146,6 +180,8 @@ class Decided:
     wanted: ArmId | None = None
     worth: float | None = None
     lesson: float | None = None
+    coin: float | None = None
+    checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +306,42 @@ class Uncertified:
 
 
 @dataclass(frozen=True, slots=True)
+class Promised:
+    """From here on the agent keeps the promise (alpha, q): see `bridle.purse`.
+
+    `seed` is that of the coins. Whoever chooses contexts, ids or limits must not know it.
+    """
+
+    alpha: float
+    q: float
+    lag: int
+    b: float
+    seed: int
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseDropped:
+    """The promise no longer binds."""
+
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartedAnew:
+    """What was learned of the limits is forgotten; denials stay. `why`: in words."""
+
+    why: str
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RuleDeclared:
     """A rule is known, beside what is learned."""
 
@@ -295,6 +367,7 @@ Event: TypeAlias = (
     | Asked
     | Lapsed
     | Taught
+    | Judged
     | Retracted
     | Decided
     | Abstained
@@ -307,6 +380,9 @@ Event: TypeAlias = (
     | Regrouped
     | Certified
     | Uncertified
+    | Promised
+    | PromiseDropped
+    | StartedAnew
     | RuleDeclared
     | RuleWithdrawn
     | Note
@@ -401,21 +477,24 @@ def _plain(value: object) -> Json:
 # -- the form of each field ------------------------------------------------------------------
 
 _PRICED = {"item", "wanted", "worth", "lesson"}
+_COIN = {"coin", "checked"}
+_LIFE = {"check", "scope", "until", "replaces"}
 # What earlier logs lack, a set for each form that there was. The defaults are what was meant then.
 _EARLIER: dict[type, tuple[set[str], ...]] = {
     Asked: ({"decision", "among", "propensity", "item"}, {"item"}),
-    Decided: ({"ask", *_PRICED}, _PRICED),
+    Decided: ({"ask", *_PRICED, *_COIN}, _PRICED | _COIN, _COIN),
     Abstained: ({"ask", "propensity", *_PRICED}, _PRICED),
-    Taught: ({"item"},),
+    Taught: ({"item", *_LIFE}, _LIFE),
     **dict.fromkeys((ArmsAdded, SigmaChanged, RuleDeclared, RuleWithdrawn), ({"by", "note"},)),
 }
 
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        Created, ArmsAdded, Asked, Lapsed, Taught, Retracted, Decided, Abstained, Rewarded,
-        Expired, Shadowed, Learned, SigmaChanged, WaitChanged, Regrouped, Certified, Uncertified,
-        RuleDeclared, RuleWithdrawn, *get_args(Note),
+        Created, ArmsAdded, Asked, Lapsed, Taught, Judged, Retracted, Decided, Abstained,
+        Rewarded, Expired, Shadowed, Learned, SigmaChanged, WaitChanged, Regrouped, Certified,
+        Uncertified, Promised, PromiseDropped, StartedAnew, RuleDeclared, RuleWithdrawn,
+        *get_args(Note),
     )
 }  # fmt: skip
 _FORMS_OF: dict[type, dict[str, Form]] = {

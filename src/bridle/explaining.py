@@ -19,6 +19,7 @@ DENIED_ITEM = "denied by the teacher for this item"
 NOT_CERTIFIED = "not certified"
 UNSURE = "not surely allowed, by the limits"
 SURELY_DENIED = "surely denied, by the limits"
+EXCEPTIONS = "checks have found exceptions: what was not judged itself is in doubt here"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +41,8 @@ class Believed:
     playable : array of bools
         What a mask may play: safe, and certified or allowed to the letter.
     why : tuple of str or None
-        Why the arm is not playable: a declared rule, the teacher, the certificate or the limits,
-        the first of them that holds. None if it is playable.
+        Why the arm is not playable: a declared rule, the teacher, a promise that is frozen, the
+        certificate or the limits, the first of them that holds. None if it is playable.
     novelty : array of floats
         How much of the context was never taught of the arm, or its group: 1 for all of it. Above
         .5 what is believed is mostly a guess of how examples carry over.
@@ -76,6 +77,10 @@ def believed_of(
     certain, gone = said == doubt.SAID_YES, said == doubt.SAID_NO
     safe = ~gone & (certain | (seen.marks == doubt.SAFE))
     playable = safe if letters is None else safe & (letters | certain)
+    if know.purse is not None and know.purse.frozen:  # only what is allowed in this very decision
+        here = np.zeros(len(playable), np.bool_)
+        here[know._with_unit(allowed)] = True
+        playable = playable & here
     columns = know.settings.features.columns
     by_unit = [tuple(columns[i] for i in found) for found in know.believing.unseen(row)]
     return Believed(
@@ -104,6 +109,8 @@ def _reasons(
                 by_rule.setdefault(k, f"denied by the rule {rule.rule.id!r}")
     denied = set(know.denied_here(row, item))
     by_item = denied - set(know.denied_here(row))
+    frozen = know.purse.sentence() if know.purse is not None and know.purse.frozen else None
+    exceptional = _exceptional(know, row)
     out: list[str | None] = []
     for k, fine in enumerate(playable.tolist()):
         if fine:
@@ -112,8 +119,23 @@ def _reasons(
             out.append(by_rule[k])
         elif k in denied:
             out.append(DENIED_ITEM if k in by_item else DENIED_HERE)
+        elif frozen is not None:
+            out.append(frozen)
         elif certified is not None and not certified[k]:
             out.append(NOT_CERTIFIED)
+        elif exceptional[k]:
+            out.append(EXCEPTIONS)
         else:
             out.append(SURELY_DENIED if marks[k] == doubt.DENIED else UNSURE)
     return tuple(out)
+
+
+def _exceptional(know: Knowledge, row: Floats) -> Bools:
+    """Return which arms the limits themselves call safe, but for the exceptions found: (K,)."""
+    believing = know.believing
+    rates, unit_of = believing.rates, believing.unit_of
+    if rates is None or all(rates.holds(u) for u in range(rates.units)):
+        return np.zeros(len(unit_of), np.bool_)
+    doubted = np.array([not rates.holds(u) for u in range(rates.units)])
+    safe = believing.limits.look_all(row[None]).safe[:, 0]
+    return np.asarray((safe & doubted)[unit_of])

@@ -16,11 +16,13 @@ from bridle.rules import Rule
 from bridle.settings import WAIT, Arm, ArmId, ItemId, Settings, words
 from bridle.validate import MAX_MAGNITUDE
 
-__all__ = ["FORMS", "MAX_NOTE", "Context", "Form", "Part"]
+__all__ = ["FORMS", "MAX_NOTE", "SCOPES", "Context", "Form", "Part"]
 
 Context: TypeAlias = tuple[float, ...]
 Part: TypeAlias = Arm | Rule | Settings | Certificate
 MAX_NOTE = 10_000
+# What an answer is about: all that looks like it, or this very item alone.
+SCOPES = ("all", "item")
 _FLOATS = frozenset({float})
 
 
@@ -112,6 +114,20 @@ def _seconds(value: object) -> float:
 
 def _share(value: object) -> float:
     return validate.FRACTION.check(_number(value), "share", "Agent")
+
+
+def _name(value: object) -> str:
+    return words(value, "by", "Agent")
+
+
+def _scope(value: object) -> str:
+    return validate.one_of(cast("str", value), SCOPES, "scope", "Agent")
+
+
+def _lag(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"a lag is a whole number, not {value!r:.100}")
+    return validate.IntRange(0, 10**6).check(value, "lag", "Agent")
 
 
 def _seed(value: object) -> int:
@@ -219,10 +235,22 @@ FORMS: dict[str, Form] = {
     "wanted": _maybe(_ARM_ID),
     "worth": _maybe(_NUMBER),
     "lesson": _maybe(_NUMBER),
+    "coin": _maybe(Form(_share, _share)),
+    "checked": Form(_truth, _truth),
+    "check": _maybe(_ID),
+    "scope": Form(_scope, _scope),
+    "until": _maybe(_NUMBER),
+    "replaces": _each(_ID),
+    "lag": Form(_lag, _lag),
+    "b": _NUMBER,
+    "why": _TEXT,
     "Asked.decision": _maybe(_ID),
     "decision": _ID,
     "example": _ID,
     "Taught.question": _maybe(_ID),
+    "Judged.question": _maybe(_ID),
+    "Judged.by": Form(_name, _name),
+    "prior": Form(_share, _share),
     "Lapsed.question": _ID,
     "groups": _each(_PAIR),
     "limits": Form(_kind, _kind),

@@ -153,6 +153,7 @@ class _Case:
     ) -> None:  # fmt: skip
         self.row, self.k, self.unit, self.examples = row, k, unit, examples
         self._item, self._legacy = item, know.settings.legacy
+        self._rates, self._first = know.believing.rates, know.believing.first
         self.limits = know.believing.limits
         raw = np.frombuffer(b"".join(e.context for e in examples))
         self.contexts: Floats = raw.reshape(len(examples), len(row))
@@ -204,7 +205,18 @@ class _Case:
         if self._ruled or False in here:
             return False
         ever = self._holds or bool((self.allowed & np.array(kept, np.bool_)).any())
-        return True in here or (sure and ever)
+        return True in here or (sure and ever and self._unexceptional(without))
+
+    def _unexceptional(self, without: int | None) -> bool:
+        """Return whether exceptions to what limits call safe are rare enough in this unit."""
+        rates = self._rates
+        if rates is None:
+            return True
+        first = None if without is None else self._first.get(self.examples[without].id)
+        if without is not None and first is not None:
+            rates = rates.copy()
+            rates.forget(self.unit, allowed=bool(self.allowed[without]), safe=first)
+        return rates.holds(self.unit)
 
     def relearn(self, limits: Beliefs, i: int) -> None:
         """Let limits learn the unit anew, without example i."""

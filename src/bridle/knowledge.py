@@ -7,7 +7,7 @@ folded leaves all as it was. No randomness, no clock, no files.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -24,8 +24,11 @@ from bridle.events import (
     Decided,
     Event,
     Expired,
+    Judged,
     Lapsed,
     Learned,
+    Promised,
+    PromiseDropped,
     Regrouped,
     Retracted,
     Rewarded,
@@ -33,17 +36,20 @@ from bridle.events import (
     RuleWithdrawn,
     Shadowed,
     SigmaChanged,
+    StartedAnew,
     Taught,
     Uncertified,
     WaitChanged,
 )
 from bridle.kernels.types import Floats
-from bridle.known import Known
+from bridle.known import JudgedCase, Known
 from bridle.notes import Erased, Note, RewardedLate
 from bridle.policies import with_sigma
 from bridle.questions import Case, Open
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, check_default
+from bridle.spotchecks import OpenCheck
+from bridle.teachers import Key
 
 __all__ = ["Example", "Knowledge"]
 
@@ -68,7 +74,14 @@ class Knowledge(Known):
         _FOLDERS[type(event)](self, event)
         self.version += 1
 
-    def fold_decisions(self, ids: Iterable[ItemId], rows: Floats, arms: Sequence[int]) -> None:
+    def fold_decisions(
+        self,
+        ids: Sequence[ItemId],
+        rows: Floats,
+        arms: Sequence[int],
+        items: Sequence[ArmId | None],
+        coins: Sequence[tuple[float | None, bool]] | None,
+    ) -> None:
         """Fold many decisions at once: the same state as `fold` of their events, one by one."""
         width = rows.shape[1] * 8
         raw = rows.tobytes()
@@ -79,7 +92,31 @@ class Knowledge(Known):
         self._drop()
         self.decisions += len(arms)
         self.questions.age(self.decisions)
+        if coins is not None:
+            for id, raw_row, k, item, (coin, checked) in zip(
+                ids, contexts, arms, items, coins, strict=True
+            ):
+                self._take_coin(id, raw_row, k, item, coin, checked)
         self.version += len(arms)
+
+    def _take_coin(
+        self,
+        id: ItemId,
+        raw: bytes,
+        arm: int,
+        item: ArmId | None,
+        coin: float | None,
+        checked: bool,
+    ) -> None:
+        """Count a step for the promise; and a play with a coin, which may have chosen it."""
+        if self.purse is not None:
+            self.purse.take(coin, id if checked else None)
+        if coin is None:
+            return
+        if not self.is_allowed(arm, item):
+            self.believing.count_play(arm)
+        if checked:
+            self.checks.draw(id, OpenCheck(raw, arm, item, coin))
 
     def fold_rewards(self, ids: Sequence[ItemId], rewards: Floats) -> None:
         """Fold many rewards at once: the same state as `fold` of their events, one by one."""
@@ -112,14 +149,78 @@ class Knowledge(Known):
         raw = self.raw(event.context)
         self.check_item(event.item)
         self._check_question(event, k, raw)
-        example = Example(event.id, raw, k, event.allowed, event.by, event.note, event.item)
+        self._check_life(event, k, raw)
+        contradicted = event.check is not None and self.is_allowed(k, event.item)
+        for earlier in event.replaces:
+            if earlier in self.examples:  # else it was taken back meanwhile
+                self._forget(self.examples[earlier])
+        example = Example(
+            event.id, raw, k, event.allowed, event.by, event.note, event.item, event.scope,
+            event.until,
+        )  # fmt: skip
         self.believing.learn(example)
         self.remember(example)
         if event.question in self.questions.open:
             self.questions.answer(event.question, event.allowed)
+        if event.check is not None:
+            if not event.allowed and contradicted:
+                self.contradictions += 1
+            if self.purse is not None and event.check in self.purse:
+                self.purse.answer(event.check, event.allowed)
+            self.checks.answer(event.check, event.allowed)
+        if self.judged:
+            self.teachers.settle(*self.case_key(raw, event.item, k), event.allowed)
         self.taught += 1
 
-    def _check_question(self, event: Taught, k: int, raw: bytes) -> None:
+    def _judged(self, event: Judged) -> None:
+        k, raw = self.arm_number(event.arm), self.raw(event.context)
+        if not self.declares(event.by):
+            wanted = f"a declared teacher, one of {sorted(self._names)}"
+            raise InvalidValue("by", "Agent.apply", wanted, event.by)
+        self._check_question(event, k, raw)
+        self._check_about(event, k, raw)
+        key = self.case_key(raw, event.item, k)
+        self.teachers.judge(event.by, *key, event.allowed, event.prior)
+        self.judged[key] = self.judged_by(event, self.judged.get(key), raw, k)
+
+    def judged_by(self, event: Judged, before: JudgedCase | None, raw: bytes, k: int) -> JudgedCase:
+        """Return what is kept of a case after another word about it."""
+        waiting = () if before is None else tuple(c for c in before.checks if c in self.checks.open)
+        if event.check is not None and event.check not in waiting:
+            waiting = (*waiting, event.check)
+        return JudgedCase(raw, k, event.item, event.scope, event.until, waiting)
+
+    def _drop_words(self, key: tuple[Key, Key]) -> None:
+        """Let go of who said what of a case; what it taught about who errs stays."""
+        if self.judged.pop(key, None) is not None:
+            self.teachers.forget(*key)
+
+    def _drop_all_words(self) -> None:
+        self.teachers.forget_all()
+        self.judged.clear()
+
+    def _check_about(self, event: Taught | Judged, k: int, raw: bytes) -> None:
+        """Refuse a judgement of a play that was another, and a scope that cannot be."""
+        if event.check is not None:
+            check = self.checks.get(event.check)
+            if (check.arm, check.context, check.item) != (k, raw, event.item):
+                wanted = "a decision that played this arm in this context"
+                raise InvalidValue("check", "Agent.apply", wanted, event.check)
+        if event.scope == "item" and event.item is None:
+            wanted = "'all' where the item has no name"
+            raise InvalidValue("scope", "Agent.teach", wanted, event.scope)
+
+    def _check_life(self, event: Taught, k: int, raw: bytes) -> None:
+        """Refuse what answers of earlier forms have not, and a judgement of something else."""
+        self._check_about(event, k, raw)
+        plain = event.scope == "all" and event.until is None and not event.replaces
+        if not plain and not self.settings.lives:
+            wanted = "left out: this agent was made before answers had a life"
+            raise InvalidValue("until", "Agent.teach", wanted, event.until)
+        if len(set(event.replaces)) != len(event.replaces):
+            raise InvalidValue("replaces", "Agent.apply", "distinct examples", event.replaces)
+
+    def _check_question(self, event: Taught | Judged, k: int, raw: bytes) -> None:
         """Refuse an answer that names an open question and is about something else."""
         asked = None if event.question is None else self.questions.open.get(event.question)
         if asked is None or self.settings.legacy:
@@ -130,16 +231,26 @@ class Knowledge(Known):
 
     def _retracted(self, event: Retracted) -> None:
         example = self.standing(event.example)
+        self._forget(example)
+        self._drop_words(self.case_key(example.context, example.item, example.arm))
+
+    def _forget(self, example: Example) -> None:
+        """Take an example back."""
         del self.examples[example.id]
+        if example.item is not None:
+            here = self.about_item[example.item]
+            del here[example.id]
+            if not here:
+                del self.about_item[example.item]
         self.believing.forget(example, self.examples.values())
         if example.allowed:
             self.questions.disallow(example.case, example.arm)
         certain = self.allowances if example.allowed else self.denials
-        here = certain[example.case]
-        here[example.arm] -= 1
-        if not here[example.arm]:
-            del here[example.arm]
-        if not here:
+        said = certain[example.case]
+        said[example.arm] -= 1
+        if not said[example.arm]:
+            del said[example.arm]
+        if not said:
             del certain[example.case]
 
     def _asked(self, event: Asked) -> None:
@@ -153,6 +264,12 @@ class Knowledge(Known):
             if self.settings.on_doubt == "wait":
                 self._start(event.decision, raw, event.item)
         question = Open(raw, k, event.decision, self.decisions, event.item)
+        if self.judged:
+            # Asked anew: of a thing without a name it may be another; of what was settled, limits
+            # may have changed.
+            key = self.case_key(raw, event.item, k)
+            if event.item is None or self.teachers.settled(*key) is not None:
+                self._drop_words(key)
         if event.decision is not None:
             self._settle(question.case, k)
         self.questions.ask(event.id, question, event.among, event.propensity)
@@ -169,6 +286,7 @@ class Knowledge(Known):
         self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
         self._charge(raw, event, wanted)
+        self._take_coin(event.id, raw, k, event.item, event.coin, event.checked)
         self.pending[event.id] = (raw, k)
         self._drop()
 
@@ -178,6 +296,7 @@ class Knowledge(Known):
         self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
         self._charge(raw, event, wanted)
+        self._take_coin(event.id, raw, -1, event.item, None, False)
 
     def _start(self, decision: ItemId, context: bytes, item: ArmId | None) -> None:
         """Count a decision, at its first event; or see that it may go on."""
@@ -240,6 +359,8 @@ class Knowledge(Known):
     def _noted(self, event: Note) -> None:
         if isinstance(event, Erased):
             self.decisions += "decision" in event.spaces
+            if self.purse is not None and "decision" in event.spaces:
+                self.purse.take(None, None)
             self.taught += "example" in event.spaces
             self.questions.asked += "question" in event.spaces
         elif isinstance(event, RewardedLate):
@@ -247,6 +368,7 @@ class Knowledge(Known):
 
     def _regrouped(self, event: Regrouped) -> None:
         self.regroup(self.check_groups(event), event.limits, tuple(self.rules.values()))
+        self._drop_all_words()  # they were of units that are no more
         self.believing.learn_all(self.examples.values())
 
     def regroup(self, arms: Sequence[Arm], kind: str, rules: Sequence[Rule]) -> None:
@@ -265,6 +387,25 @@ class Knowledge(Known):
     def _uncertified(self, event: Uncertified) -> None:
         self.certificate = None
         self._certified.clear()
+
+    def _promised(self, event: Promised) -> None:
+        self.purse = self.check_promise(event)
+        self.promise = event
+
+    def _promise_dropped(self, event: PromiseDropped) -> None:
+        self.purse, self.promise = None, None
+
+    def _started_anew(self, event: StartedAnew) -> None:
+        kept = [example for example in self.examples.values() if not example.allowed]
+        self.examples, self.about_item, self.allowances, self.denials = {}, {}, {}, {}
+        self.contradictions = 0
+        self._drop_all_words()
+        for decision, waits in self.questions.waiting.items():
+            self.questions.waiting[decision] = waits._replace(allowed=())
+        self.regroup(self.arms, self.believing.kind, tuple(self.rules.values()))
+        for example in kept:
+            self.remember(example)
+        self.believing.learn_all(kept)
 
     def _rule_declared(self, event: RuleDeclared) -> None:
         self._declare(event.rule)
@@ -306,6 +447,8 @@ class Knowledge(Known):
     def remember(self, example: Example) -> None:
         """Keep an example, for what it makes certain and for a retraction."""
         self.examples[example.id] = example
+        if example.item is not None:
+            self.about_item.setdefault(example.item, {})[example.id] = example
         certain = self.allowances if example.allowed else self.denials
         here = certain.setdefault(example.case, {})
         here[example.arm] = here.get(example.arm, 0) + 1
@@ -360,6 +503,7 @@ _FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {
     Asked: Knowledge._asked,
     Lapsed: Knowledge._lapsed,
     Taught: Knowledge._taught,
+    Judged: Knowledge._judged,
     Retracted: Knowledge._retracted,
     Decided: Knowledge._decided,
     Abstained: Knowledge._abstained,
@@ -372,6 +516,9 @@ _FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {
     Regrouped: Knowledge._regrouped,
     Certified: Knowledge._adopted,
     Uncertified: Knowledge._uncertified,
+    Promised: Knowledge._promised,
+    PromiseDropped: Knowledge._promise_dropped,
+    StartedAnew: Knowledge._started_anew,
     RuleDeclared: Knowledge._rule_declared,
     RuleWithdrawn: Knowledge._rule_withdrawn,
     **dict.fromkeys(get_args(Note), Knowledge._noted),

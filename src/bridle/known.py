@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +16,19 @@ from bridle.arms import LinearArms
 from bridle.believing import Believing, Example
 from bridle.certificates import Certificate, about_of
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.events import Regrouped
+from bridle.events import Promised, Regrouped
 from bridle.features import Context as AnyContext
 from bridle.fieldforms import Context
 from bridle.kernels import doubt, loop
 from bridle.kernels.types import Bools, Floats, Ints
+from bridle.purse import Purse
 from bridle.questions import Case, Questions
 from bridle.rules import CompiledRule, Rule, compile_rule, denied_arms
 from bridle.settings import Arm, ArmId, ItemId, Settings, arm_id, check_size, plain_id
+from bridle.spotchecks import SpotChecks
+from bridle.teachers import LEAST_P, SETTLES, Key, Teachers
 
-__all__ = ["Known", "item_of"]
+__all__ = ["JudgedCase", "Known", "item_of"]
 
 MAX_RULES = 10_000
 # What was certified in so many contexts is kept: truths, of all arms together.
@@ -32,6 +37,17 @@ MINUS_ZERO = array("d", [-0.0]).tobytes()
 # The mean of all rewards before the first of them, and how many rewards it counts for.
 FIRST_GUESS = (0.5, 1.0)
 ONE = array("d", [1.0]).tobytes()
+
+
+class JudgedCase(NamedTuple):
+    """A case that declared teachers judged: what is taught of it once it is settled."""
+
+    context: bytes  # d float64, as encoded
+    arm: int
+    item: ArmId | None
+    scope: str = "all"  # scope and end as the last word about it had them
+    until: float | None = None
+    checks: tuple[ItemId, ...] = ()  # that were judged by it, and wait for it to be settled
 
 
 class Known:
@@ -67,12 +83,22 @@ class Known:
         self.questions = Questions(settings)
         self.pending: dict[ItemId, tuple[bytes, int]] = {}
         self.examples: dict[ItemId, Example] = {}
+        self.about_item: dict[ArmId, dict[ItemId, Example]] = {}  # those with a named item
         self.denials: dict[Case, dict[int, int]] = {}  # case → arm → standing denials
         self.allowances: dict[Case, dict[int, int]] = {}  # the same of what was allowed
         # What not asking has cost, in rewards: case → unit → cost.
         self.costs: dict[Case, dict[int, float]] = {}
         # The same of all cases together, by what an answer would have taught: unit → cost.
         self.lessons: dict[int, float] = {}
+        self.checks = SpotChecks(settings)
+        # Checks that denied what a teacher had allowed, since what was learned began.
+        self.contradictions = 0
+        # What declared teachers said, how often each errs, and what each case is about.
+        self.teachers = Teachers(settings.teachers, doubt=SETTLES)
+        self.judged: dict[tuple[Key, Key], JudgedCase] = {}
+        self._names = {teacher.name for teacher in settings.teachers}
+        self.promise: Promised | None = None
+        self.purse: Purse | None = None
         self.certificate: Certificate | None = None
         self._certified: dict[bytes, Bools] = {}
         self.rules: dict[str, Rule] = {}
@@ -142,6 +168,15 @@ class Known:
             wanted = "about the arms and features of this agent"
             raise InvalidValue("certificate", "Agent.adopt", wanted, got, remedy)
 
+    def check_promise(self, event: Promised) -> Purse:
+        """Return the purse of a promise, or refuse it."""
+        if self.promise is not None:
+            raise NotPossible(
+                "The agent keeps a promise already, and a purse is filled once. Drop that first: "
+                "agent.drop_promise()."
+            )
+        return Purse(alpha=event.alpha, q=event.q, lag=event.lag, b=event.b)
+
     @property
     def about(self) -> str:
         """Names the arms and features that limits are about, as a certificate does."""
@@ -168,6 +203,60 @@ class Known:
         if self.settings.legacy:
             return list(self.allowances.get(context.tobytes(), ()))
         return [] if item is None else self._with_unit(self.allowances.get(item, ()))
+
+    def is_allowed(self, arm: int, item: ArmId | None) -> bool:
+        """Return whether the teacher allowed an arm, or one of its unit, for this very item."""
+        here = None if item is None or not self.remembers else self.allowances.get(item)
+        if not here:
+            return False
+        unit_of = self.believing.unit_of
+        return any(unit_of[k] == unit_of[arm] for k in here)
+
+    # -- several teachers --------------------------------------------------------------------
+
+    def declares(self, by: object) -> TypeGuard[str]:
+        """Return whether this is the name of a declared teacher."""
+        return isinstance(by, str) and by in self._names
+
+    def settled_by(self, by: str | None) -> bool:
+        """Return whether this names declared teachers, one or several who settled a case."""
+        return by is not None and bool(self._names) and self._names.issuperset(by.split(", "))
+
+    def case_key(self, context: bytes, item: ArmId | None, arm: int) -> tuple[Key, Key]:
+        """Return what names a case among those that declared teachers judged.
+
+        An item by its own name; a context that has none by its hash, and the unit as a string, so
+        that no item can have the same.
+        """
+        unit = int(self.believing.unit_of[arm])
+        if item is not None:
+            return item, unit
+        return hashlib.blake2b(context, digest_size=16).hexdigest(), str(unit)
+
+    def prior_of(self, context: bytes, arm: int) -> float:
+        """Return the limits' own P(allowed), as far from sure as judgements take it."""
+        p = float(self.believing.seen(context).p[arm])
+        return min(max(p, LEAST_P), 1.0 - LEAST_P)
+
+    # -- what was said -----------------------------------------------------------------------
+
+    def earlier(
+        self, item: ArmId | None, arm: int, allowed: bool, by: str | None
+    ) -> tuple[ItemId, ...]:
+        """Return what a teacher said before of an item and the unit of an arm, and takes back now.
+
+        Nothing of a teacher who errs: there each answer is one more piece of evidence.
+        """
+        if item is None or not self.settings.lives or not self.remembers:
+            return ()
+        unit_of = self.believing.unit_of
+        return tuple(
+            example.id
+            for example in self.about_item.get(item, {}).values()
+            if (example.by == by or (self.settled_by(example.by) and self.settled_by(by)))
+            and example.allowed != allowed
+            and unit_of[example.arm] == unit_of[arm]
+        )
 
     def _said_of(
         self, said: dict[Case, dict[int, int]], context: Floats, item: ArmId | None

@@ -7,40 +7,167 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import validate
-from bridle.changing import Changer, distinct, some_words, time_of
+from bridle.changing import TIME, Changer, distinct, some_words, time_of
 from bridle.choosing import Chooser
-from bridle.decisions import Abstention, Decision, Decisions, Question
+from bridle.decisions import Abstention, Check, Decision, Decisions, Question
 from bridle.errors import InvalidValue, LimitReached, NotPossible
 from bridle.events import (
     Abstained,
     Decided,
+    Event,
     Expired,
+    Judged,
     Lapsed,
     Learned,
     Retracted,
     Rewarded,
     Shadowed,
+    StartedAnew,
     Taught,
 )
 from bridle.features import Context
+from bridle.fieldforms import SCOPES
 from bridle.kernels.types import Floats
 from bridle.knowledge import Example, Knowledge
-from bridle.known import item_of
+from bridle.known import JudgedCase, item_of
+from bridle.questions import Open
 from bridle.settings import ArmId, ItemId, item_id, listed, plain_id
+from bridle.teachers import REVIEWED, Key
 
-__all__ = ["Contexts", "Maker", "Truths", "time_of"]
+__all__ = ["Contexts", "Heard", "Maker", "Truths", "time_of"]
 
 Contexts: TypeAlias = "Sequence[Context] | npt.NDArray[Any]"
 Truths: TypeAlias = "Sequence[bool] | npt.NDArray[Any]"
 MAX_HISTORY = 10_000_000
 # So many distinct contexts of a pool are looked at for one question; which ones, its bits say.
 MAX_POOL = 2_000
+CONTRADICTED = "A check was denied of what a teacher had allowed: limits have changed."
+
+
+class Heard(NamedTuple):
+    """What comes of the words of a declared teacher: all events, and the example of each word.
+
+    None: the word did not settle its case.
+    """
+
+    events: list[Event]
+    examples: list[ItemId | None]
+
+
+class _Word(NamedTuple):
+    """What a declared teacher says of one case."""
+
+    context: bytes
+    arm: int
+    item: ArmId | None
+    allowed: bool
+    question: ItemId | None = None
+    check: ItemId | None = None
+    scope: str = "all"
+    until: float | None = None
+    id: ItemId | None = None
+
+
+class _Hearing:
+    """Finds what words of a declared teacher settle, on a copy of what is known of teachers.
+
+    What is only made changes nothing: the fold finds the same.
+    """
+
+    def __init__(self, knowledge: Knowledge, by: str, note: str | None, time: float | None) -> None:
+        self.events: list[Event] = []
+        self._know = knowledge
+        self._by, self._note, self._time = by, note, time
+        self._teachers = knowledge.teachers.copy()
+        self._judged: dict[tuple[Key, Key], JudgedCase] = {}  # those of these words
+        self._taught = knowledge.taught
+        self._gone: set[ItemId] = set()  # examples that are replaced
+        self._answered: set[ItemId] = set()  # checks
+        self._anew = False
+
+    def hear(self, word: _Word) -> ItemId | None:
+        """Take a word; return the example that it makes, None if it does not settle its case."""
+        know, context = self._know, tuple(np.frombuffer(word.context).tolist())
+        key = know.case_key(word.context, word.item, word.arm)
+        prior = know.prior_of(word.context, word.arm)
+        verdict = self._teachers.judge(self._by, *key, word.allowed, prior)
+        event = Judged(
+            context, know.arm_ids[word.arm], word.allowed, self._by, prior, word.question,
+            word.check, word.item, word.scope, word.until, self._note, self._time,
+        )  # fmt: skip
+        self.events.append(event)
+        self._judged[key] = know.judged_by(event, self._case(key), word.context, word.arm)
+        others = self._teachers.review(self._prior, REVIEWED)
+        example = None
+        if verdict.allowed is not None:
+            case = self._judged[key]
+            example = self._teach(key, case, verdict.allowed, word)
+            self._answer(key, case, verdict.allowed)
+        for one in others:
+            place = one.case, one.unit
+            about = self._case(place)
+            if about is None:  # all was begun anew, and what was said is forgotten
+                break
+            if not self._answer(place, about, one.allowed):
+                self._teach(place, about, one.allowed, None)
+        return example
+
+    def _case(self, key: tuple[Key, Key]) -> JudgedCase | None:
+        if key in self._judged:
+            return self._judged[key]
+        return None if self._anew else self._know.judged.get(key)
+
+    def _prior(self, case: Key, unit: Key) -> float:
+        about = self._case((case, unit))
+        assert about is not None
+        return self._know.prior_of(about.context, about.arm)
+
+    def _answer(self, key: tuple[Key, Key], case: JudgedCase, label: bool) -> bool:
+        """Answer the checks that waited for a case; return whether there were any."""
+        open_ = self._know.checks.open
+        waiting = [id for id in case.checks if id in open_ and id not in self._answered]
+        for id in waiting:
+            one = open_[id]
+            word = _Word(one.context, one.arm, one.item, label, check=id)
+            self._teach(key, case._replace(context=one.context, arm=one.arm), label, word)
+        return bool(waiting)
+
+    def _teach(
+        self, key: tuple[Key, Key], case: JudgedCase, label: bool, word: _Word | None
+    ) -> ItemId:
+        """Write down the example of a case that is settled: of this word, or later."""
+        know = self._know
+        self._taught += 1
+        id = self._taught if word is None or word.id is None else word.id
+        question, check = (None, None) if word is None else (word.question, word.check)
+        said = self._teachers.said(*key)
+        who = ", ".join(one.name for one in self._teachers.teachers if said.get(one.name) is label)
+        replaced: tuple[ItemId, ...] = ()
+        if label or not self._anew:  # else what was allowed is forgotten already
+            earlier = know.earlier(case.item, case.arm, label, who or None)
+            replaced = tuple(one for one in earlier if one not in self._gone)
+        self._gone.update(replaced)
+        taught = Taught(
+            id, tuple(np.frombuffer(case.context).tolist()), know.arm_ids[case.arm], label,
+            question, who or None, None if word is None else self._note, self._time, case.item,
+            check, case.scope, case.until, replaced,
+        )  # fmt: skip
+        self.events.append(taught)
+        if check is not None:
+            self._answered.add(check)
+            broken = not label and know.is_allowed(case.arm, case.item)
+            if know.purse is not None and broken and not self._anew:
+                self.events.append(StartedAnew(CONTRADICTED, None, None, self._time))
+                self._anew = True
+                self._teachers.forget_all()
+                self._judged.clear()
+        return id
 
 
 class Maker(Changer):
@@ -99,14 +226,16 @@ class Maker(Changer):
         id: str | None = None,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
     ) -> Taught:
-        """Write down an example of the teacher."""
+        """Write down an example of the teacher; of a declared one see `examples_by`."""
         rows = self._schema.encode(context)[None]
         items = [item_of(self._knowledge, context, item, "Agent.teach")]
         answer = validate.truth(allowed, "allowed", "Agent.teach")
         ids = None if id is None else [id]
-        return self._taught(rows, [arm], [answer], items, ids, by, note, at)[0]
+        return self._taught(rows, [arm], [answer], items, ids, by, note, at, scope, until)[0]
 
     def taught_many(
         self,
@@ -118,6 +247,8 @@ class Maker(Changer):
         ids: Sequence[str] | None = None,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
     ) -> list[Taught]:
         """Write down many examples."""
@@ -126,8 +257,9 @@ class Maker(Changer):
         answers = _truths(allowed, len(rows), owner)
         named = self._items(contexts, items, len(rows), owner)
         return self._taught(
-            rows, listed(arms, "arms", owner, len(rows)), answers, named, ids, by, note, at
-        )
+            rows, listed(arms, "arms", owner, len(rows)), answers, named, ids, by, note, at,
+            scope, until,
+        )  # fmt: skip
 
     def _taught(
         self,
@@ -139,19 +271,85 @@ class Maker(Changer):
         by: str | None,
         note: str | None,
         at: float | None,
+        scope: str = "all",
+        until: float | None = None,
     ) -> list[Taught]:
         know = self._knowledge
+        self._undeclared(by, "examples_by")
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         names = self._names(ids, len(rows), know.taught, "Agent.teach")
         numbers = [know.arm_number(arm) for arm in arms]
         know.check_examples(names, numbers)
+        ends = self._life(scope, until, items)
+        replaced = self._replaced(numbers, items, answers, by)
         said = [know.arm_ids[k] for k in numbers]
         return [
-            Taught(name, tuple(row), arm, answer, None, by, note, time, item)
-            for name, row, arm, answer, item in zip(
-                names, rows.tolist(), said, answers, items, strict=True
+            Taught(
+                name, tuple(row), arm, answer, None, by, note, time, item, None, scope, ends, gone
+            )
+            for name, row, arm, answer, item, gone in zip(
+                names, rows.tolist(), said, answers, items, replaced, strict=True
             )
         ]
+
+    def _life(self, scope: str, until: float | None, items: list[ArmId | None]) -> float | None:
+        """Return when answers end, or refuse their scope or their end."""
+        owner = "Agent.teach"
+        validate.one_of(scope, SCOPES, "scope", owner)
+        if scope == "item" and None in items:
+            remedy = "Name it: item=..., or declare an Id in the schema."
+            raise InvalidValue("scope", owner, "'all' where the item has no name", scope, remedy)
+        ends = None if until is None else TIME.check(until, "until", owner)
+        if (scope != "all" or ends is not None) and not self._knowledge.settings.lives:
+            wanted = "left out: this agent was made before answers had a life"
+            raise InvalidValue("until", owner, wanted, until)
+        return ends
+
+    def _replaced(
+        self, arms: list[int], items: list[ArmId | None], answers: list[bool], by: str | None
+    ) -> list[tuple[ItemId, ...]]:
+        """Return, of each answer, what the same teacher said before and takes back by it."""
+        earlier = self._knowledge.earlier
+        out, met = [], set()
+        for k, item, answer in zip(arms, items, answers, strict=True):
+            gone = tuple(id for id in earlier(item, k, answer, by) if id not in met)
+            met |= set(gone)
+            out.append(gone)
+        return out
+
+    def judged(
+        self,
+        check: Check | ItemId,
+        allowed: bool,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> list[Event]:
+        """Write down what a teacher says of a play that a coin chose.
+
+        With a promise, a denial of what the teacher had allowed begins what was learned anew. The
+        word of a declared teacher answers it if it settles its case; else the check waits.
+        """
+        know, owner = self._knowledge, "Agent.judge"
+        id = plain_id(_id_of(check))
+        open_ = know.checks.get(id)
+        answer = validate.truth(allowed, "allowed", owner)
+        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
+        if know.declares(by):
+            word = _Word(open_.context, open_.arm, open_.item, answer, check=id)
+            return self._heard([word], by, note, time).events
+        names = self._names(None, 1, know.taught, owner)
+        know.check_examples(names, [open_.arm])
+        (gone,) = self._replaced([open_.arm], [open_.item], [answer], by)
+        taught = Taught(
+            names[0], tuple(np.frombuffer(open_.context).tolist()), know.arm_ids[open_.arm],
+            answer, None, by, note, time, open_.item, id, "all", None, gone,
+        )  # fmt: skip
+        events: list[Event] = [taught]
+        if know.purse is not None and not answer and know.is_allowed(open_.arm, open_.item):
+            events.append(StartedAnew(CONTRADICTED, None, None, time))
+        return events
 
     def answered(
         self,
@@ -177,21 +375,123 @@ class Maker(Changer):
         """Write down the answers to many open questions."""
         know = self._knowledge
         owner = "Agent.answer"
-        asked = listed(questions, "questions", owner)
-        asked = [_id_of(q) for q in asked]
-        found = [know.questions.get(id) for id in asked]
-        ids = distinct([plain_id(id) for id in asked], "questions", owner)
-        answers = _truths(allowed, len(ids), owner)
+        self._undeclared(by, "answers_by")
+        ids, found, answers = self._open(questions, allowed, owner)
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         names = self._names(None, len(ids), know.taught, owner)
         know.check_examples(names, [one.arm for one in found])
         contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
+        replaced = self._replaced(
+            [one.arm for one in found], [one.item for one in found], answers, by
+        )
         return [
-            Taught(name, context, know.arm_ids[one.arm], answer, id, by, note, time, one.item)
-            for name, context, one, answer, id in zip(
-                names, contexts, found, answers, ids, strict=True
+            Taught(
+                name, context, know.arm_ids[one.arm], answer, id, by, note, time, one.item,
+                replaces=gone,
             )
+            for name, context, one, answer, id, gone in zip(
+                names, contexts, found, answers, ids, replaced, strict=True
+            )
+        ]  # fmt: skip
+
+    def _open(
+        self, questions: Sequence[Question | ItemId], allowed: Truths, owner: str
+    ) -> tuple[list[ItemId], list[Open], list[bool]]:
+        """Return the ids of open questions, what they are about, and the answers to them."""
+        asked = [_id_of(q) for q in listed(questions, "questions", owner)]
+        found = [self._knowledge.questions.get(id) for id in asked]
+        ids = distinct([plain_id(id) for id in asked], "questions", owner)
+        return ids, found, _truths(allowed, len(ids), owner)
+
+    # -- several teachers --------------------------------------------------------------------
+
+    def answers_by(
+        self,
+        questions: Sequence[Question | ItemId],
+        allowed: Truths,
+        *,
+        by: str,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> Heard:
+        """Write down what a declared teacher answers to open questions, and what that settles.
+
+        A question whose case is not settled stays open.
+        """
+        know, owner = self._knowledge, "Agent.answer"
+        ids, found, answers = self._open(questions, allowed, owner)
+        name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
+        words = [
+            _Word(one.context, one.arm, one.item, answer, question=id)
+            for id, one, answer in zip(ids, found, answers, strict=True)
         ]
+        for word in words:
+            key = know.case_key(word.context, word.item, word.arm)
+            if know.teachers.said(*key).get(name) is word.allowed:
+                raise NotPossible(
+                    f"{name} has said so already of question {word.question!r}, and that does not "
+                    "settle it. Ask another, whom agent.whom(question) names, or give it up: "
+                    "agent.skip(question)."
+                )
+        return self._heard(words, name, note, time)
+
+    def examples_by(
+        self,
+        contexts: Contexts,
+        arms: Sequence[ArmId] | npt.NDArray[Any],
+        allowed: Truths,
+        *,
+        by: str,
+        items: Sequence[ArmId | None] | None = None,
+        ids: Sequence[str] | None = None,
+        note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
+        at: float | None = None,
+    ) -> Heard:
+        """Write down what a declared teacher says of many cases, and what that settles."""
+        rows = self._schema.encode_many(contexts)
+        know, owner, n = self._knowledge, "Agent.teach_many", len(rows)
+        answers = _truths(allowed, n, owner)
+        named = self._items(contexts, items, n, owner)
+        numbers = [know.arm_number(arm) for arm in listed(arms, "arms", owner, n)]
+        names: list[Any] = [None] * n
+        if ids is not None:
+            names = self._names(ids, n, know.taught, owner)
+        ends = self._life(scope, until, named)
+        name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
+        words = [
+            _Word(row.tobytes(), k, item, answer, None, None, scope, ends, id)
+            for row, k, item, answer, id in zip(rows, numbers, named, answers, names, strict=True)
+        ]
+        return self._heard(words, name, note, time)
+
+    def _heard(
+        self, words: Sequence[_Word], by: str, note: str | None, time: float | None
+    ) -> Heard:
+        """Write down words of a declared teacher, and the examples that they settle."""
+        hearing = _Hearing(self._knowledge, by, note, time)
+        examples = [hearing.hear(word) for word in words]
+        made = [event for event in hearing.events if isinstance(event, Taught)]
+        numbers = [self._knowledge.arm_number(event.arm) for event in made]
+        names = distinct([event.id for event in made], "ids", "Agent.teach")
+        self._knowledge.check_examples(names, numbers)
+        return Heard(hearing.events, examples)
+
+    def _declared(self, by: str) -> str:
+        """Return the name of a declared teacher, or refuse what is none."""
+        name = some_words(by, "by")
+        if name is None or not self._knowledge.declares(name):
+            wanted = "the name of a declared teacher"
+            raise InvalidValue("by", "Agent", wanted, by, "Agent(teachers=[Teacher(...)]).")
+        return name
+
+    def _undeclared(self, by: object, instead: str) -> None:
+        """Refuse to take a declared teacher at their word, past what is known of their errors."""
+        if self._knowledge.declares(by):
+            raise NotPossible(
+                f"{by!r} is a declared teacher, whose word may not settle a case: make.{instead}."
+            )
 
     def lapsed(self, question: Question | ItemId, *, at: float | None = None) -> Lapsed:
         """Write down that an open question will not be answered."""
@@ -225,6 +525,15 @@ class Maker(Changer):
         ids = [self._knowledge.standing(id).id for id in given]
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         return [Retracted(id, by, note, time) for id in distinct(ids, "examples", owner)]
+
+    def ended(self, now: float) -> list[Retracted]:
+        """Write down that examples are over whose time has come."""
+        time = TIME.check(now, "now", "Agent.end_examples")
+        return [
+            Retracted(example.id, None, "Its time is over.", time)
+            for example in self._knowledge.examples.values()
+            if example.until is not None and example.until <= time
+        ]
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -304,6 +613,7 @@ class Maker(Changer):
         arms, eligible, parts, odds = self.chooser.batch(
             rows, chosen, start, numbers, details, propensity, about
         )
+        coins = self.chooser.coins(names, arms, about)
         return Decisions(
             ids=names,
             numbers=arms.tolist(),
@@ -317,6 +627,7 @@ class Maker(Changer):
             at=time,
             certificate=know.certificate,
             items=about,
+            coins=coins,
         )
 
     def _among(self, among: Iterable[ArmId]) -> tuple[ArmId, ...]:

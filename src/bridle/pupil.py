@@ -11,18 +11,20 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from bridle.decisions import Abstention, Answer, Decision, Question
+from bridle.decisions import Abstention, Answer, Check, Decision, Question
 from bridle.errors import InvalidValue
-from bridle.events import Event
+from bridle.events import Asked, Event, Judged, Taught
 from bridle.features import Context
 from bridle.knowledge import Example, Knowledge
 from bridle.making import Contexts, Maker, Truths
 from bridle.reading import Reader
-from bridle.settings import ArmId, ItemId
+from bridle.settings import ArmId, ItemId, listed
 
 __all__ = ["Pupil", "Sink"]
 
 Sink: TypeAlias = Callable[[Sequence[Event]], None]
+# None only where teachers are declared: who has none need not look.
+MaybeId: TypeAlias = ItemId | Any
 
 
 class Pupil(Reader):
@@ -66,13 +68,37 @@ class Pupil(Reader):
         id: str | None = None,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
-    ) -> ItemId:
-        """Take an example of the teacher; give its id, for `retract`.
+    ) -> MaybeId:
+        """Take an example of the teacher; return its id, for `retract`.
 
-        `item` is the name of what the context is about: see `Agent.decide`.
+        It replaces what the same teacher (`by`) said before of the same item and arm or group;
+        what others said stands beside it. The word of a declared teacher (`Agent.teachers`) is an
+        example once it, or it with others', settles the case; None if that is not so yet.
+
+        Parameters
+        ----------
+        context, arm, allowed
+            In this context the arm is allowed, or not.
+        item : int or str, optional
+            The name of what the context is about: see `Agent.decide`.
+        scope : {"all", "item"}
+            Whether it says something of all that looks like it, or of this very item alone.
+        until : float, optional
+            When it ends, in the caller's time; never by default. An agent has no clock: whoever has
+            one calls `end_examples`, as the service does.
         """
-        event = self.make.taught(context, arm, allowed, item=item, id=id, by=by, note=note, at=at)
+        if self._knowledge.declares(by):
+            return self.teach_many(
+                [context], [arm], [allowed], items=[item], ids=None if id is None else [id], by=by,
+                note=note, scope=scope, until=until, at=at,
+            )[0]  # fmt: skip
+        event = self.make.taught(
+            context, arm, allowed, item=item, id=id, by=by, note=note, scope=scope, until=until,
+            at=at,
+        )  # fmt: skip
         self._commit(event)
         return event.id
 
@@ -86,12 +112,25 @@ class Pupil(Reader):
         ids: Sequence[str] | None = None,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
-    ) -> list[ItemId]:
-        """Take many examples, all or none: the same bits as one by one."""
+    ) -> list[MaybeId]:
+        """Take many examples, all or none: the same bits as one by one.
+
+        (Words of a declared teacher are held against the limits as they are before the first.)
+        """
+        if self._knowledge.declares(by):
+            heard = self.make.examples_by(
+                contexts, arms, allowed, by=by, items=items, ids=ids, note=note, scope=scope,
+                until=until, at=at,
+            )  # fmt: skip
+            self._commit_all(heard.events)
+            return heard.examples
         events = self.make.taught_many(
-            contexts, arms, allowed, items=items, ids=ids, by=by, note=note, at=at
-        )
+            contexts, arms, allowed, items=items, ids=ids, by=by, note=note, scope=scope,
+            until=until, at=at,
+        )  # fmt: skip
         self._commit_all(events)
         return [event.id for event in events]
 
@@ -106,11 +145,15 @@ class Pupil(Reader):
     ) -> Answer:
         """Take the teacher's answer to a question, and go on with the decision that waits for it.
 
+        If a declared teacher (`Agent.teachers`) gives it and it does not settle the case, the
+        question stays open, for whom `whom` names next, or until `skip` gives it up.
+
         Returns
         -------
         Answer
             `example` names the example that it made, for `retract`; `then` is what the decision
             came to, a `Decision`, another `Question` or an `Abstention`, or None if none waited.
+            Of an answer that settles nothing: no example, and the same `Question` again.
         """
         return self.answer_many([question], [allowed], by=by, note=note, at=at)[0]
 
@@ -124,6 +167,8 @@ class Pupil(Reader):
         at: float | None = None,
     ) -> list[Answer]:
         """Take the answers to many questions, all or none; then go on with what waited for them."""
+        if self._knowledge.declares(by):
+            return self._answers_by(questions, allowed, by, note, at)
         events = self.make.answered_many(questions, allowed, by=by, note=note, at=at)
         asked = [self._knowledge.questions.open[event.question] for event in events]  # type: ignore[index]
         self._commit_all(events)
@@ -131,6 +176,39 @@ class Pupil(Reader):
             Answer(event.id, self._go_on(one.decision, at))
             for event, one in zip(events, asked, strict=True)
         ]
+
+    def judge(
+        self,
+        check: Check | ItemId,
+        allowed: bool,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> MaybeId:
+        """Take the teacher's judgement of a play that a coin chose; return the example's id.
+
+        It is about the limits as they stood at the play. It teaches as any answer does, and says
+        how often what was believed safe is not. With a promise it moves the purse; and a denial of
+        what the teacher had allowed begins what was learned anew. The word of a declared teacher
+        that does not settle the case does not answer the check: it waits, and None is returned.
+
+        Parameters
+        ----------
+        check : Check or id
+            `Decision.check`, one of `open_checks`, or the id of the decision.
+        """
+        events = self.make.judged(check, allowed, by=by, note=note, at=at)
+        self._commit_all(events)
+        id = getattr(events[0], "check", None)  # as an example or as a word, it is of this check
+        made = (event for event in events if isinstance(event, Taught) and event.check == id)
+        return next((taught.id for taught in made), None)
+
+    def end_examples(self, now: float) -> list[ItemId]:
+        """Take back the examples whose time (`until`) is over; return their ids."""
+        events = self.make.ended(now)
+        self._commit_all(events)
+        return [event.example for event in events]
 
     def skip(self, question: Question | ItemId, *, at: float | None = None) -> Answer:
         """Give a question up: nobody will answer. A decision that waits goes on and plays safe."""
@@ -171,6 +249,47 @@ class Pupil(Reader):
     ) -> None:
         """Take many examples back, all or none."""
         self._commit_all(self.make.retracted_many(examples, by=by, note=note, at=at))
+
+    def _answers_by(
+        self,
+        questions: Sequence[Question | ItemId],
+        allowed: Truths,
+        by: str,
+        note: str | None,
+        at: float | None,
+    ) -> list[Answer]:
+        """Take answers of a declared teacher; a question that is not settled is given again."""
+        given = listed(questions, "questions", "Agent.answer")
+        heard = self.make.answers_by(given, allowed, by=by, note=note, at=at)
+        words = [event for event in heard.events if isinstance(event, Judged)]
+        asked = [self._knowledge.questions.open[word.question] for word in words]  # type: ignore[index]
+        self._commit_all(heard.events)
+        return [
+            Answer(None, again if isinstance(again, Question) else self._question(word))
+            if example is None
+            else Answer(example, self._go_on(one.decision, at))
+            for again, word, one, example in zip(given, words, asked, heard.examples, strict=True)
+        ]
+
+    def _question(self, word: Judged) -> Question:
+        """Return an open question again, by a word that does not settle it."""
+        know, id = self._knowledge, word.question
+        assert id is not None
+        decision = know.questions.open[id].decision
+        waits = None if decision is None else know.questions.waiting.get(decision)
+        among, propensity = (None, None) if waits is None else (waits.among, waits.propensity)
+        asked = Asked(
+            id,
+            word.context,
+            word.arm,
+            know.version,
+            word.at,
+            decision,
+            among,
+            propensity,
+            word.item,
+        )
+        return Question(asked)
 
     def _go_on(
         self, decision: ItemId | None, at: float | None

@@ -15,9 +15,11 @@ from bridle import validate
 from bridle.certificates import Certificate
 from bridle.certifying import Certification
 from bridle.choosing import Chooser
+from bridle.decisions import Check, Question
 from bridle.errors import NotPossible
 from bridle.explaining import Believed, believed_of
 from bridle.features import Category, Context, Number, Schema
+from bridle.freshstart import FreshStart, fresh_start_of
 from bridle.kernels.types import Bools, Floats
 from bridle.knowledge import Example, Knowledge
 from bridle.known import item_of
@@ -33,11 +35,13 @@ from bridle.limits import (
     Terms,
 )
 from bridle.policies import Weighted
+from bridle.purse import Purse
 from bridle.rules import Rule
-from bridle.settings import Arm, ArmId, ItemId, Settings, listed
+from bridle.settings import Arm, ArmId, ItemId, Settings, listed, plain_id
+from bridle.teachers import Choice, Teachers
 from bridle.thresholds import DEFAULT_LAMBDA_MIN
 
-__all__ = ["Believed", "OpenQuestion", "Reader", "open_questions", "worth_of"]
+__all__ = ["Believed", "Exceptions", "OpenQuestion", "Reader", "open_questions", "worth_of"]
 
 # So many denials of one unit and nothing else are said in one sentence.
 LEAST_DENIALS = 10
@@ -64,6 +68,37 @@ class OpenQuestion:
     decision: ItemId | None  # that it came up in; None if the agent asked to be taught
     item: ArmId | None  # the name of what the context is about
     worth: float | None  # what its answer is worth now, in rewards; None: not weighed
+    to: str | None = None  # whom to ask, of declared teachers; None: nobody is worth it
+
+
+@dataclass(frozen=True, slots=True)
+class Exceptions:
+    """What is known of exceptions to what is believed safe of one arm, or of a group."""
+
+    unit: str
+    judged: int  # first judgements of what was believed safe
+    found: int  # of these: denied
+    rate: float  # what is expected of an item not yet judged
+    coin: float  # the probability with which its next play is checked
+
+
+def exceptions_of(know: Knowledge) -> tuple[Exceptions, ...]:
+    """Return what checks and answers have found, by unit; nothing where plays are not checked."""
+    rates = know.believing.rates
+    if rates is None:
+        return ()
+    return tuple(
+        Exceptions(unit_name(know, u), int(rates.judged[u].sum()), int(rates.judged[u, 1]),
+                   float(rates.rates[u]), rates.coin(u))
+        for u in range(rates.units)
+    )  # fmt: skip
+
+
+def unit_name(know: Knowledge, unit: int) -> str:
+    """Return what people call a unit: its group, or the label of its only arm."""
+    arm = know.arms[int(np.flatnonzero(know.believing.unit_of == unit)[0])]
+    shared = know.settings.share == "group" and not isinstance(know.believing.limits, FoundLimits)
+    return str(arm.group if shared and arm.group is not None else arm.label)
 
 
 def worth_of(know: Knowledge, row: Floats, k: int, item: ArmId | None) -> float:
@@ -81,17 +116,39 @@ def open_questions(know: Knowledge) -> tuple[OpenQuestion, ...]:
     out = []
     for n, (id, one) in enumerate(know.questions.open.items()):
         row, case, worth = np.frombuffer(one.context), (one.context, one.item), None
+        to = None
         if n < MOST_WEIGHED:
             if case not in values:
                 values[case] = chooser.value(row, one.item)
             worth = float(values[case][one.arm])
+            if know.settings.teachers:
+                choice = whom_to_ask(know, one.context, one.item, one.arm)
+                to = None if choice is None else choice.teacher
         out.append(
             OpenQuestion(id, tuple(row.tolist()), know.arm_ids[one.arm], one.decision, one.item,
-                         worth)
+                         worth, to)
         )  # fmt: skip
     if know.settings.legacy:  # as it was: the oldest first
         return tuple(out)
     return tuple(sorted(out, key=lambda one: math.inf if one.worth is None else -one.worth))
+
+
+def whom_to_ask(
+    know: Knowledge,
+    context: bytes,
+    item: ArmId | None,
+    arm: int,
+    among: Sequence[str] | None = None,
+) -> Choice | None:
+    """Return which declared teacher to ask about a case, None if nobody is worth it.
+
+    Not to know costs what an answer is worth (`answer_price`): so much was lost before it is asked.
+    """
+    case, unit = know.case_key(context, item, arm)
+    price = know.settings.answer_price
+    assert price is not None  # agents of the first form have no declared teachers
+    p = know.prior_of(context, arm)
+    return know.teachers.choose(p, price, case=case, unit=unit, among=among)
 
 
 class Reader:
@@ -161,6 +218,85 @@ class Reader:
         Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
         """
         return open_questions(self._knowledge)
+
+    @property
+    def open_checks(self) -> tuple[Check, ...]:
+        """The plays that a coin chose to be judged and that wait for it, oldest first."""
+        know = self._knowledge
+        return tuple(
+            Check(id, tuple(np.frombuffer(one.context).tolist()), know.arm_ids[one.arm], one.item,
+                  one.coin)
+            for id, one in know.checks.open.items()
+        )  # fmt: skip
+
+    @property
+    def exceptions(self) -> tuple[Exceptions, ...]:
+        """What checks and answers have found of exceptions to what is believed safe, by unit."""
+        return exceptions_of(self._knowledge)
+
+    @property
+    def promised(self) -> Purse | None:
+        """The purse of the promise that it keeps, a copy; None if it keeps none."""
+        purse = self._knowledge.purse
+        return None if purse is None else purse.copy()
+
+    @property
+    def teachers(self) -> Teachers:
+        """What is known of the declared teachers, a copy: `rates()`, `sentences()` and more."""
+        return self._knowledge.teachers.copy()
+
+    def whom(
+        self,
+        about: Question | OpenQuestion | Check | ItemId,
+        *,
+        among: Sequence[str] | None = None,
+    ) -> Choice | None:
+        """Return which declared teacher to ask: whose answer is worth its price.
+
+        Parameters
+        ----------
+        about : Question, id of a question, or Check
+            A check goes to who errs least and has not judged its case yet.
+        among : list of names, optional
+            Who can be asked now; by default all.
+
+        Returns
+        -------
+        Choice or None
+            None: nobody is worth it, so `skip` the question; of a check: all have judged it.
+
+        Examples
+        --------
+        >>> from bridle import Agent
+        >>> from bridle.teachers import Teacher
+        >>> staff = [Teacher("parent", price=0.35), Teacher("model", price=0.01)]
+        >>> agent = Agent(arms=2, features=1, seed=1, budget=5, teachers=staff)
+        >>> question = agent.ask([1.0], item="Up")
+        >>> agent.whom(question).teacher
+        'model'
+        >>> _ = agent.answer(question, True, by="model")
+        >>> agent.whom(question).teacher
+        'parent'
+        """
+        know = self._knowledge
+        if not know.settings.teachers:
+            remedy = "Make the agent with teachers=[Teacher(...), ...]."
+            raise NotPossible(f"No teachers are declared, so there is nobody to choose. {remedy}")
+        if isinstance(about, Check):
+            check = know.checks.get(about.id)
+            case, unit = know.case_key(check.context, check.item, check.arm)
+            return know.teachers.choose_judge(case, unit, among=among)
+        id = about.id if isinstance(about, Question | OpenQuestion) else about
+        one = know.questions.get(plain_id(id))
+        return whom_to_ask(know, one.context, one.item, one.arm, among)
+
+    @property
+    def fresh_start(self) -> FreshStart | None:
+        """What speaks for beginning anew what was learned of the limits; None if nothing does.
+
+        Answers that do not come as foretold; or a check that denied what a teacher had allowed.
+        """
+        return fresh_start_of(self._knowledge)
 
     @property
     def budget_left(self) -> int:
@@ -343,11 +479,10 @@ def _sentences(know: Knowledge) -> list[str]:
     unread: Reading | None = None  # of units that nothing was said about: all alike
     for unit in range(limits.units):
         first = int(np.flatnonzero(limits.unit_of == unit)[0])
-        arm = know.arms[first]
-        shared = know.settings.share == "group" and not isinstance(limits, FoundLimits)
-        name = arm.group if shared and arm.group is not None else arm.label
+        name = unit_name(know, unit)
         if isinstance(limits, MixtureLimits):
-            out.append(_mixture_sentence(know, limits, unit, first, str(name), never))
+            said_of = _mixture_sentence(know, limits, unit, first, str(name), never)
+            out.append(f"{said_of}{_doubted(know, unit)}")
             continue
         if isinstance(limits, Mixed) and limits.by_degrees(unit):
             out.append(f"{name}: by degrees, no rule says it; see believed(context)")
@@ -358,6 +493,18 @@ def _sentences(know: Knowledge) -> list[str]:
         unsure = tuple(term for term in said.unsure if term not in never)
         out.append(replace(said, unsure=unsure).sentence(str(name)))
     return out
+
+
+def _doubted(know: Knowledge, unit: int) -> str:
+    """Say that exceptions put all in doubt that was not judged itself; else nothing."""
+    rates = know.believing.rates
+    if rates is None or rates.holds(unit):
+        return ""
+    clean, found = rates.judged[unit].tolist()
+    return (
+        f"; checks found exceptions ({found} of {clean + found}): what was not judged itself is "
+        "in doubt"
+    )
 
 
 def _mixture_sentence(

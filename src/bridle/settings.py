@@ -20,6 +20,7 @@ from bridle.features import Feature, Schema
 from bridle.limits import KINDS, LABEL_CODINGS
 from bridle.policies import Weighted, policy_from_json, policy_to_json
 from bridle.rules import Rule
+from bridle.teachers import MAX_TEACHERS, Teacher
 from bridle.teaching import ACTIVE, TEACHINGS
 
 __all__ = [
@@ -77,9 +78,12 @@ LATER: dict[str, Json] = {
 LAST: dict[str, Json] = {"wait": None, "default_reward": None}
 # The same of logs from before questions had a price: `limits.legacy` says what they mean.
 FIRST_FORM: dict[str, Json] = {"form": 1, "answer_price": None}
+# The same of logs from before plays were checked, and several teachers had names.
+SECOND_FORM: dict[str, Json] = {"checks": 0, "teachers": []}
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
-# and the teacher is asked where an answer pays.
-FORM = 2
+# and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
+# in every probability; a teacher's later answer replaces the earlier.
+FORM = 3
 MAX_ARMS = 1_000_000
 # Arms × features²: the numbers in the covariances of either part. 32 GiB of them.
 MAX_NUMBERS = 2**32
@@ -156,6 +160,8 @@ class Settings:
     wait: float | None
     default_reward: float | None
     answer_price: float | None
+    checks: int | float | None
+    teachers: tuple[Teacher, ...] = ()
     form: int
 
     def __post_init__(self) -> None:
@@ -178,7 +184,15 @@ class Settings:
                 "policy", owner, "one that is not told the truth", self.policy,
                 "Declare what you know as rules=[Rule(...)].",
             )  # fmt: skip
+        object.__setattr__(self, "teachers", self._teachers())
         validate.one_of(self.limits, KINDS, "limits", owner)
+        object.__setattr__(self, "checks", _checks(self.checks))
+        if self.checks != 0 and not self.checkable(self.policy, self.limits):
+            what = type(self.policy).__name__ if self.limits != "linear" else "limits='linear'"
+            wanted = f"0 with {what}: it does not keep to what is surely allowed"
+            raise InvalidValue("checks", owner, wanted, self.checks)
+        if self.checks != 0 and self.form < 3:
+            raise InvalidValue("checks", owner, "0 in logs of this form", self.checks)
         validate.one_of(self.share, SHARES, "share", owner)
         validate.one_of(self.label_coding, LABEL_CODINGS, "label_coding", owner)
         validate.one_of(self.teaching, (*TEACHINGS, *ACTIVE), "teaching", owner)
@@ -218,16 +232,41 @@ class Settings:
             wanted = f"0 with {type(self.policy).__name__}, which never asks"
             raise InvalidValue("budget", owner, wanted, self.budget, remedy)
 
+    @staticmethod
+    def checkable(policy: Weighted, limits: str) -> bool:
+        """Return whether plays are checked by default: where they keep to what is believed safe."""
+        return policy.needs_limits and limits != "linear"
+
     @property
     def legacy(self) -> bool:
         """Whether its log is of the first form: see `bridle.limits.legacy`."""
         return self.form == 1
 
     @property
+    def lives(self) -> bool:
+        """Whether answers have a life and a scope, and plays may be checked: the third form."""
+        return self.form >= 3
+
+    @property
     def remembers(self) -> bool:
         """Whether an answer about this very context and arm is taken for certain from then on."""
         sure = self.teacher_error is not None and self.teacher_error <= NOISY_ABOVE
         return self.exact_denials and sure
+
+    def _teachers(self) -> tuple[Teacher, ...]:
+        """Return the declared teachers, or refuse them."""
+        declared: tuple[Teacher, ...] = _all_of(Teacher, self.teachers, "teachers")
+        if declared and not self.lives:
+            raise InvalidValue("teachers", "Agent", "left out in logs of this form", declared)
+        if len(declared) > MAX_TEACHERS:
+            raise LimitReached("teachers", MAX_TEACHERS, "Let several share a name.")
+        names = [words(teacher.name, "teachers", "Agent") for teacher in declared]
+        if len(set(names)) != len(names):
+            raise InvalidValue("teachers", "Agent", "teachers of distinct names", names)
+        for name in names:
+            if "," in name:  # several are listed so where they settled a case together
+                raise InvalidValue("teachers", "Agent", "names without commas", name)
+        return declared
 
     def _safe_arm(self) -> ArmId | None:
         if self.on_empty != "safe_arm":
@@ -247,6 +286,7 @@ class Settings:
         data["features"] = self.features.to_json()
         data["policy"] = policy_to_json(self.policy)
         data["rules"] = [rule.to_json() for rule in self.rules]
+        data["teachers"] = [teacher.to_json() for teacher in self.teachers]
         data["reward_range"] = list(self.reward_range)
         return data
 
@@ -262,6 +302,9 @@ class Settings:
             data = {**data, **LAST}
         if isinstance(data, Mapping) and not data.keys() & FIRST_FORM.keys():
             data = {**data, **FIRST_FORM}
+        early = isinstance(data, Mapping) and data.get("form") in (1, 2)
+        if early and not data.keys() & SECOND_FORM.keys():
+            data = {**data, **SECOND_FORM}
         if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
             raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
         values = cast("dict[str, Any]", dict(data))
@@ -270,6 +313,7 @@ class Settings:
             values["features"] = Schema.from_json(values["features"])
             values["policy"] = policy_from_json(values["policy"])
             values["rules"] = tuple(Rule.from_json(rule) for rule in values["rules"])
+            values["teachers"] = tuple(Teacher.from_json(one) for one in values["teachers"])
             settings = cls(**values)
             whole = settings.to_json() == data
         except (BridleError, TypeError, ValueError, OverflowError) as error:
@@ -380,6 +424,18 @@ def words(value: object, name: str, owner: str, longest: int = 200) -> str:
 
 def _maybe(allowed: Any, value: Any, name: str) -> Any:
     return None if value is None else allowed.check(value, name, "Agent")
+
+
+def _checks(value: object) -> int | float | None:
+    """Return how many plays may be checked: so many in all, such a share of them, or any (None)."""
+    wanted = "None, a whole number of checks in all, or a share of the plays below 1"
+    if value is None:
+        return None
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_):
+        return QUESTIONS.check(value, "checks", "Agent")
+    if isinstance(value, float) and 0.0 <= value < 1.0:
+        return float(value) if value else 0
+    raise InvalidValue("checks", "Agent", wanted, value)
 
 
 def _iterable(value: object) -> bool:

@@ -13,13 +13,30 @@ import numpy.typing as npt
 from bridle.arms import LinearArms
 from bridle.certificates import Certificate
 from bridle.errors import CorruptState
-from bridle.events import Decided, Lapsed, Retracted, SigmaChanged, WaitChanged, check_event
+from bridle.events import (
+    Decided,
+    Judged,
+    Lapsed,
+    Promised,
+    Retracted,
+    SigmaChanged,
+    Taught,
+    WaitChanged,
+    check_event,
+    event_from_json,
+    event_to_json,
+)
 from bridle.knowledge import Example, Knowledge
+from bridle.known import JudgedCase
 from bridle.limits import limits_from_state
+from bridle.notices import SurpriseTest
 from bridle.packing import DAMAGE, Arrays, pack, read_file, write_file
+from bridle.purse import Purse
 from bridle.questions import Case, Open, Waiting
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, Json, Settings, arm_id
+from bridle.spotchecks import OpenCheck
+from bridle.teachers import Teachers
 from bridle.validate import MAX_MAGNITUDE
 
 __all__ = ["knowledge_from_state", "knowledge_to_state", "read_state", "write_state"]
@@ -33,12 +50,16 @@ _META = {
 }  # fmt: skip
 # What logs of the first form have not.
 _PRICED = {"costs", "lessons"}
+# What those of the second form have not, either.
+_CHECKED = {"checks", "check_counts", "rates", "drift", "promise", "judged"}
 _ARRAYS = {
     f"{name}.{part}"
     for name in ("pending", "questions", "waiting", "examples")
     for part in ("contexts", "arms")
 }
 _ARRAYS |= {"examples.allowed", "totals"}
+# Arrays that a part of an agent reads itself.
+PARTS = ("reward.", "limits.", "teachers.")
 # What of the limits' arrays follows from the settings, the arms and the rules.
 _SETTLED = {
     "ridge", "coding", "settings", "crosses", "groups", "pairs", "thresholds", "density", "errors",
@@ -53,6 +74,11 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
     def named(*more: Json) -> tuple[Json, ...]:
         """What logs of the first form know nothing of: their states keep their form."""
         return () if know.settings.legacy else more
+
+    def lived(example: Example) -> tuple[Json, ...]:
+        """What answers have since the third form."""
+        first = know.believing.first.get(example.id)
+        return (example.scope, example.until, first) if know.settings.lives else ()
 
     meta: dict[str, Json] = {
         "settings": know.settings.to_json(),
@@ -71,7 +97,9 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
              w.propensity, *named(w.item, list(w.allowed))]
             for id, w in waiting.items()
         ],
-        "examples": [[e.id, e.by, e.note, *named(e.item)] for e in know.examples.values()],
+        "examples": [
+            [e.id, e.by, e.note, *named(e.item), *lived(e)] for e in know.examples.values()
+        ],
         "certificate": None if know.certificate is None else know.certificate.to_json(),
         "wait": [know.wait, know.default_reward],
     }  # fmt: skip
@@ -81,11 +109,15 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
             for case, here in know.costs.items()
         ]
         meta["lessons"] = [[unit, cost] for unit, cost in know.lessons.items()]
+    if know.settings.lives:
+        meta |= _checks_to_state(know)
+    teachers = know.teachers.to_state() if know.settings.teachers else {}
     width = know.settings.features.width
     examples = know.examples.values()
     arrays = {
         **{f"reward.{name}": array for name, array in know.reward_arms.to_state().items()},
         **{f"limits.{n}": array for n, array in know.believing.limits.to_state().items()},
+        **{f"teachers.{name}": array for name, array in teachers.items()},
         "totals": know.totals.copy(),
         "pending.contexts": _rows((raw for raw, _ in know.pending.values()), width),
         "pending.arms": np.array([k for _, k in know.pending.values()], np.int64),
@@ -111,11 +143,12 @@ def knowledge_from_state(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
 
 
 def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
-    others = {name for name in arrays if not name.startswith(("reward.", "limits."))}
-    if meta.keys() - _PRICED != _META or others != _ARRAYS:
+    others = {name for name in arrays if not name.startswith(PARTS)}
+    if meta.keys() - _PRICED - _CHECKED != _META or others != _ARRAYS:
         raise CorruptState("There is more, or less, in the file than an agent.")
     settings = Settings.from_json(meta["settings"])
-    if (meta.keys() & _PRICED) != (set() if settings.legacy else _PRICED):
+    later = (set() if settings.legacy else _PRICED) | (_CHECKED if settings.lives else set())
+    if (meta.keys() & (_PRICED | _CHECKED)) != later:
         raise CorruptState("The file is of another form than its settings.")
     arms = [Arm.from_json(arm) for arm in meta["arms"]]
     K, d = len(arms), settings.features.width
@@ -145,10 +178,15 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     ids = [entry[0] for entry in meta["examples"]]
     rows = _rows_of(ids, arrays, "examples", K, d, know.taught, settings.max_examples)
     allowed = _checked(arrays, "examples.allowed", "b", (len(ids),)).tolist()
+    first: dict[ItemId, bool] = {}
     for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
         id, by, note, *rest = entry
-        check_event(Retracted(id, by, note))
-        know.remember(Example(id, raw, k, answer, by, note, _item(rest, know)))
+        scope, until, safe = rest[1:] if settings.lives else ("all", None, None)
+        item = _item(rest[:1] if settings.lives else rest, know)
+        check_event(Taught(id, (), 0, answer, None, by, note, None, item, None, scope, until))
+        know.remember(Example(id, raw, k, answer, by, note, item, scope, until))
+        if safe is not None:
+            first[id] = _truth(safe)
     know.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
     state = _under("limits.", arrays)
     for name, array in know.believing.limits.to_state().items():  # untaught as yet
@@ -161,6 +199,10 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     if not np.array_equal(limits.unit_of, know.believing.unit_of) or limits.features != d:
         raise CorruptState("The limits do not fit the arms and features.")
     know.believing.take(limits, know.examples.values())
+    if settings.lives:
+        know.believing.first = first
+        _read_checks(know, meta, d)
+    _read_judged(know, meta.get("judged", []), _under("teachers.", arrays), d)
     if meta["certificate"] is not None:
         know.certificate = Certificate.from_json(meta["certificate"])
     for case, here in meta.get("costs", ()):
@@ -170,6 +212,107 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     for unit, cost in meta.get("lessons", ()):
         know.lessons[_unit(unit, limits.units)] = _cost(cost)
     return know
+
+
+def _checks_to_state(know: Knowledge) -> dict[str, Json]:
+    """Return checks, what they found, and the promise, as JSON."""
+    checks, rates, drift = know.checks, know.believing.rates, know.believing.drift
+    tested = None if drift is None else {n: a.tolist() for n, a in drift.to_state().items()}
+    return {
+        "checks": [
+            [id, one.arm, np.frombuffer(one.context).tolist(), one.item, one.coin]
+            for id, one in checks.open.items()
+        ],
+        "check_counts": [checks.drawn, checks.judged, checks.found, know.contradictions],
+        "rates": None
+        if rates is None
+        else {name: array.tolist() for name, array in rates.to_state().items()},
+        "drift": cast("Json", tested),
+        "promise": None
+        if know.promise is None or know.purse is None
+        else [event_to_json(know.promise), know.purse.to_state()],
+        "judged": [
+            [one.arm, np.frombuffer(one.context).tolist(), one.item, one.scope, one.until,
+             list(one.checks)]
+            for one in know.judged.values()
+        ],
+    }  # fmt: skip
+
+
+def _read_checks(know: Knowledge, meta: Mapping[str, Any], d: int) -> None:
+    """Read what `_checks_to_state` wrote."""
+    counts = meta["check_counts"]
+    names = ("drawn", "judged", "found")
+    _read_counts(know.checks, counts[:3], names)
+    (know.contradictions,) = counts[3:]
+    if type(know.contradictions) is not int or know.contradictions < 0:
+        raise CorruptState("The checks are counted as they cannot be.")
+    if len(meta["checks"]) > know.settings.max_pending:
+        raise CorruptState("There are more checks than may wait.")
+    for id, arm, context, item, coin in meta["checks"]:
+        raw = _case_from_json(context, d)
+        check_event(Decided(id, (), 0, 1, item=item, coin=coin, checked=True))
+        if not isinstance(raw, bytes) or coin is None or id in know.checks.open:
+            raise CorruptState(f"The check of decision {id!r:.100} is none.")
+        know.checks.open[id] = OpenCheck(raw, _unit(arm, len(know.arms)), item, coin)
+    believing = know.believing
+    if (meta["rates"] is None) != (believing.rates is None) or (meta["drift"] is None) != (
+        believing.drift is None
+    ):
+        raise CorruptState("The file is of another form than its settings.")
+    if meta["rates"] is not None:
+        state = {name: np.array(counts, np.int64) for name, counts in meta["rates"].items()}
+        believing.take_rates(state)
+        if believing.rates is None or believing.rates.units != believing.limits.units:
+            raise CorruptState("The rates of exceptions are of other limits.")
+    if meta["drift"] is not None:
+        kinds = {"counts": np.int64}
+        believing.drift = SurpriseTest.from_state(
+            {n: np.array(a, kinds.get(n, np.float64)) for n, a in meta["drift"].items()}
+        )
+    if meta["promise"] is not None:
+        event, purse = meta["promise"]
+        promise = event_from_json(event)
+        if not isinstance(promise, Promised):
+            raise CorruptState("The promise is none.")
+        know.promise, know.purse = promise, Purse.from_state(purse)
+
+
+def _read_judged(know: Knowledge, judged: Any, arrays: Arrays, d: int) -> None:
+    """Read what declared teachers said, and of what."""
+    settings = know.settings
+    if not settings.teachers:
+        if judged or arrays:
+            raise CorruptState("Nobody is declared who could have judged a case.")
+        return
+    teachers = Teachers.from_state(arrays)
+    fresh = know.teachers
+    if (teachers.teachers, teachers.doubt, teachers.trust) != (
+        settings.teachers, fresh.doubt, fresh.trust,
+    ):  # fmt: skip
+        raise CorruptState("The teachers are not those of the settings.")
+    for arm, context, item, scope, until, checks in judged:
+        raw, k = _case_from_json(context, d), _unit(arm, len(know.arms))
+        about = tuple(checks)
+        name = settings.teachers[0].name
+        check_event(Judged((), 0, True, name, 0.5, None, None, item, scope, until))
+        for id in about:
+            check_event(Lapsed(id))
+        if not isinstance(raw, bytes) or (scope == "item" and item is None):
+            raise CorruptState("A case that was judged is none of this agent.")
+        key = know.case_key(raw, item, k)
+        if key in know.judged or not teachers.said(*key):
+            raise CorruptState("A case stands twice, or nobody judged it.")
+        know.judged[key] = JudgedCase(raw, k, item, scope, until, about)
+    if len(know.judged) != len(teachers):
+        raise CorruptState("There are judgements of cases that are not known.")
+    know.teachers = teachers
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CorruptState(f"True or False was expected, not {value!r:.100}.")
+    return value
 
 
 def _case_to_json(case: Case) -> Json:

@@ -24,6 +24,8 @@ _S30, _S27, _S31, _S12 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(
 DECIDE, DECIDE_NAMED, ASK, ASK_NAMED, ANSWER, ANSWER_NAMED = map(np.uint64, range(1, 7))
 # Whether an answer would pay, in the course of a decision.
 DOUBT, DOUBT_NAMED = map(np.uint64, range(7, 9))
+# Whether a play is checked: the coin.
+CHECK, CHECK_NAMED = map(np.uint64, range(9, 11))
 _ASIDE = np.uint64(0xD1B54A32D192ED03)
 
 # The normal quantile at the upper edge of each of 1,024 equal bins of (0, 1): a bound on a draw

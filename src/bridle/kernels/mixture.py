@@ -69,6 +69,15 @@ def weigh(
             weights[u, m] += apart * math.exp(log_prior[m] + evidence[u, m] - Z[u])
 
 
+@njit(cache=True, inline="always")
+def check_coin(zeal: Floats, start: float, plays: int, here: int) -> float:
+    """Return the probability that a play is checked: see `limits.exceptions`.
+
+    zeal: (2,) by all plays that nobody had judged, and by those of the unit.
+    """
+    return float(min(1.0, zeal[0] / (plays + start) + zeal[1] / (here + start)))
+
+
 @njit(cache=True)
 def exceptions(
     tallies: Floats, exact: float, rare: float, a: float, b: float, rates: Floats

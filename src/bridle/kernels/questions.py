@@ -12,6 +12,7 @@ probability of a play is that of the best draw among the safe arms.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +20,40 @@ from numba import njit
 
 from bridle.kernels.choice import as_weights, location, spread
 from bridle.kernels.doubt import fall_back, look_key
-from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, bits_of, key_of, normal
+from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, bits_of, key_of, normal, uniform
 from bridle.kernels.loop import pull_of, score_columns
+from bridle.kernels.mixture import check_coin
 from bridle.kernels.posterior import fold, nonzeros
+from bridle.kernels.purse import RECHECK, coin_at
 from bridle.kernels.types import Floats, Ints, Posterior, Uints, Weights
 
 Marks = npt.NDArray[np.int8]
+
+
+class Coins(NamedTuple):
+    """What says which plays the teacher judges afterwards.
+
+    start: the stream of the coins. zeal: (U, 2) and begin, as in `check_coin`, (0, 2) for no spot
+    checks; unjudged: (U,) plays so far of what nobody had judged. purse: (7,) as in `coin_at`, (0,)
+    without a promise. drawn: (2,) filled with the probability of the coin that fell, and with the
+    steps at which the promise was frozen.
+    """
+
+    start: np.uint64
+    zeal: Floats
+    begin: float
+    unjudged: Ints
+    purse: Floats
+    drawn: Floats
+
 
 # What may be done with an arm here: nothing; ask about it, but not play it; play it. And one that
 # is in doubt, but is not to be asked about: a question about it is open.
 OUT, IN_DOUBT, SAFE, ASKED = 0, 1, 2, 3
 # What the teacher said of this very unit about this very item, as in `kernels.doubt`.
 UNASKED, SAID_NO, SAID_YES = 0, 1, 2
+# Why a run stops: it is over, asks about an arm before it plays, or has played and checks it.
+OVER, ASKS, CHECKS = 0, 1, 2
 # Prices below this are alike: which of two free answers is asked for goes by what it is worth.
 LEAST_PRICE = 1e-3
 
@@ -177,13 +200,16 @@ def run(
     on_empty: int,
     budget: int,
     most: int,
+    coins: Coins,
     at: int,
+    until: int,
     look: int,
     arms: Ints,
-) -> tuple[int, int]:
-    """Run from step `at` on until a question comes up; return (step, arm to ask about).
+) -> tuple[int, int, int]:
+    """Run from step `at` on until a question or a check comes up; return (step, arm, why).
 
-    At the end it returns (len(rows), -1). C: (M, d), outcomes: (M, K); kind and item: (M,) the
+    why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER at
+    step `until`. C: (M, d), outcomes: (M, K); kind and item: (M,) the
     number of each row's distinct context and of its item; unit: (K,); safe, p, hope, information:
     (kinds, U), where hope is the P(allowed) that questions are judged by; said, account: (items, U)
     what the teacher said and what not asking has cost; lessons: (U,) as in `nearest`; here: (U,)
@@ -210,7 +236,8 @@ def run(
         for i in range(d):
             for j in range(i + 1):
                 A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
-    for t in range(at, rows.shape[0]):
+    for t in range(at, until):
+        frozen = coins.purse.shape[0] > 0 and coin_at(coins.purse, t) < 0.0
         row = rows[t]
         like = kind[row]
         own = item[row]
@@ -227,7 +254,9 @@ def run(
             scale[k] = spread(w, sd[k], 0.0)
             if said[own, u] == SAID_NO or here[u] == SAID_NO:
                 marks[k] = OUT
-            elif said[own, u] == SAID_YES or here[u] == SAID_YES or safe[like, u]:
+            elif here[u] == SAID_YES or (
+                not frozen and (said[own, u] == SAID_YES or safe[like, u])
+            ):
                 marks[k] = SAFE
             else:
                 marks[k] = IN_DOUBT
@@ -241,16 +270,21 @@ def run(
             if pays:
                 account[own, unit[k]] = 0.0
                 lessons[unit[k]] = 0.0
-                return t, k
+                return t, k, ASKS
             if k >= 0:
                 account[own, unit[k]] += cost
                 lessons[unit[k]] += lesson
         arm = best_safe(loc, scale, marks, key_of(start, numbers[t]))
-        if arm < 0:
+        if arm < 0 and not frozen:
             for u in range(U):
                 best[u] = p[like, u]
             arm = fall_back(on_empty, best, _denied(said[own], here, unit), unit)
         look = 0
+        if frozen:
+            coins.drawn[1] += 1.0
+        coin = -1.0
+        if arm >= 0 and here[unit[arm]] != SAID_YES:
+            coin = coin_of(coins, unit[arm], said[own, unit[arm]] == SAID_YES, t)
         for u in range(U):
             here[u] = UNASKED
         arms[t] = arm
@@ -262,7 +296,29 @@ def run(
                 mu[i, arm] = post.mu[arm, i]
                 for j in range(i + 1):
                     A[i * (i + 1) // 2 + j, arm] = post.A[arm, i, j]
-    return rows.shape[0], -1
+        if coin > 0.0 and uniform(key_of(coins.start, numbers[t])) < coin:
+            coins.drawn[0] = coin
+            return t, arm, CHECKS
+    return until, -1, OVER
+
+
+@njit(cache=True)
+def coin_of(coins: Coins, u: int, judged: bool, step: int) -> float:
+    """Return the probability that a play of unit u is checked, and count it if nobody judged it.
+
+    Not of what the teacher allowed at this very step, which needs no check.
+    """
+    coin = 0.0
+    if not judged and coins.zeal.shape[0] > 0:
+        plays = 0
+        for v in range(coins.unjudged.shape[0]):
+            plays += coins.unjudged[v]
+        coin = check_coin(coins.zeal[u], coins.begin, plays, coins.unjudged[u])
+        coins.unjudged[u] += 1
+    if coins.purse.shape[0] > 0:
+        due = coin_at(coins.purse, step)
+        coin = max(coin, min(1.0, RECHECK * due) if judged else due)
+    return coin
 
 
 @njit(cache=True)
