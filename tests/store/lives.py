@@ -89,12 +89,16 @@ def _then(desk: Desk, made: Any, n: int) -> None:
 def state(kept: Kept) -> list[Any]:
     """All that follows from a log, in bits."""
     meter, asking = kept.auditing.meter, kept.calibrating.now
+    promised = kept.auditing.promise_meter
     return [
         bits(kept.agent),
         kept.head,
         kept.auditing.before,
         kept.auditing.pending,
         None if meter is None else _arrays(meter.to_state()),
+        kept.auditing.promise_pending,
+        None if promised is None else _arrays(promised.to_state()),
+        sorted(kept.erased),
         None if asking is None else _arrays(asking.to_state()),
         [pair for pair in kept.deadlines.since if pair[0] in kept.know.pending],
         kept.shadows.to_list(),

@@ -6,8 +6,18 @@ import pytest
 from bridle import Agent
 from bridle.audits import AuditMeter
 from bridle.errors import CorruptState
-from bridle.events import Abstained, Asked, Decided, Expired, Rewarded, Taught
+from bridle.events import (
+    Abstained,
+    Asked,
+    Decided,
+    Expired,
+    Promised,
+    PromiseDropped,
+    Rewarded,
+    Taught,
+)
 from bridle.notes import Audited
+from bridle.standings import Tally
 from bridle.store.chronicle import MOST_ARMS, MOST_SPANS, Chronicle, Span, part_of
 
 
@@ -107,6 +117,43 @@ def test_audits_stand_as_they_were_at_the_end_of_each_span():
     assert total(chronicle, "judged") == 40 and total(chronicle, "violations") == 10
     early = chronicle.spans[0].audits
     assert early is not None and meter.bounds_at(early).upper <= 1.0
+
+
+def test_a_promise_has_a_curve_of_its_own_with_coins_that_vary():
+    know, meter, chronicle = known(), AuditMeter(0.25, 0.05, seed=3), Chronicle()
+    chronicle.fold(2, Promised(0.1, 0.25, 0, 4.0, 3), know, None, meter)
+    held = [meter.bounds()]
+    for step in range(1, 121):
+        coin, checked = 0.3 + 0.005 * step, step % 3 == 0
+        meter.observe(step, coin, drawn=checked)
+        made = Decided(step, (1.0,), 1, 1, coin=coin, checked=checked)
+        chronicle.fold(len(held) + 2, made, know, None, meter)
+        held.append(meter.bounds())
+        if checked:
+            meter.answer(step, step % 2 > 0)
+            said = Taught(step, (1.0,), 1, step % 2 > 0, check=step)
+            chronicle.fold(len(held) + 2, said, know, None, meter)
+            held.append(meter.bounds())
+    back = Chronicle.from_state(chronicle.to_state())
+    assert same(back, chronicle)
+    for one in (chronicle, back):
+        assert [meter.bounds_at(span.promise) for span in one.spans if span.promise] == held
+        assert all(span.audits is None for span in one.spans)
+        counts = [total(one, name) for name in ("drawn", "checks", "exceptions", "taught")]
+        assert counts == [40, 40, 20, 40]
+    # Without what it knows of its coins it would only be wider.
+    last = chronicle.spans[-1].promise
+    assert last is not None and last.coins is not None
+    assert meter.bounds_at(Tally(*last.counts)) != meter.bounds()
+    # A curve is of one promise.
+    back.fold(back.spans[-1].last + 1, PromiseDropped(), know, None, None)
+    assert all(span.promise is None for span in back.spans)
+    # What was kept before there were checks has neither coins nor promises.
+    old = {k: v for k, v in chronicle.to_state().items() if "_coins" not in k and k != "promise"}
+    old["counts"] = old["counts"][:, :9]
+    again = Chronicle.from_state(old)
+    assert total(again, "taught") == 40 and total(again, "checks") == 0
+    assert part_of(chronicle.spans[-1], [], know).promise == last
 
 
 def test_it_comes_back_as_it_was_and_not_if_it_is_damaged():

@@ -19,6 +19,8 @@ EVENTS = [
     Decided(id=7, context=(0.5,), arm="x", version=1, propensity=0.25, at=3.5),
     Rewarded(decision=7, value=1.0),
     Taught(id="e1", context=(0.5,), arm=3, allowed=False, question=9, by="Ann"),
+    Decided(id=8, context=(0.5,), arm="x", version=3, coin=0.5, checked=True),
+    Taught(id="e2", context=(0.5,), arm="x", allowed=True, check=8),
 ]
 
 
@@ -31,23 +33,25 @@ def filled(store: Store) -> Store:
             transaction.append("a", [New(type(event).__name__, payload)])
         transaction.append("a", [New("Odd", b"[1"), New("Odd", b"[1]"), New("Rewarded", b"{}")])
     with store.transaction() as transaction:
-        transaction.erase("a", [6])
+        transaction.erase("a", [8])
     return store
 
 
 def test_the_columns_hold_what_the_events_say(filled: Store, tmp_path: Path):
-    assert export(filled, "a", tmp_path / "a.parquet") == 6
+    assert export(filled, "a", tmp_path / "a.parquet") == 8
     rows = pl.read_parquet(tmp_path / "a.parquet").rows()
     assert [row[:-1] for row in rows] == [
-        (1, "Decided", 3.5, "7", None, None, "x", None, 0.25, None, None),
-        (2, "Rewarded", None, "7", None, None, None, 1.0, None, None, None),
-        (3, "Taught", None, None, "e1", "9", "3", None, None, False, "Ann"),
-        (4, "Odd", *[None] * 9),
-        (5, "Odd", *[None] * 9),
-        (6, "Rewarded", *[None] * 9),
+        (1, "Decided", 3.5, "7", None, None, "x", None, 0.25, None, False, None, None),
+        (2, "Rewarded", None, "7", None, None, None, 1.0, None, None, None, None, None),
+        (3, "Taught", None, None, "e1", "9", "3", None, None, None, None, False, "Ann"),
+        (4, "Decided", None, "8", None, None, "x", None, None, 0.5, True, None, None),
+        (5, "Taught", None, "8", "e2", None, "x", None, None, None, None, True, None),
+        (6, "Odd", *[None] * 11),
+        (7, "Odd", *[None] * 11),
+        (8, "Rewarded", *[None] * 11),
     ]
     assert json.loads(rows[0][-1]) == event_to_json(EVENTS[0])
-    assert [row[-1] for row in rows[3:]] == ["[1", "[1]", None]
+    assert [row[-1] for row in rows[5:]] == ["[1", "[1]", None]
     # Once more in this thread: polars asks for them in threads that coverage cannot see.
     head = filled.head("a")
     assert head is not None
@@ -69,7 +73,7 @@ def test_a_long_log_goes_in_parts(store: Store, tmp_path: Path, monkeypatch: pyt
 def test_an_empty_log_has_the_same_columns(store: Store, tmp_path: Path):
     fill(store, count=0)
     assert export(store, "a", tmp_path / "a.parquet") == 0
-    assert len(pl.read_parquet_schema(tmp_path / "a.parquet")) == 12
+    assert len(pl.read_parquet_schema(tmp_path / "a.parquet")) == 14
 
 
 def test_a_store_that_fails_leaves_no_file(filled: Store, tmp_path: Path, monkeypatch):
@@ -88,7 +92,7 @@ def test_only_a_name_for_parquet_is_taken(filled: Store, tmp_path: Path, name: s
     with pytest.raises(InvalidValue, match=r"ends in \.parquet.*name it '.*\.parquet'"):
         export(filled, "a", tmp_path / name)
     assert sorted(tmp_path.iterdir()) == before
-    assert export(filled, "a", tmp_path / "OUT.PARQUET") == 6
+    assert export(filled, "a", tmp_path / "OUT.PARQUET") == 8
 
 
 def test_what_cannot_be_exported_is_said(filled: Store, tmp_path: Path, monkeypatch):

@@ -16,18 +16,31 @@ import numpy.typing as npt
 
 from bridle.audits import AuditMeter
 from bridle.errors import CorruptState
-from bridle.events import Abstained, Asked, Decided, Event, Expired, Rewarded, Taught
+from bridle.events import (
+    Abstained,
+    Asked,
+    Decided,
+    Event,
+    Expired,
+    Promised,
+    PromiseDropped,
+    Rewarded,
+    Taught,
+)
 from bridle.known import Known
 from bridle.notes import Audited
-from bridle.standings import Tally
+from bridle.standings import Tally, tally_of
 
 __all__ = ["Chronicle", "Span", "part_of"]
 
 MOST_SPANS = 256
 # Plays of arms beyond so many are counted together, in the last place.
 MOST_ARMS = 1_000
-_COUNTS = ("decisions", "abstentions", "questions", "taught", "rewards", "judged", "violations")
-_TALLY = ("actions", "found", "clean", "pending")
+_COUNTS = (
+    "decisions", "abstentions", "questions", "taught", "rewards", "judged", "violations",
+    "drawn", "checks", "exceptions",
+)  # fmt: skip
+_TALLY = 4  # counts of a tally, beside its coins
 
 
 @dataclass(slots=True)
@@ -43,12 +56,17 @@ class Span:
     decisions, abstentions, questions, taught, rewards, judged, violations : int
         How many of each; questions are those that came up in decisions, judged and violations are
         of audits.
+    drawn, checks, exceptions : int
+        Plays that a check's coin chose; those that were judged; those that were denied. The
+        judgements are among `taught`, too.
     reward : float
         The sum of rewards, in the agent's own range.
     plays : array of ints
         How often each arm was played.
     audits : Tally or None
         What audits had found when the span ended, since they began; None before.
+    promise : Tally or None
+        The same of the audits of the promise that binds, since it began.
     """
 
     first: int
@@ -62,9 +80,13 @@ class Span:
     rewards: int = 0
     judged: int = 0
     violations: int = 0
+    drawn: int = 0
+    checks: int = 0
+    exceptions: int = 0
     reward: float = 0.0
     plays: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     audits: Tally | None = None
+    promise: Tally | None = None
 
 
 class Chronicle:
@@ -82,17 +104,36 @@ class Chronicle:
         self.spans: list[Span] = []
         self.width = 1
 
-    def fold(self, seq: int, event: Event, know: Known, meter: AuditMeter | None) -> None:
-        """Take an event that was just folded into what is known, and into the audits."""
+    def fold(
+        self,
+        seq: int,
+        event: Event,
+        know: Known,
+        meter: AuditMeter | None,
+        promise_meter: AuditMeter | None = None,
+    ) -> None:
+        """Take an event that was just folded into what is known, and into the meters."""
+        if isinstance(event, Promised | PromiseDropped):
+            # One curve is of one promise: bounds are by the meter that found the tally.
+            for earlier in self.spans:
+                earlier.promise = None
         span = self._at(seq, getattr(event, "at", None))
         _count(span, event, know)
         if meter is not None:
             span.audits = meter.tally
+        if promise_meter is not None:
+            span.promise = promise_meter.tally
 
-    def fold_decisions(self, first: int, arms: Sequence[int], at: float | None) -> None:
+    def fold_decisions(
+        self,
+        first: int,
+        arms: Sequence[int],
+        at: float | None,
+        checked: Sequence[bool] | None = None,
+    ) -> None:
         """Take many decisions at once, the first at a sequence: the same as `fold` of each.
 
-        Only where there are no audits.
+        `checked`: which of them a check's coin chose. Only where there are no audits.
         """
         done = 0
         while done < len(arms):
@@ -103,6 +144,8 @@ class Chronicle:
             played = part[part >= 0]
             span.decisions += len(played)
             span.abstentions += len(part) - len(played)
+            if checked is not None:
+                span.drawn += sum(checked[done : done + len(part)])
             if len(played):
                 counts = np.bincount(np.minimum(played, MOST_ARMS)).astype(np.int32)
                 _grow(span, len(counts))
@@ -152,10 +195,8 @@ class Chronicle:
                 np.float64).reshape(len(spans), 3),
             "plays": plays,
             "lengths": np.array([len(span.plays) for span in spans], np.int64),
-            "audits": np.array(
-                [[-1] * 4 if span.audits is None else
-                 [getattr(span.audits, name) for name in _TALLY] for span in spans],
-                np.int64).reshape(len(spans), 4),
+            **_tallies_to_state("audits", [span.audits for span in spans]),
+            **_tallies_to_state("promise", [span.promise for span in spans]),
         }  # fmt: skip
 
     @classmethod
@@ -165,16 +206,19 @@ class Chronicle:
         made.width = int(state["width"][0])
         rows = zip(
             state["counts"].tolist(), state["sums"].tolist(), state["plays"],
-            state["lengths"].tolist(), state["audits"].tolist(), strict=True,
+            state["lengths"].tolist(), _tallies("audits", state), _tallies("promise", state),
+            strict=True,
         )  # fmt: skip
-        for (first, last, *counts), (reward, began, ended), plays, length, audits in rows:
+        for (first, last, *counts), (reward, began, ended), plays, length, audits, promise in rows:
+            # Those from before there were checks have fewer counts.
+            counts += [0] * (len(_COUNTS) - len(counts))
             made.spans.append(
                 Span(
                     first, last, None if began != began else began,
                     None if ended != ended else ended,
                     **dict(zip(_COUNTS, counts, strict=True)), reward=reward,
                     plays=plays[:length].astype(np.int32),
-                    audits=None if audits[0] < 0 else Tally(*audits),
+                    audits=audits, promise=promise,
                 )
             )  # fmt: skip
         if not 1 <= made.width < 2**53 or len(made.spans) > MOST_SPANS:
@@ -184,7 +228,8 @@ class Chronicle:
 
 def part_of(whole: Span, events: Sequence[Event], know: Known) -> Span:
     """Give a span of some events of another, which say when they came."""
-    part = Span(whole.first, whole.last, whole.began, whole.ended, audits=whole.audits)
+    part = Span(whole.first, whole.last, whole.began, whole.ended)
+    part.audits, part.promise = whole.audits, whole.promise
     for event in events:
         _count(part, event, know)
     if events:
@@ -195,6 +240,7 @@ def part_of(whole: Span, events: Sequence[Event], know: Known) -> Span:
 def _count(span: Span, event: Event, know: Known) -> None:
     if isinstance(event, Decided):
         span.decisions += 1
+        span.drawn += event.checked
         _play(span, know.arm_number(event.arm))
     elif isinstance(event, Abstained):
         span.abstentions += 1
@@ -202,6 +248,9 @@ def _count(span: Span, event: Event, know: Known) -> None:
         span.questions += event.decision is not None
     elif isinstance(event, Taught):
         span.taught += 1
+        if event.check is not None:
+            span.checks += 1
+            span.exceptions += not event.allowed
     elif isinstance(event, Rewarded | Expired) and event.value is not None:
         span.rewards += 1
         span.reward += event.value
@@ -233,5 +282,31 @@ def _merged(one: Span, two: Span) -> Span:
         two.ended if two.ended is not None else one.ended,
         **{name: getattr(one, name) + getattr(two, name) for name in _COUNTS},
         reward=one.reward + two.reward, plays=one.plays + two.plays,
-        audits=two.audits,
+        audits=two.audits, promise=two.promise,
     )  # fmt: skip
+
+
+def _tallies_to_state(
+    name: str, tallies: Sequence[Tally | None]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Return tallies as arrays: their counts, and what they know of coins that vary."""
+    counts = [[-1] * _TALLY if one is None else list(one.counts) for one in tallies]
+    coins = [None if one is None else one.coins for one in tallies]
+    width = max((len(one) for one in coins if one is not None), default=0)
+    rows = [[-1] * width if one is None else list(one) for one in coins]
+    return {
+        name: np.array(counts, np.int64).reshape(len(tallies), _TALLY),
+        f"{name}_coins": np.array(rows, np.int64).reshape(len(tallies), width),
+    }
+
+
+def _tallies(name: str, state: dict[str, npt.NDArray[Any]]) -> list[Tally | None]:
+    """Return what `_tallies_to_state` was given; nothing where a chronicle is from before it."""
+    n = len(state["counts"])
+    counts = state[name].tolist() if name in state else [[-1] * _TALLY] * n
+    known = f"{name}_coins" in state
+    coins = state[f"{name}_coins"].tolist() if known else [[]] * n
+    return [
+        None if row[0] < 0 else tally_of(row, None if not had or had[0] < 0 else had)
+        for row, had in zip(counts, coins, strict=True)
+    ]

@@ -1,8 +1,9 @@
 """Erasing what the log holds of a person: all events that have to do with a decision or an example.
 
-A decision has to do with the questions that came up in it, those with their answers, and so on: all
-of them hold the same context. What is erased stays in the chain as a hash, so the log still
-verifies. From then on the agent is what it would be if those events had never been.
+A decision has to do with the questions that came up in it, those with their answers, and so on, and
+with the judgement of its play, if a coin chose that: all of them hold the same context. What is
+erased stays in the chain as a hash, so the log still verifies. From then on the agent is what it
+would be if those events had never been.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def _about(event: Event) -> set[tuple[str, str]]:
     elif isinstance(event, Asked):
         named = {"question": event.id, "decision": event.decision}
     elif isinstance(event, Taught):
-        named = {"example": event.id, "question": event.question}
+        # Not what it replaces: that may be of another decision about the same item. It stands
+        # again if this goes; and if that goes, this replaces nothing (`kept.without_erased`).
+        named = {"example": event.id, "question": event.question, "decision": event.check}
     elif isinstance(event, Lapsed):
         named = {"question": event.question}
     elif isinstance(event, Retracted):

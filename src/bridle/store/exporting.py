@@ -31,9 +31,11 @@ _IDS = ("decision", "example", "question")
 def export(store: Store, agent: str, path: Path | str) -> int:
     """Write the log of an agent to a parquet file, and give the number of its entries.
 
-    The columns are seq, kind, at, decision, example, question, arm, value, propensity, allowed, by
-    and payload, which holds the whole event as JSON. Ids and arms are text there, whatever they are
-    in the event. What an event does not have is null; an erased one has only seq and kind.
+    The columns are seq, kind, at, decision, example, question, arm, value, propensity, coin,
+    checked, allowed, by and payload, which holds the whole event as JSON, the seeds of coins among
+    them: it is not for everybody. Ids and arms are text there, whatever they are in the event. An
+    example that judges a play names its decision. What an event does not have is null; an erased
+    one has only seq and kind.
 
     Parameters
     ----------
@@ -97,7 +99,8 @@ def _schema() -> dict[str, Any]:
     return {
         "seq": pl.Int64, "kind": text, "at": number,
         "decision": text, "example": text, "question": text, "arm": text,
-        "value": number, "propensity": number, "allowed": pl.Boolean, "by": text, "payload": text,
+        "value": number, "propensity": number, "coin": number, "checked": pl.Boolean,
+        "allowed": pl.Boolean, "by": text, "payload": text,
     }  # fmt: skip
 
 
@@ -122,6 +125,8 @@ def _row(entry: Entry) -> tuple[object, ...]:
             read = json.loads(text)
             event = read if isinstance(read, dict) else {}
     named = _ID_OF.get(entry.kind)
+    if entry.kind == "Taught":
+        event["decision"] = event.get("check")
     ids = (event.get("id") if name == named else event.get(name) for name in _IDS)
     return (
         entry.seq,
@@ -131,7 +136,9 @@ def _row(entry: Entry) -> tuple[object, ...]:
         _text(event.get("arm")),
         _number(event.get("value")),
         _number(event.get("propensity")),
-        event.get("allowed") if isinstance(event.get("allowed"), bool) else None,
+        _number(event.get("coin")),
+        _truth(event.get("checked")),
+        _truth(event.get("allowed")),
         _text(event.get("by")),
         text,
     )
@@ -140,6 +147,10 @@ def _row(entry: Entry) -> tuple[object, ...]:
 def _number(value: object) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else None  # type: ignore[arg-type]
+
+
+def _truth(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _text(value: object) -> str | None:

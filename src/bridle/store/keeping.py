@@ -9,7 +9,7 @@ from bridle.errors import CorruptState, InvalidValue, UnknownId
 from bridle.events import Created, Event
 from bridle.knowledge import Knowledge
 from bridle.store.chain import broken
-from bridle.store.kept import Kept, event_of
+from bridle.store.kept import Kept, event_of, without_erased
 from bridle.store.records import START, Entry, Head, Name, Snapshot, Store, Transaction
 
 __all__ = [
@@ -97,14 +97,15 @@ def catch_up(
 
 def events_in(store: Store, agent: str, until: int | None = None) -> Iterator[Event]:
     """Give the events of a log, in order, up to a sequence or to its end."""
-    at = 0
+    at, erased = 0, set[str]()
     while until is None or at < until:
         entries = store.read(agent, at, PAGE if until is None else min(PAGE, until - at))
         if not entries:
             return
         names = _names_of_erased(store, agent, entries)
         for entry in entries:
-            yield event_of(entry, names.get(entry.seq, ()))
+            said = names.get(entry.seq, ())
+            yield without_erased(event_of(entry, said), said, erased)
         at = entries[-1].seq
 
 

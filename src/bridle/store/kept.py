@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from bridle.errors import CorruptState
 from bridle.events import (
     Created,
     Event,
+    Taught,
     check_event,
     event_from_json,
     event_to_text,
@@ -37,9 +39,9 @@ from bridle.store.chronicle import Chronicle
 from bridle.store.naming import names_of, text_of
 from bridle.store.records import START, Entry, Head, Name, New
 from bridle.store.remembering import Guesses, Recent
-from bridle.store.sides import Calibrating, Deadlines, Shadows
+from bridle.store.sides import Calibrating, Deadlines, Lives, Shadows
 
-__all__ = ["Kept", "event_of", "payload_of", "platform_here"]
+__all__ = ["Kept", "event_of", "payload_of", "platform_here", "without_erased"]
 
 FORM = "bridle kept 2"
 
@@ -51,8 +53,10 @@ class Kept:
     ----------
     agent : Agent
         What the agent knows. Its verbs are not to be used: `record` what `agent.make` makes.
-    auditing, deadlines, shadows, calibrating, chronicle, recent, guesses
+    auditing, deadlines, lives, shadows, calibrating, chronicle, recent, guesses
         What else follows.
+    erased : set of str
+        The examples that were erased, of which later ones may say that they replace them.
     head : Head
         What of the log is folded, the staged entries left out.
     staged : list of New
@@ -64,6 +68,7 @@ class Kept:
         self.know: Knowledge = agent._knowledge
         self.auditing = Auditing()
         self.deadlines = Deadlines(self.know)
+        self.lives = Lives(self.know)
         self.shadows = Shadows()
         self.calibrating = Calibrating(agent)
         self.chronicle = Chronicle()
@@ -71,6 +76,7 @@ class Kept:
         self.guesses = Guesses()
         self.head = head
         self.staged: list[New] = []
+        self.erased: set[str] = set()
         self.erasures = 0  # how many were read; what was folded before one may be gone since
         self.platform: str | None = None  # on what the events are made, as the log has it
         self.snapped = head.seq, 0  # sequence and size of the last snapshot
@@ -113,14 +119,15 @@ class Kept:
         """
         self._say_where(None)
         first = self.version + 1
-        follows = self.auditing.meter is not None or self.know.wait is not None
+        follows = self.auditing.follows or self.know.wait is not None
         events = made.events() if follows or digests is not None else []
         texts = [event_to_text(event) for event in events] or made.texts()
-        self.know.fold_decisions(made.ids, made.contexts, made.numbers)
+        self.know.fold_decisions(made.ids, made.contexts, made.numbers, made.items, made.coins)
         if not follows:
             self.auditing.before += len(made)
             self.recent.fold_rows(made.contexts)
-            self.chronicle.fold_decisions(first, made.numbers, made.at)
+            drawn = None if made.coins is None else [checked for _, checked in made.coins]
+            self.chronicle.fold_decisions(first, made.numbers, made.at, drawn)
         for n, event in enumerate(events if follows else ()):
             self._follow(event, first + n)
         for n, text in enumerate(texts):
@@ -153,7 +160,10 @@ class Kept:
             why = broken(self.head, entry)
             if why is not None:
                 raise CorruptState(f"The log is damaged: {why}. See `bridle verify`.")
-            event = event_of(entry, names.get(entry.seq, ()))
+            said = names.get(entry.seq, ())
+            event = event_of(entry, said)
+            if self.know.settings.lives:
+                event = without_erased(event, said, self.erased)
             if entry.seq == 1:
                 raise CorruptState("A log begins once.")
             if bare:
@@ -186,9 +196,11 @@ class Kept:
     def _follow(self, event: Event, seq: int) -> None:
         self.auditing.fold(event)
         self.deadlines.fold(event)
+        self.lives.fold(event)
         self.calibrating.fold(event)
         self.recent.fold(event, self.know)
-        self.chronicle.fold(seq, event, self.know, self.auditing.meter)
+        meters = self.auditing.meter, self.auditing.promise_meter
+        self.chronicle.fold(seq, event, self.know, *meters)
         if isinstance(event, RunsOn):
             self.platform = event.platform
         elif isinstance(event, Erasure):
@@ -200,11 +212,15 @@ class Kept:
         """Give all of it as bytes. Equal states give equal bytes."""
         assert not self.staged
         meta, arrays = knowledge_to_state(self.know)
-        meter, asking = self.auditing.meter, self.calibrating.now
+        auditing, asking = self.auditing, self.calibrating.now
+        meter, promised = auditing.meter, auditing.promise_meter
         sides: dict[str, Any] = {
-            "audited_before": self.auditing.before,
-            "audits_pending": [[id, step] for id, step in self.auditing.pending.items()],
+            "audited_before": auditing.before,
+            "audits_pending": [[id, step] for id, step in auditing.pending.items()],
             "audits": meter is not None,
+            "promise_pending": [[id, step] for id, step in auditing.promise_pending.items()],
+            "promise": promised is not None,
+            "erased": sorted(self.erased),
             "calibration": asking is not None,
             "deadlines": [id for id, _ in self.deadlines.since],
             "shadows": self.shadows.to_list(),
@@ -214,7 +230,10 @@ class Kept:
         parts: Arrays = {f"agent.{name}": array for name, array in arrays.items()}
         parts["deadlines"] = np.array([at for _, at in self.deadlines.since], np.float64)
         parts["recent"] = self.recent.to_array(self.know.settings.features.width)
-        sources = ("audits.", meter), ("calibration.", asking), ("chronicle.", self.chronicle)
+        sources = (
+            ("audits.", meter), ("promise.", promised), ("calibration.", asking),
+            ("chronicle.", self.chronicle),
+        )  # fmt: skip
         for prefix, thing in sources:
             if thing is not None:
                 parts |= {prefix + name: array for name, array in thing.to_state().items()}
@@ -240,6 +259,11 @@ class Kept:
             kept.auditing.pending = dict(sides["audits_pending"])
             if sides["audits"]:
                 kept.auditing.meter = AuditMeter.from_state(_under("audits.", parts))
+            # Snapshots from before there were promises have none of this.
+            kept.auditing.promise_pending = dict(sides.get("promise_pending", ()))
+            if sides.get("promise", False):
+                kept.auditing.promise_meter = AuditMeter.from_state(_under("promise.", parts))
+            kept.erased = set(sides.get("erased", ()))
             if sides["calibration"]:
                 kept.calibrating.now = Certification.from_state(_under("calibration.", parts))
         except DAMAGE as error:
@@ -272,6 +296,19 @@ def event_of(entry: Entry, names: Iterable[Name] = ()) -> Event:
         raise CorruptState(f"Entry {entry.seq} is no event: {error}") from None
     if type(event).__name__ != entry.kind:
         raise CorruptState(f"Entry {entry.seq} is a {type(event).__name__}, not a {entry.kind}.")
+    return event
+
+
+def without_erased(event: Event, names: Iterable[Name], erased: set[str]) -> Event:
+    """Return an event of a log without the examples that it replaces and that were erased.
+
+    `names` are those of an erased one; its example is taken into `erased`.
+    """
+    if isinstance(event, Erased):
+        erased.update(name.id for name in names if name.space == "example")
+    elif isinstance(event, Taught) and event.replaces and erased:
+        left = tuple(id for id in event.replaces if text_of(id) not in erased)
+        return replace(event, replaces=left)
     return event
 
 

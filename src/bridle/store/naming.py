@@ -53,7 +53,8 @@ def id_of(text: str) -> ItemId:
 def names_of(event: Event, know: Known) -> tuple[tuple[str, str], ...]:
     """Give the names of an event that is about to be folded: pairs of a space and an id.
 
-    A decision that asks is named by its question, and again, as settled, when it is made.
+    A decision that asks is named by its question, and again, as settled, when it is made. The
+    judgement of a play that a check's coin chose has the name of its decision.
     """
     waiting = know.questions.waiting
     if isinstance(event, Decided | Abstained):
@@ -67,6 +68,8 @@ def names_of(event: Event, know: Known) -> tuple[tuple[str, str], ...]:
         return (mine,)
     if isinstance(event, Taught):
         mine = ("example", text_of(event.id))
+        if event.check is not None:
+            return (mine, ("check", text_of(event.check)))
         if event.question is None:
             return (mine,)
         return (mine, ("answer", text_of(event.question)))

@@ -1,23 +1,24 @@
-"""What follows from a log beside what the agent knows: deadlines, shadows and calibrations."""
+"""What follows from a log beside what the agent knows: deadlines, lives, shadows, calibrations."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
 from bridle.certifying import Certification
 from bridle.errors import NotPossible
-from bridle.events import ArmsAdded, Certified, Decided, Event, Shadowed, WaitChanged
+from bridle.events import ArmsAdded, Certified, Decided, Event, Shadowed, Taught, WaitChanged
 from bridle.kernels import doubt
 from bridle.knowledge import Knowledge
 from bridle.notes import Calibrated, CalibrationBegun, CalibrationDropped
 from bridle.reading import Reader
 from bridle.settings import ItemId
 
-__all__ = ["Calibrating", "Deadlines", "Shadows"]
+__all__ = ["Calibrating", "Deadlines", "Lives", "Shadows"]
 
 # Entries for decisions that were rewarded meanwhile are swept out when there are so many more.
 SWEEP = 1_000
@@ -59,6 +60,47 @@ class Deadlines:
             if id in know.pending and id not in given:
                 given.add(id)
                 yield id
+
+
+class Lives:
+    """When the examples end that have an end, the next first. It follows from those that stand."""
+
+    def __init__(self, know: Knowledge) -> None:
+        self._know = know
+        # Ids may be numbers or text, which have no order: the place is that in which they came.
+        self._ends: list[tuple[float, int, ItemId]] = [
+            (one.until, n, id)
+            for n, (id, one) in enumerate(know.examples.items())
+            if one.until is not None
+        ]
+        self._met = len(know.examples)
+        heapify(self._ends)
+
+    def fold(self, event: Event) -> None:
+        """Take an event that was just folded into what is known."""
+        if isinstance(event, Taught) and event.until is not None:
+            self._met += 1
+            heappush(self._ends, (event.until, self._met, event.id))
+            if len(self._ends) > 2 * len(self._know.examples) + SWEEP:
+                standing = self._know.examples
+                self._ends = [end for end in self._ends if end[2] in standing]
+                heapify(self._ends)
+
+    @property
+    def next(self) -> float | None:
+        """When the next example ends; None if none does."""
+        while self._ends and self._ends[0][2] not in self._know.examples:
+            heappop(self._ends)  # it was retracted, replaced or forgotten meanwhile
+        return self._ends[0][0] if self._ends else None
+
+    def due(self, now: float, most: int) -> list[ItemId]:
+        """Return examples whose time is over, at most so many, those that ended first at first."""
+        over: list[tuple[float, int, ItemId]] = []
+        while len(over) < most and (end := self.next) is not None and end <= now:
+            over.append(heappop(self._ends))
+        for one in over:  # they stand until they are retracted, which may fail
+            heappush(self._ends, one)
+        return [id for _, _, id in over]
 
 
 @dataclass
