@@ -30,6 +30,7 @@ PAGES = {
     "teach": f"{AGENT}/teach",
     "bulk": f"{AGENT}/teach/bulk",
     "examples": f"{AGENT}/teach/examples",
+    "checks": f"{AGENT}/checks",
     "limits": f"{AGENT}/limits",
     "what-if": f"{AGENT}/limits/what-if",
     "dial": f"{AGENT}/dial",

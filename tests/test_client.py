@@ -115,7 +115,8 @@ def test_every_endpoint_has_a_verb_and_no_verb_goes_elsewhere():
         call = describe(**chosen)
         path = call.path.partition("?")[0].replace("%7B", "{").replace("%7D", "}")
         sent.add((call.method, path))
-        assert (call.again == "read") == (call.method == "GET" or name in ("believed", "evaluate"))
+        reads = call.method == "GET" or name in ("believed", "evaluate", "price_of_promise")
+        assert (call.again == "read") == reads
     table = {(row.method, row.path) for row in endpoints()}
     assert table - sent == {("GET", "/metrics"), ("GET", "/openapi.json")}
     assert sent <= table
@@ -249,6 +250,51 @@ def test_certificate_audits_and_evaluation(client: Client):
     found = client.evaluate("ann", sigmas=[1.0], budget=0.1)
     assert [one.sigma for one in found.evaluations] == [1.0]
     assert found.recommended is not None
+
+
+def test_checks_a_promise_and_a_fresh_start(client: Client):
+    made = client.create("ann", **AGENT, promise=(0.5, 0.4), checks=0)
+    assert made.promise == "playing" and len(made.warnings) == 1
+    client.drop_promise("ann")
+    priced = client.price_of_promise("ann", 0.5, 0.4, lag=2, steps=1_000)
+    assert len(priced.price) >= 5 and priced.bound > 500.0
+    kept = client.set_promise("ann", 0.5, 0.4, lag=2, by="officer")
+    assert kept.promise is not None and kept.promise.b == priced.b
+    assert client.set_promise("ann", 0.5, 0.4, lag=2) == kept
+    with pytest.raises(ServiceError) as caught:
+        client.set_promise("ann", 0.5, 0.3)
+    assert caught.value.status == 409
+    until = client.agent("ann").version * 1e6 + 2e6
+    client.teach_many(
+        "ann", [CHILD, ADULT] * 8, ["crime"] * 16, [True] * 16, until=until, by="editor"
+    )
+    client.teach("ann", CHILD, "nature", False, item="Up", scope="item", by="editor")
+    lives = {(one.scope, one.until) for one in client.examples("ann").examples}
+    assert lives == {("all", until), ("item", None)}
+    drawn = 0
+    for choice in client.decide_many("ann", [CHILD] * 20, items=[f"f{n}" for n in range(20)]):
+        assert choice.outcome == "abstention" or (choice.coin or 0.0) >= 0.4
+        drawn += choice.check
+    waiting = client.checks("ann", limit=2)
+    assert waiting.total == drawn > 2 and len(waiting.checks) == 2
+    first = waiting.checks[0]
+    judged = client.judge_check("ann", first.decision, True, by="editor", note="seen")
+    assert not judged.started_anew
+    assert client.judge_check("ann", first.decision, True, by="editor", note="seen") == judged
+    with pytest.raises(ServiceError) as caught:
+        client.judge_check("ann", first.decision, False)
+    assert caught.value.status == 409
+    shown = client.promise("ann", steps=50).promise
+    assert shown is not None and shown.meter is not None and shown.steps == 20
+    assert shown.meter.judged == 1 and shown.waiting == drawn - 1
+    assert client.agent("ann").checks.judged == 1
+    assert client.fresh_start("ann").proposal is None
+    assert client.start_anew("ann", "another law", by="officer").proposal is None
+    assert [one.allowed for one in client.examples("ann").examples] == [False]
+    with pytest.raises(ServiceError) as caught:
+        client.start_anew("ann")
+    assert caught.value.status == 409
+    assert client.drop_promise("ann").promise is None
 
 
 def test_tokens_are_made_used_and_revoked(client: Client, through: Through):

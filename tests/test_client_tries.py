@@ -25,7 +25,7 @@ URL = "http://service.test"
 DONE = {"version": 7}
 CHOICE = {
     "outcome": "decision", "id": "a", "arm": "x", "version": 3, "propensity": None,
-    "question": None, "item": None,
+    "question": None, "item": None, "check": False, "coin": None,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from browser.chromium import PHONE, Watched
-from tests.browser.conftest import live
+from tests.browser.conftest import ARMS, FEATURES, live, viewing
 
 BULK = """age,mood,late,minutes,arm,allowed
 12-17,sad,no,90,night,no
@@ -141,3 +141,38 @@ def test_a_person_moves_by_keyboard_alone(visitor, films):
         ).count()
         # Of radio buttons of one name a Tab reaches one.
         assert len(reached) >= min(wanted, 100) * 0.6
+
+
+def test_checks_are_judged_by_keyboard_and_a_promise_is_made(visitor, admin):
+    admin.create("checked", arms=ARMS, features=FEATURES, limits="rules", seed=3)
+    for n in range(24):
+        arm = ARMS[n % 4]
+        admin.teach("checked", viewing(n), arm["id"], arm["group"] != "Horror", by="Ann")
+    live(admin, "checked", 60)
+    before = admin.agent("checked").checks
+    assert before.open >= 4
+    ann = visitor("admin", size=PHONE)
+    page = ann.page
+    ann.go("/agents/checked/checks")
+    assert "Was " in page.inner_text("#question")
+    for key in ("a", "n"):
+        with page.expect_navigation():
+            page.keyboard.press(key)
+    with page.expect_navigation():
+        page.keyboard.press("s")
+    assert "after=1" in page.url
+    after = admin.agent("checked").checks
+    assert (after.judged, after.found) == (2, 1) and after.open == before.open - 2
+    assert "2 judged, 1 was not allowed" in page.inner_text(".stands")
+
+    # A promise: first its price, then the promise; and every page says so.
+    ann.go("/agents/checked/promises")
+    page.get_by_role("link", name="Make a promise").click()
+    page.get_by_label("Check about 1 play in").fill("20")
+    page.get_by_role("button", name="See the price").click()
+    page.get_by_text("What this promise gives").wait_for()
+    assert "1 play in 20" in page.inner_text("main")
+    page.get_by_role("button", name="Switch it on").click()
+    page.get_by_text("The promise is switched on").wait_for()
+    ann.go("/agents/checked/limits")
+    assert "Promise: at most 1 %" in page.inner_text(".stands")

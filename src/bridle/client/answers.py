@@ -16,10 +16,12 @@ from bridle.client.refusals import UNEXPECTED, ServiceError
 
 __all__ = [
     "AgentLine", "AgentShown", "AnswerShown", "Answered", "ArmBelieved", "ArmShown", "AuditShown",
-    "CalibrationQuestion", "CertificateShown", "Choice", "EvaluationList", "EvaluationShown",
-    "EventList", "EventShown", "ExampleList", "ExampleShown", "Filed", "IntervalShown",
-    "PendingAudit", "Promise", "QuestionList", "QuestionShown", "Recommended", "RewardShown",
-    "ShadowShown", "StandingShown", "TaughtShown", "TokenMade", "TokenShown", "WindowForm", "read",
+    "CalibrationQuestion", "CertificateShown", "CheckJudged", "CheckList", "CheckShown",
+    "ChecksShown", "Choice", "EvaluationList", "EvaluationShown", "EventList", "EventShown",
+    "ExampleList", "ExampleShown", "Filed", "FreshStartProposed", "FreshStartShown",
+    "IntervalShown", "MeterShown", "PendingAudit", "PriceShown", "Promise", "PromiseKept",
+    "PromiseShown", "QuestionList", "QuestionShown", "Recommended", "RewardShown", "ShadowShown",
+    "StandingShown", "TaughtShown", "TokenMade", "TokenShown", "WindowForm", "read",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -47,8 +49,21 @@ class ArmShown:
 
 
 @dataclass(frozen=True)
+class ChecksShown:
+    """Plays that a coin chose to be judged: how many wait; of those judged, how many denied."""
+
+    open: int
+    drawn: int
+    judged: int
+    found: int
+
+
+@dataclass(frozen=True)
 class AgentShown:
-    """An agent, and what it is doing. `settings`: as it was made, every one in full."""
+    """An agent, and what it is doing. `settings`: as it was made, every one in full.
+
+    `promise`: "playing", "cautious" or "frozen"; None if it keeps none. `warnings`: sentences.
+    """
 
     name: str
     version: int
@@ -69,6 +84,9 @@ class AgentShown:
     wait: float | None
     default_reward: float | None
     reward_range: tuple[float, ...]
+    checks: ChecksShown
+    promise: str | None
+    warnings: tuple[str, ...]
     settings: Plain
 
 
@@ -100,7 +118,8 @@ class Choice:
 
     `outcome` is "decision": play `arm`; "abstention": play nothing; or "question": wait for its
     answer, and get the decision with it. `question` may also stand beside a decision: filed while
-    it plays safe.
+    it plays safe. `check`: a coin, of probability `coin`, chose this play to be judged afterwards:
+    see `judge_check`.
     """
 
     outcome: str
@@ -110,6 +129,8 @@ class Choice:
     propensity: float | None
     question: Filed | None
     item: Id | None
+    check: bool
+    coin: float | None
 
 
 @dataclass(frozen=True)
@@ -131,7 +152,10 @@ class TaughtShown(Answered):
 
 @dataclass(frozen=True)
 class ExampleShown:
-    """An example that stands."""
+    """An example that stands. `scope`: "all", or "item" if it says nothing of other items.
+
+    `until`: when it ends, in seconds since 1970; None: never.
+    """
 
     id: Id
     context: Plain
@@ -140,6 +164,8 @@ class ExampleShown:
     by: str | None
     note: str | None
     item: Id | None
+    scope: str
+    until: float | None
 
 
 @dataclass(frozen=True)
@@ -179,6 +205,119 @@ class AnswerShown(Answered):
 
     example: Id | None
     then: Choice | None
+
+
+# -- checks, the promise that acts, fresh starts -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class CheckShown:
+    """A play that waits to be judged. `coin`: the probability with which it was chosen."""
+
+    decision: Id
+    context: Plain
+    arm: Id
+    item: Id | None
+    coin: float
+
+
+@dataclass(frozen=True)
+class CheckList:
+    """A page of the plays that wait to be judged, and how many there are."""
+
+    checks: tuple[CheckShown, ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class CheckJudged(Answered):
+    """What became of a judgement: the example that it made, and whether limits were begun anew."""
+
+    example: Id
+    started_anew: bool
+
+
+@dataclass(frozen=True)
+class MeterShown:
+    """Bounds on the violations since a promise began; each wrong with probability `delta`."""
+
+    lower: float
+    upper: float
+    delta: float
+    steps: int
+    actions: int
+    found: int
+    judged: int
+    pending: int
+
+
+@dataclass(frozen=True)
+class PromiseKept:
+    """The promise that binds, and where it stands: `state`, and in words `sentence`.
+
+    `bound`, `sharper`: how many denied plays are to be expected at most; `sure`: with probability
+    0.95 there are no more, at any time. `price`: what it gives and costs, in sentences.
+    """
+
+    alpha: float
+    q: float
+    lag: int
+    b: float
+    since: float | None
+    state: str
+    frozen: bool
+    sentence: str
+    balance: float
+    steps: int
+    coins: int
+    audits: int
+    found: int
+    waiting: int
+    took: float | None
+    thaws_in: int
+    bound: float
+    sharper: float
+    sure: float
+    meter: MeterShown | None
+    price: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PromiseShown(Answered):
+    """The promise that binds; None if none does."""
+
+    promise: PromiseKept | None
+
+
+@dataclass(frozen=True)
+class PriceShown:
+    """What a promise would give and cost over so many steps, in sentences and bounds."""
+
+    alpha: float
+    q: float
+    lag: int
+    b: float
+    steps: int
+    bound: float
+    sharper: float
+    sure: float
+    price: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FreshStartProposed:
+    """Why limits should be begun anew, what is kept and what is lost, in sentences."""
+
+    why: str
+    kept: str
+    lost: str
+
+
+@dataclass(frozen=True)
+class FreshStartShown(Answered):
+    """What speaks for beginning anew; None if nothing does."""
+
+    proposal: FreshStartProposed | None
 
 
 # -- promises --------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ __all__ = ["Sent", "new_id"]
 
 T = TypeVar("T")
 Again: TypeAlias = Literal["read", "named", "once"]
+Scope: TypeAlias = Literal["all", "item"]
 Id: TypeAlias = int | str
 Context: TypeAlias = Mapping[str, object] | Sequence[float]
 Body: TypeAlias = dict[str, object]
@@ -105,11 +106,18 @@ def teach(
     id: str | None = None,
     by: str | None = None,
     note: str | None = None,
+    scope: Scope = "all",
+    until: float | None = None,
 ) -> Sent[a.TaughtShown]:
-    """Teach one example. `item`: the name of what the context is about."""
+    """Teach one example. `item`: the name of what the context is about.
+
+    It replaces what the same teacher said before of the same item and unit. `scope`: of "all" that
+    looks like it, or of this very "item" alone. `until`: when it ends, in seconds since 1970.
+    """
     body = _given(
-        context=context, arm=arm, allowed=allowed, item=item, id=id or new_id(), by=by, note=note
-    )
+        context=context, arm=arm, allowed=allowed, item=item, id=id or new_id(), by=by, note=note,
+        **_life(scope, until),
+    )  # fmt: skip
     return _sent(a.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body)
 
 
@@ -123,10 +131,12 @@ def teach_many(
     ids: Sequence[str] | None = None,
     by: str | None = None,
     note: str | None = None,
+    scope: Scope = "all",
+    until: float | None = None,
 ) -> Sent[a.TaughtShown]:
-    """Teach up to 1,000 examples: all are taken, or none."""
+    """Teach up to 1,000 examples: all are taken, or none; `scope` and `until` are of all."""
     rows = _rows("teach_many", contexts, arms=arms, allowed=allowed, items=items, ids=ids)
-    body = _given(examples=rows, by=by, note=note)
+    body = _given(examples=rows, by=by, note=note, **_life(scope, until))
     return _sent(a.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body)
 
 
@@ -248,6 +258,76 @@ def shadow(agent: str) -> Sent[a.ShadowShown]:
     return _sent(a.ShadowShown, "GET", "agents", agent, "shadow")
 
 
+# -- checks, the promise that acts, fresh starts -----------------------------------------------
+
+
+def checks(agent: str, *, after: int = 0, limit: int = 100) -> Sent[a.CheckList]:
+    """List the plays that a coin chose and that wait to be judged, oldest first."""
+    query = {"after": after, "limit": limit}
+    return _sent(a.CheckList, "GET", "agents", agent, "checks", query=query)
+
+
+def judge_check(
+    agent: str, decision: Id, allowed: bool, *, by: str | None = None, note: str | None = None
+) -> Sent[a.CheckJudged]:
+    """Judge a play that a check's coin chose, by the limits as they stood then. It teaches."""
+    body = _given(allowed=allowed, by=by, note=note)
+    parts = ("agents", agent, "checks", decision)
+    return _sent(a.CheckJudged, "POST", *parts, again="named", body=body)
+
+
+def promise(agent: str, *, steps: int = 20_000) -> Sent[a.PromiseShown]:
+    """Show the promise that binds; its price is said over so many steps."""
+    return _sent(a.PromiseShown, "GET", "agents", agent, "promise", query={"steps": steps})
+
+
+def price_of_promise(
+    agent: str,
+    alpha: float,
+    q: float,
+    *,
+    lag: int = 0,
+    b: float | None = None,
+    steps: int = 20_000,
+) -> Sent[a.PriceShown]:
+    """Say what a promise would give and cost over so many steps. Nothing is changed."""
+    body = _given(alpha=alpha, q=q, lag=lag, b=b, steps=steps)
+    return _sent(a.PriceShown, "POST", "agents", agent, "promise", "price", body=body)
+
+
+def set_promise(
+    agent: str,
+    alpha: float,
+    q: float,
+    *,
+    lag: int = 0,
+    b: float | None = None,
+    by: str | None = None,
+    note: str | None = None,
+) -> Sent[a.PromiseShown]:
+    """Have the agent keep a promise; the same one again changes nothing."""
+    body = _given(alpha=alpha, q=q, lag=lag, b=b, by=by, note=note)
+    return _sent(a.PromiseShown, "PUT", "agents", agent, "promise", again="named", body=body)
+
+
+def drop_promise(agent: str) -> Sent[a.PromiseShown]:
+    """Keep no promise any more."""
+    return _sent(a.PromiseShown, "DELETE", "agents", agent, "promise", again="once")
+
+
+def fresh_start(agent: str) -> Sent[a.FreshStartShown]:
+    """Show what speaks for beginning the limits anew, what would be kept and what lost."""
+    return _sent(a.FreshStartShown, "GET", "agents", agent, "fresh-start")
+
+
+def start_anew(
+    agent: str, why: str | None = None, *, by: str | None = None, note: str | None = None
+) -> Sent[a.FreshStartShown]:
+    """Begin the limits anew; denials stay. `why` may be left out where it is proposed."""
+    body = _given(why=why, by=by, note=note)
+    return _sent(a.FreshStartShown, "POST", "agents", agent, "fresh-start", again="once", body=body)
+
+
 # -- promises --------------------------------------------------------------------------------
 
 
@@ -310,7 +390,10 @@ def audits(
 def judge(
     agent: str, decision: Id, allowed: bool, *, by: str | None = None, note: str | None = None
 ) -> Sent[a.Answered]:
-    """Judge a decision that the coin chose. It is judged once."""
+    """Judge a decision that the audit meter's coin chose. It is judged once, and teaches nothing.
+
+    The plays that checks, or a promise, have judged are for `judge_check`.
+    """
     parts = ("agents", agent, "audits", decision, "answer")
     body = _given(allowed=allowed, by=by, note=note)
     return _sent(a.Answered, "POST", *parts, again="named", body=body)
@@ -407,6 +490,11 @@ def _path(*parts: Id, query: Mapping[str, float] | None = None) -> str:
     # Dots too: an id may be "..", and must not lead up.
     path = "/".join(quote(str(part), safe="").replace(".", "%2E") for part in parts)
     return f"/v1/{path}?{urlencode(query)}" if query else f"/v1/{path}"
+
+
+def _life(scope: Scope, until: float | None) -> Body:
+    # What is left out has its default, so that older services take it.
+    return _given(scope=None if scope == "all" else scope, until=until)
 
 
 def _given(**values: object) -> Body:

@@ -82,6 +82,15 @@ class Verbs:
     believed = Verb(calls.believed)
     shadow = Verb(calls.shadow)
 
+    checks = Verb(calls.checks)
+    judge_check = Verb(calls.judge_check)
+    promise = Verb(calls.promise)
+    price_of_promise = Verb(calls.price_of_promise)
+    set_promise = Verb(calls.set_promise)
+    drop_promise = Verb(calls.drop_promise)
+    fresh_start = Verb(calls.fresh_start)
+    start_anew = Verb(calls.start_anew)
+
     certificate = Verb(calls.certificate)
     certify = Verb(calls.certify)
     calibrate = Verb(calls.calibrate)
@@ -172,10 +181,11 @@ class Client(Verbs):
     -----
     A call that was lost is sent again, byte for byte: after a connection that failed, a time that
     ran out, a 429 or a 503. Whatever has an id is then done once. Calls without one (`create`,
-    `change`, `certify`, `calibrate`, `drop_certificate`, `begin_audits`, `make_token`) are sent
-    again only if they surely did nothing. Errors are `ServiceError`; its `unknown` says whether the
-    call may have been done. Redirects are not followed, and proxies and passwords of the
-    environment are not used: a token goes to `url` and nowhere else.
+    `change`, `drop_promise`, `start_anew`, `certify`, `calibrate`, `drop_certificate`,
+    `begin_audits`, `make_token`) are sent again only if they surely did nothing. Errors are
+    `ServiceError`; its `unknown` says whether the call may have been done. Redirects are not
+    followed, and proxies and passwords of the environment are not used: a token goes to `url` and
+    nowhere else.
     """
 
     def __init__(

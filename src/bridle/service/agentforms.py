@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -16,7 +17,17 @@ from bridle.rules import Rule
 from bridle.service.forms import ArmName, Form, Words
 from bridle.settings import Arm, Settings
 
-__all__ = ["AgentForm", "ArmForm", "AuditForm", "RuleForm", "arms_of", "rule_of", "settings_of"]
+__all__ = [
+    "AgentForm",
+    "ArmForm",
+    "AuditForm",
+    "PromiseForm",
+    "RuleForm",
+    "arms_of",
+    "promise_of",
+    "rule_of",
+    "settings_of",
+]
 
 MAX_ARMS = 100_000
 MAX_RULES = 1_000
@@ -135,6 +146,27 @@ class AuditForm(Form):
     windows: Annotated[tuple[WindowForm, ...], Field(max_length=16)] = ()
 
 
+Level: TypeAlias = Annotated[
+    float, Field(ge=1e-6, le=1, description="Denied plays a decision that are promised at most")
+]
+Coin: TypeAlias = Annotated[
+    float, Field(ge=1e-6, le=1, description="The least probability that a play is judged")
+]
+
+
+class PromiseForm(Form):
+    """A promise, whatever happens: at most alpha·T + b + 1/q denied plays in T decisions."""
+
+    alpha: Level
+    q: Coin
+    lag: Annotated[
+        int, Field(ge=0, le=10**6, description="Decisions that judgements are expected to take")
+    ] = 0
+    b: Annotated[
+        float | None, Field(ge=0, le=1e9, description="Balance at first; by q and lag if left out")
+    ] = None
+
+
 class AgentForm(Form):
     """An agent: its arms, its features and how it learns. What is left out has its default."""
 
@@ -173,6 +205,14 @@ class AgentForm(Form):
     max_examples: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
     wait: Annotated[float, Field(gt=0, le=3.2e9)] | None = None
     default_reward: float | None = None
+    checks: Annotated[
+        Annotated[int, Field(ge=0, le=2**53)] | Annotated[float, Field(ge=0, lt=1)] | None,
+        Field(
+            description="Plays that a coin may choose to be judged: so many in all, or such a "
+            "share of them; left out: as many as they are worth; 0: none"
+        ),
+    ] = None
+    promise: PromiseForm | tuple[Level, Coin] | None = None
 
 
 def settings_of(form: AgentForm) -> Settings:
@@ -181,7 +221,7 @@ def settings_of(form: AgentForm) -> Settings:
     given: dict[str, Any] = {
         name: getattr(form, name)
         for name in AgentForm.model_fields
-        if name not in ("arms", "features", "policy", "rules", "seed")
+        if name not in ("arms", "features", "policy", "rules", "seed", "checks", "promise")
     }
     given["policy"] = None if form.policy is None else _policy(form.policy)
     given["rules"] = [rule_of(rule) for rule in form.rules]
@@ -191,7 +231,17 @@ def settings_of(form: AgentForm) -> Settings:
         given["features"] = [_feature(feature) for feature in features]
     else:
         given["features"] = features
-    return Agent(arms=arms_of(form.arms), **given).settings
+    unchecked = form.checks is not None and form.checks == 0
+    given["checks"] = None if unchecked else form.checks
+    made = Agent(arms=arms_of(form.arms), **given).settings
+    # `Agent` would warn the process; here who makes it is told, in the answer.
+    return replace(made, checks=0) if unchecked else made
+
+
+def promise_of(form: AgentForm) -> PromiseForm | None:
+    """Return the promise that a new agent is to keep, if any."""
+    given = form.promise
+    return PromiseForm(alpha=given[0], q=given[1]) if isinstance(given, tuple) else given
 
 
 def _check_size(form: AgentForm) -> None:

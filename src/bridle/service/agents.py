@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from bridle.agent import NO_CHECKS
 from bridle.errors import InvalidValue
 from bridle.events import Created, Event
-from bridle.service.agentforms import AgentForm, ArmForm, RuleForm, arms_of, rule_of, settings_of
+from bridle.service.agentforms import (
+    AgentForm,
+    ArmForm,
+    RuleForm,
+    arms_of,
+    promise_of,
+    rule_of,
+    settings_of,
+)
 from bridle.service.endpoints import ROLES, Call, Caller, Endpoint, Reply
 from bridle.service.forms import Answered, ArmName, Form, Page, Said, Words
 from bridle.service.problems import Problem
@@ -35,6 +44,15 @@ class ArmShown(Form):
     group: str | None
 
 
+class ChecksShown(Form):
+    """Plays that a coin chose to be judged: how many wait, and what was found so far."""
+
+    open: int
+    drawn: int
+    judged: int
+    found: Annotated[int, Field(description="Of those judged: not allowed")]
+
+
 class AgentShown(Form):
     """An agent, and what it is doing."""
 
@@ -57,6 +75,12 @@ class AgentShown(Form):
     wait: float | None
     default_reward: float | None
     reward_range: tuple[float, float]
+    checks: ChecksShown
+    promise: Annotated[
+        Literal["playing", "cautious", "frozen"] | None,
+        Field(description="Where the promise stands; null: none binds"),
+    ]
+    warnings: Annotated[list[str], Field(description="What whoever made it so should know")]
     settings: Annotated[dict[str, Any], Field(description="As it was made, every one in full")]
 
 
@@ -140,8 +164,17 @@ async def make(call: Call) -> Reply:
     # A large one takes seconds to check, which nobody else may wait for.
     settings = await service.aside(lambda: settings_of(form.agent))
 
+    wanted = promise_of(form.agent)
+
     def do(desk: Desk) -> AgentShown:
-        return shown(form.name, desk.kept)
+        kept = desk.kept
+        if wanted is not None:
+            event = kept.agent.make.promised(
+                wanted.alpha, wanted.q, lag=wanted.lag, b=wanted.b, by=who(call.caller, None),
+                at=desk.now,
+            )  # fmt: skip
+            kept.record(event)
+        return shown(form.name, kept)
 
     made = await service.do(form.name, do, created=Created(settings, service.clock()))
     return Reply(201, made, {"Location": f"/v1/agents/{form.name}"})
@@ -204,7 +237,8 @@ def _event(kept: Kept, form: Change, by: str | None, at: float) -> Event:
 def shown(name: str, kept: Kept) -> AgentShown:
     """Say what an agent is and does."""
     know, agent = kept.know, kept.agent
-    settings = know.settings.to_json()
+    settings, checks, purse = know.settings.to_json(), know.checks, know.purse
+    unchecked = know.settings.lives and know.settings.checks == 0 and know.policy.needs_limits
     return AgentShown(
         name=name,
         version=kept.version,
@@ -225,6 +259,11 @@ def shown(name: str, kept: Kept) -> AgentShown:
         wait=know.wait,
         default_reward=know.default_reward,
         reward_range=know.settings.reward_range,
+        checks=ChecksShown(
+            open=len(checks.open), drawn=checks.drawn, judged=checks.judged, found=checks.found
+        ),
+        promise=None if purse is None else purse.state,
+        warnings=[NO_CHECKS] if unchecked else [],
         settings={key: value for key, value in settings.items() if key != "seed"},
     )
 

@@ -26,6 +26,7 @@ class Choice(Form):
 
     `decision`: play `arm`. `abstention`: play nothing. `question`: wait for the answer, and get
     the decision with it. `question` may also stand beside a decision: filed while it plays safe.
+    `check`: a coin chose this play to be judged afterwards, under …/checks/{id}.
     """
 
     outcome: Literal["decision", "abstention", "question"]
@@ -35,6 +36,11 @@ class Choice(Form):
     propensity: Annotated[float, Field(ge=0, le=1)] | None
     question: Filed | None
     item: ItemName | None
+    check: bool
+    coin: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="The probability with which it was to be judged"),
+    ]
 
 
 def choice_of(made: Decision | Abstention | Question | Event) -> Choice:
@@ -67,4 +73,6 @@ def plain_choice(made: Decision | Abstention | Question | Event) -> dict[str, An
         "propensity": event.propensity,
         "question": filed,
         "item": event.item,
+        "check": isinstance(event, Decided) and event.checked,
+        "coin": event.coin if isinstance(event, Decided) else None,
     }

@@ -174,16 +174,18 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
 
 def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
     """Give what came of a batch, as plain JSON values."""
-    first, odds = made.first_version, made.propensity
+    first, odds, coins = made.first_version, made.propensity, made.coins
+    nothing = None, False
     return [
         {
             "outcome": "abstention" if arm is None else "decision", "id": id, "arm": arm,
             "version": first + i, "propensity": odds(i) if propensity else None, "question": None,
-            "item": item,
+            "item": item, "check": checked, "coin": coin,
         }
         for i, (id, arm, item) in enumerate(
             zip(made.ids, made.chosen, made.items, strict=True)
         )
+        for coin, checked in (nothing if coins is None else coins[i],)
     ]  # fmt: skip
 
 

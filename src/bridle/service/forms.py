@@ -26,6 +26,8 @@ __all__ = [
 MAX_BATCH = 1_000
 MAX_PAGE = 1_000
 MAX_WIDTH = 10_000
+# Fields that forms have not always had, and what they are if left out: see `digest_of`.
+_LATER = {"item": None, "scope": "all", "until": None}
 
 
 class Form(BaseModel):
@@ -97,8 +99,8 @@ class Page(Form):
 
 def digest_of(form: BaseModel | None, *more: Any) -> bytes:
     """Give the digest of a request, to tell whether another is the same."""
-    # An item that is not named is left out, so that a request from before there were items has the
-    # digest that it had.
-    unnamed = {"item"} if getattr(form, "item", 0) is None else None
-    text = "" if form is None else form.model_dump_json(exclude=unnamed)
+    # What came later is left out where it is not given, so that a request from before there was
+    # such a thing has the digest that it had.
+    unsaid = {name for name, default in _LATER.items() if getattr(form, name, 0) == default}
+    text = "" if form is None else form.model_dump_json(exclude=unsaid)
     return hashlib.sha256("\0".join([text, *map(str, more)]).encode()).digest()

@@ -42,11 +42,11 @@ class Limits:
     token_seconds : float
         After so long a token that was revoked elsewhere is refused here.
     tick_seconds : float
-        How often decisions are looked for that have waited long enough.
+        How often decisions are looked for that have waited long enough, and examples that end.
     sweep_seconds : float
         How often all agents are looked through for those that others have changed.
     expired_at_once : int
-        Decisions of one agent that expire in one piece of work.
+        Decisions that expire and examples that end, of one agent, in one piece of work.
     stop_seconds : float
         For requests that are under way when the server is stopped.
     open_metrics : bool

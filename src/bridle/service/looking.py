@@ -143,7 +143,7 @@ async def events(call: Call) -> Reply:
 def _told(payload: bytes) -> dict[str, Any]:
     """Give an event without what would let somebody foresee draws or audits."""
     event: dict[str, Any] = json.loads(payload)
-    if event["event"] == "AuditBegun":
+    if event["event"] in ("AuditBegun", "Promised"):
         event["seed"] = None
     elif event["event"] == "Created":
         event["settings"]["seed"] = None

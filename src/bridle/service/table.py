@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from bridle.service import agents, deciding, granting, looking, operations, promising, teaching
+from bridle.service import (
+    acting,
+    agents,
+    checking,
+    deciding,
+    granting,
+    looking,
+    operations,
+    promising,
+    teaching,
+)
 from bridle.service.endpoints import Endpoint
 
 __all__ = ["endpoints"]
@@ -14,6 +24,8 @@ def endpoints(*, open_metrics: bool = False) -> tuple[Endpoint, ...]:
         *agents.ENDPOINTS,
         *teaching.ENDPOINTS,
         *deciding.ENDPOINTS,
+        *checking.ENDPOINTS,
+        *acting.ENDPOINTS,
         *promising.ENDPOINTS,
         *looking.ENDPOINTS,
         *granting.ENDPOINTS,

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from bridle.decisions import Question
-from bridle.errors import Duplicate, NotPossible
+from bridle.errors import Duplicate, InvalidValue, NotPossible
 from bridle.events import Abstained, Asked, Decided, Event, Taught
 from bridle.notes import Erased
 from bridle.reading import worth_of
@@ -44,12 +44,25 @@ class Example(Form):
     id: ClientId | None = None
 
 
-class Teach(Said, Example):
-    """One example."""
+class Life(Form):
+    """Of what an example speaks, and for how long."""
+
+    scope: Annotated[
+        Literal["all", "item"],
+        Field(description="Of all that looks like it, or of this very item alone"),
+    ] = "all"
+    until: Annotated[
+        float | None,
+        Field(ge=0, le=1e12, description="When it ends, in seconds since 1970; null: never"),
+    ] = None
 
 
-class TeachMany(Said):
-    """Up to 1,000 examples: all are taken, or none."""
+class Teach(Said, Life, Example):
+    """One example. It replaces what the same teacher said before of the same item and unit."""
+
+
+class TeachMany(Said, Life):
+    """Up to 1,000 examples: all are taken, or none. `scope` and `until` are of all of them."""
 
     examples: Annotated[tuple[Example, ...], Field(min_length=1, max_length=MAX_BATCH)]
 
@@ -70,6 +83,8 @@ class ExampleShown(Form):
     by: str | None
     note: str | None
     item: ItemName | None
+    scope: Literal["all", "item"]
+    until: float | None
 
 
 class ExampleList(Form):
@@ -136,7 +151,8 @@ async def teach(call: Call) -> Reply:
 
     def do(desk: Desk) -> TaughtShown:
         kept = desk.kept
-        digests = [digest_of(one, form.note) for one in examples]
+        more = [] if isinstance(form, Teach) else _life_said(form)
+        digests = [digest_of(one, form.note, *more) for one in examples]
         pairs = zip(examples, digests, strict=True)
         known = [_taught_before(desk, one, digest) for one, digest in pairs]
         if all(found is not None for found in known):
@@ -144,7 +160,10 @@ async def teach(call: Call) -> Reply:
             return TaughtShown(version=last, examples=[one.id or "" for one in examples])
         if any(found is not None for found in known):
             raise NotPossible("Some of these examples were taken before, and some were not.")
-        made = _made(desk, examples, by, form.note)
+        if form.until is not None and form.until <= desk.now:
+            wanted = f"later than now, which is {desk.now:.0f}"
+            raise InvalidValue("until", "POST examples", wanted, form.until)
+        made = _made(desk, examples, by, form)
         for event, digest in zip(made, digests, strict=True):
             kept.record(event, digest)
         return TaughtShown(version=kept.version, examples=[event.id for event in made])
@@ -152,14 +171,21 @@ async def teach(call: Call) -> Reply:
     return Reply(201, await call.service.do(call.path["agent"], do))
 
 
+def _life_said(form: Life) -> list[object]:
+    """Return what a batch says of its examples' lives, for their digests; nothing if nothing."""
+    return [] if form.scope == "all" and form.until is None else [form.scope, form.until]
+
+
 def _made(
-    desk: Desk, examples: tuple[Example, ...], by: str | None, note: str | None
+    desk: Desk, examples: tuple[Example, ...], by: str | None, form: Teach | TeachMany
 ) -> list[Taught]:
     """Make the events of examples; those with ids of their own and those without may be mixed."""
     make = desk.kept.agent.make
     contexts = [one.context for one in examples]
     arms, allowed = [one.arm for one in examples], [one.allowed for one in examples]
-    said: dict[str, Any] = {"by": by, "note": note, "at": desk.now}
+    said: dict[str, Any] = {
+        "by": by, "note": form.note, "scope": form.scope, "until": form.until, "at": desk.now,
+    }  # fmt: skip
     if any(one.item is not None for one in examples):
         said["items"] = [one.item for one in examples]
     ids = [one.id for one in examples]
@@ -210,6 +236,7 @@ async def examples(call: Call) -> Reply:
             ExampleShown(
                 id=one.id, context=decode(np.frombuffer(one.context)), arm=know.arm_ids[one.arm],
                 allowed=one.allowed, by=one.by, note=one.note, item=one.item,
+                scope="item" if one.scope == "item" else "all", until=one.until,
             )
             for one in standing[page.after : page.after + page.limit]
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""When the wait for a reward is over: a ticker that has `Expired` appended.
+"""When the wait for a reward is over, or the life of an example: a ticker that says so in the log.
 
 The clock decides only when that is. What follows from it, the log alone says.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +25,13 @@ __all__ = ["Ticker"]
 log = logging.getLogger("bridle.service")
 
 MOST_AGENTS = 100  # that are looked at in one tick
+ENDING_SECONDS = 0.25  # after which no further example of an agent is ended in one tick
+OVER = "Its time is over."  # as `Agent.end_examples` says it
 
 
 class _Noted(NamedTuple):
     version: int
-    due: float | None  # when the oldest decision that waits may have waited long enough
+    due: float | None  # when a decision may have waited long enough, or an example ends
 
 
 class Ticker:
@@ -69,7 +72,7 @@ class Ticker:
         self._noted.pop(agent, None)
 
     async def tick(self) -> int:
-        """Have expired what has waited long enough; say how many decisions that were."""
+        """Have expired what has waited long enough, and ended what is over; say how many."""
         now = self._service.clock()
         noted = list(self._noted.items())
         due = [agent for agent, (_, at) in noted if at is not None and at <= now]
@@ -108,12 +111,12 @@ class Ticker:
             ids = list(islice(desk.kept.deadlines.due(desk.now), most))
             for id in ids:
                 desk.kept.record(desk.kept.agent.make.expired(id, at=desk.now))
-            return len(ids)
+            return len(ids) + _end(desk, most, self._service.steady)
 
         try:
             return await self._service.do(agent, expire)
         except BridleError as error:  # the next tick tries again
-            log.warning("decisions of agent %s could not expire: %s", agent, error)
+            log.warning("what is over of agent %s could not end: %s", agent, error)
             return 0
 
     async def _every(self, seconds: float, do: object, *, at_once: bool = False) -> None:
@@ -130,7 +133,20 @@ class Ticker:
             await asyncio.sleep(seconds)
 
 
+def _end(desk: Desk, most: int, steady: Callable[[], float]) -> int:
+    """Retract examples whose time is over, one or more; the rest is still due at the next tick."""
+    kept, began, ended = desk.kept, steady(), 0
+    for id in kept.lives.due(desk.now, most):
+        # What an example taught is learned anew without it, which takes long where there are many.
+        if ended and steady() - began > ENDING_SECONDS:
+            break
+        kept.record(kept.agent.make.retracted(id, note=OVER, at=desk.now))
+        ended += 1
+    return ended
+
+
 def _noted(kept: Kept) -> _Noted:
     wait, since = kept.know.wait, kept.deadlines.since
-    due = since[0][1] + wait if since and wait is not None else None
-    return _Noted(kept.version, due)
+    dues = [since[0][1] + wait] if since and wait is not None else []
+    ends = kept.lives.next
+    return _Noted(kept.version, min([*dues, *([] if ends is None else [ends])], default=None))

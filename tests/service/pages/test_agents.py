@@ -85,9 +85,9 @@ def test_a_new_agent_has_done_nothing(server, make, person):
 def test_links_are_by_role(server, make, person):
     make()
     pages = {
-        "teacher": {"teach", "limits", "promises"},
-        "auditor": {"limits", "dial", "live", "decisions", "promises"},
-        "admin": {"teach", "limits", "dial", "live", "decisions", "promises", "settings"},
+        "teacher": {"teach", "checks", "limits", "promises"},
+        "auditor": {"checks", "limits", "dial", "live", "decisions", "promises"},
+        "admin": {"teach", "checks", "limits", "dial", "live", "decisions", "promises", "settings"},
     }
     for role, wanted in pages.items():
         links = person(role).get("/agents").links

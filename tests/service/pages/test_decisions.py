@@ -178,7 +178,9 @@ def test_a_csv_of_all_that_matches(server, films, person):
         "outcome": "decision", "arm": "kite", "name of the arm": "Kite Days (Comedy)",
         "item": "", "context: age": "25+", "context: late": "no", "chance": "1.0",
         "version": rows[0]["version"], "reward": "0.25", "what became of the reward": "came",
+        "chance of a check": rows[0]["chance of a check"], "check": "",
     }  # fmt: skip
+    assert 0.0 < float(rows[0]["chance of a check"]) < 1.0 and rows[1]["chance of a check"] == ""
     assert rows[1]["outcome"] == "abstention" and rows[1]["arm"] == ""
     _, rows = exported(ann, "?outcome=decision&reward=no")
     assert [row["id"] for row in rows] == ["ann:1"]
@@ -195,6 +197,7 @@ def test_json_lines(server, films, person):
     one, two = [json.loads(line) for line in answer.body.decode().splitlines()]
     assert one["id"] == "1" and one["context"] == {"age": "25+", "late": False}
     assert one["reward"] == 0.25 and one["reward_outcome"] == "came" and not one["erased"]
+    assert 0.0 < one["coin"] < 1.0 and one["check"] is None
     assert two["outcome"] == "abstention" and two["arm"] is None and two["reward"] is None
 
 

@@ -35,7 +35,7 @@ def test_what_would_be_allowed_and_why(server, make, person):
     auditor = person("auditor")
     early = auditor.get(ask(age="12-17", late="no"))
     assert "1 of 3 arms surely allowed" in early.text
-    assert "Kite Days (Comedy) ✓ surely allowed >99 % What was taught makes it sure." in early.text
+    assert "Kite Days (Comedy) ✓ surely allowed 99 % What was taught makes it sure." in early.text
     # Of night, and with it of fog, of the same group.
     assert early.text.count("A teacher said no in this very situation.") == 2
     assert early.text.index("Kite Days") < early.text.index("Fog")

@@ -49,7 +49,7 @@ def test_it_says_why_in_a_sentence_first(server, make, person):
     assert said in shown.text and shown.text.index(said) < shown.text.index("The facts")
     assert "2 a teacher said no in this very situation" in shown.text
     assert "Reward 0.75 on" in shown.text and "the same comes out" in shown.text
-    assert "Promise in force none" in shown.text and "age 25+" in shown.text
+    assert "Certificate in force none" in shown.text and "age 25+" in shown.text
     # Every arm with both parts, the chosen one first.
     table = shown.html.split('class="arms"')[1].split("</table>")[0]
     names = re.findall(r'<th scope="row">([^<]+)', table)

@@ -12,20 +12,24 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from bridle.errors import Busy, InvalidValue
+from bridle.events import Taught
 from bridle.features import Feature, Id, Schema
 from bridle.service.pages.logsearch import (
+    CHECKS,
     OUTCOMES,
     Earned,
     Looked,
     Made,
     Wanted,
     by_id,
+    check_of,
     earned,
     earned_by,
     look_back,
     look_on,
     seq_at,
     time_of,
+    verdicts,
 )
 from bridle.service.pages.logwords import Naming, arms_like
 from bridle.service.pages.page import Html, Page, Shown, Stream, Visit
@@ -39,8 +43,9 @@ __all__ = ["PAGES"]
 A_PAGE = 50
 # Entries of which an export makes one piece.
 A_PIECE = 1_000
-FIELDS = ("id", "arm", "outcome", "reward", "from", "to")
+FIELDS = ("id", "arm", "outcome", "reward", "check", "from", "to")
 REWARDS = {"yes": True, "no": False}
+CHECK_WORDS = {"denied": "not allowed", "allowed": "allowed", "waiting": "waits"}
 # What a spreadsheet would take for the beginning of a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -70,28 +75,33 @@ async def listing(visit: Visit) -> Shown:
     service, store, agent = visit.service, visit.service.store, visit.agent
     naming = await Naming.of(service, agent)
     had: dict[str, Earned] = {}
+    said: dict[str, Taught] = {}
     looked, wrong = Looked([], 1, False), None
     before = visit.query.whole("before", 2**53, low=1, high=2**53)
     try:
         arms = await _arms(visit, asked)
         times = _times(asked)
 
-        def read() -> tuple[Looked, dict[str, Earned]]:
+        def read() -> tuple[Looked, dict[str, Earned], dict[str, Taught]]:
             if asked.given["id"]:
                 found = Looked(by_id(store, agent, asked.given["id"]), 1, False)
             else:
                 wanted, head = _wanted(store, agent, asked, arms, times)
                 found = look_back(store, agent, wanted, min(before, head + 1), A_PAGE)
-            return found, earned(store, agent, found.found)
+            return (
+                found, earned(store, agent, found.found), verdicts(store, agent, found.found)
+            )  # fmt: skip
 
-        looked, had = await service.aside(read)
+        looked, had, said = await service.aside(read)
     except InvalidValue as error:
         wrong = str(error)
     await naming.learn(service, looked.found)
     here = {"before": before} if before < 2**53 else {}
     return Html("decisions.html", {
         "agent": agent, "given": asked.given, "query": asked.query, "wrong": wrong,
-        "rows": [naming.shown(one, earned_by(one, had)) for one in looked.found],
+        "rows": [
+            naming.shown(one, earned_by(one, had), check_of(one, said)) for one in looked.found
+        ],
         "looked": looked, "later": bool(here), "size": A_PAGE,
         "csv": url("agents", agent, "decisions.csv", **asked.query),
         "lines": url("agents", agent, "decisions.jsonl", **asked.query),
@@ -104,7 +114,7 @@ async def export_csv(visit: Visit) -> Shown:
     head = _csv_line([
         "entry", "id", "time (UTC)", "outcome", "arm", "name of the arm",
         "item", *(f"context: {feature.name}" for feature in _told(naming.schema)),
-        "chance", "version", "reward", "what became of the reward",
+        "chance", "version", "reward", "what became of the reward", "chance of a check", "check",
     ])  # fmt: skip
     pieces = await _export(visit, naming, _csv_row, head)
     return Stream(pieces, "text/csv; charset=utf-8", f"{visit.agent}-decisions.csv")
@@ -155,7 +165,13 @@ def _wanted(
         raise InvalidValue("outcome", "the form", f"one of {', '.join(OUTCOMES)}", outcome)
     if reward and reward not in REWARDS:
         raise InvalidValue("reward", "the form", f"one of {', '.join(REWARDS)}", reward)
-    wanted = Wanted(arms=arms, outcome=outcome or None, rewarded=REWARDS.get(reward), last=head)
+    check = asked.given["check"]
+    if check and check not in CHECKS:
+        raise InvalidValue("check", "the form", f"one of {', '.join(CHECKS)}", check)
+    wanted = Wanted(
+        arms=arms, outcome=outcome or None, rewarded=REWARDS.get(reward), check=check or None,
+        last=head,
+    )  # fmt: skip
     if times.first is not None:
         first = seq_at(store, agent, head, times.first) + 1
         wanted = replace(wanted, first=first, since=times.first)
@@ -167,7 +183,7 @@ def _wanted(
 
 # -- exports ---------------------------------------------------------------------------------
 
-Row = Callable[[Naming, Made, Earned | None], str]
+Row = Callable[[Naming, Made, Earned | None, str | None], str]
 
 
 async def _export(visit: Visit, naming: Naming, row: Row, head: str) -> AsyncIterator[bytes]:
@@ -179,31 +195,34 @@ async def _export(visit: Visit, naming: Naming, row: Row, head: str) -> AsyncIte
     # What comes while it is written is not part of it, so it has an end.
     one = asked.given["id"]
 
-    def read(after: int) -> tuple[list[Made], dict[str, Earned], int]:
+    def read(after: int) -> tuple[list[Made], dict[str, Earned], dict[str, Taught], int]:
         if one:
             made, last = by_id(store, agent, one)[::-1], wanted.last
         else:
             made, last = look_on(store, agent, wanted, after, A_PIECE)
-        return made, earned(store, agent, made), last
+        return made, earned(store, agent, made), verdicts(store, agent, made), last
 
     async def pieces() -> AsyncIterator[bytes]:
         yield head.encode()
         after = wanted.first - 1
         while after < wanted.last:
             try:
-                made, had, after = await service.aside(partial(read, after))
+                made, had, said, after = await service.aside(partial(read, after))
             except Busy:
                 await asyncio.sleep(0.25)  # those who wait for an answer come first
                 continue
             await naming.learn(service, made)
-            text = "".join(row(naming, choice, earned_by(choice, had)) for choice in made)
+            text = "".join(
+                row(naming, choice, earned_by(choice, had), check_of(choice, said))
+                for choice in made
+            )
             if text:
                 yield text.encode()
 
     return pieces()
 
 
-def _csv_row(naming: Naming, made: Made, had: Earned | None) -> str:
+def _csv_row(naming: Naming, made: Made, had: Earned | None, check: str | None) -> str:
     context: Sequence[Any] = [""] * len(_told(naming.schema))
     if made.context is not None:
         context = [_plain(value) for value in naming.schema.decode(made.context).values()]
@@ -212,10 +231,11 @@ def _csv_row(naming: Naming, made: Made, had: Earned | None) -> str:
         f"{made.outcome}, erased" if made.erased else made.outcome,
         made.arm, naming.arm(made.arm), made.item, *context, made.propensity, made.version,
         None if had is None else had.value, None if had is None else had.how,
+        made.coin, None if check is None else CHECK_WORDS[check],
     ])  # fmt: skip
 
 
-def _json_row(naming: Naming, made: Made, had: Earned | None) -> str:
+def _json_row(naming: Naming, made: Made, had: Earned | None, check: str | None) -> str:
     said = {
         "entry": made.seq, "id": made.id, "at": made.at, "outcome": made.outcome,
         "erased": made.erased, "arm": made.arm, "arm_name": naming.arm(made.arm) or None,
@@ -224,6 +244,7 @@ def _json_row(naming: Naming, made: Made, had: Earned | None) -> str:
         "propensity": made.propensity, "version": made.version,
         "reward": None if had is None else had.value,
         "reward_outcome": None if had is None else had.how,
+        "coin": made.coin, "check": check,
     }  # fmt: skip
     return json.dumps(said, ensure_ascii=False) + "\n"
 

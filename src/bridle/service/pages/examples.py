@@ -14,7 +14,7 @@ from bridle.service.pages.csvs import MAX_ROWS, example_columns, written
 from bridle.service.pages.page import Data, Html, Page, Redirect, Shown, Visit
 from bridle.service.pages.rendering import url
 from bridle.service.pages.words import arm_words
-from bridle.settings import ItemId
+from bridle.settings import ArmId, ItemId
 from bridle.store.writing import Desk
 
 __all__ = ["PAGES", "Disagreement", "ExampleLine", "disagreements", "line_of"]
@@ -34,6 +34,9 @@ class ExampleLine(NamedTuple):
     allowed: bool
     by: str | None
     note: str | None
+    item: ArmId | None = None
+    scope: str = "all"  # "item": it says nothing of other items
+    until: float | None = None  # when it ends
 
 
 class Disagreement(NamedTuple):
@@ -53,7 +56,10 @@ def line_of(know: Knowledge, example: Example) -> ExampleLine:
     """Give an example in words."""
     context = know.settings.features.decode(np.frombuffer(example.context))
     arm = arm_words(know.arms[example.arm])
-    return ExampleLine(example.id, context, arm, example.allowed, example.by, example.note)
+    return ExampleLine(
+        example.id, context, arm, example.allowed, example.by, example.note, example.item,
+        example.scope, example.until,
+    )  # fmt: skip
 
 
 def disagreements(know: Knowledge, most: int) -> list[Disagreement]:
@@ -76,6 +82,10 @@ def _disagreement(know: Knowledge, voices: list[Example]) -> Disagreement:
     return Disagreement(lines[0].context, lines[0].arm, lines, teachers, not all(sides))
 
 
+def _for_good(one: Example) -> bool:
+    return one.scope == "all" and one.until is None
+
+
 async def listing(visit: Visit) -> Shown:
     """List the examples that stand, the latest first."""
     after = visit.query.whole("after", 0, low=0, high=LAST)
@@ -83,7 +93,10 @@ async def listing(visit: Visit) -> Shown:
     def look(desk: Desk) -> dict[str, Any]:
         know = desk.kept.know
         some = islice(reversed(know.examples.values()), after, after + PER_PAGE)
-        return {"examples": [line_of(know, one) for one in some], "total": len(know.examples)}
+        return {
+            "examples": [line_of(know, one) for one in some], "total": len(know.examples),
+            "some_live": any(not _for_good(one) for one in know.examples.values()),
+        }  # fmt: skip
 
     values = await visit.service.do(visit.agent, look)
     return Html(
@@ -97,7 +110,9 @@ async def download(visit: Visit) -> Shown:
 
     def look(desk: Desk) -> tuple[Any, list[Any], list[Example]]:
         know = desk.kept.know
-        return know.settings.features, know.arms, list(islice(know.examples.values(), MAX_ROWS))
+        # A csv has no place for a scope or an end, and would come back as said of all for ever.
+        some = (one for one in know.examples.values() if _for_good(one))
+        return know.settings.features, know.arms, list(islice(some, MAX_ROWS))
 
     schema, arms, some = await visit.service.do(visit.agent, look)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bridle.errors import InvalidValue
-from bridle.events import Abstained, Asked, Decided, Event, Expired, Rewarded
+from bridle.events import Abstained, Asked, Decided, Event, Expired, Rewarded, Taught
 from bridle.notes import Erased, RewardedLate
 from bridle.settings import ArmId
 from bridle.store.kept import event_of
@@ -21,12 +21,14 @@ from bridle.store.naming import text_of
 from bridle.store.records import Entry, Store
 
 __all__ = [
+    "CHECKS",
     "OUTCOMES",
     "Earned",
     "Looked",
     "Made",
     "Wanted",
     "by_id",
+    "check_of",
     "earned",
     "earned_by",
     "entries_at",
@@ -35,9 +37,12 @@ __all__ = [
     "made_of",
     "seq_at",
     "time_of",
+    "verdicts",
 ]
 
 OUTCOMES = {"decision": "Decided", "abstention": "Abstained", "question": "Asked"}
+# What a check of a play may have come to.
+CHECKS = ("denied", "allowed", "waiting")
 _KINDS = {kind: outcome for outcome, kind in OUTCOMES.items()}
 # Entries that one look reads at a time, and all in all before it stops to ask.
 PIECE = 250
@@ -61,6 +66,8 @@ class Made(NamedTuple):
     version: int | None = None
     erased: bool = False
     item: ArmId | None = None
+    coin: float | None = None  # the probability with which it was to be checked
+    checked: bool = False
 
 
 class Earned(NamedTuple):
@@ -95,6 +102,8 @@ class Wanted:
         One of `OUTCOMES`.
     rewarded : bool or None
         Only those for which a reward came, or for which none came.
+    check : str or None
+        One of `CHECKS`: only plays of which a check said so.
     first, last : int
         The entries among which to look.
     since, until : float
@@ -105,6 +114,7 @@ class Wanted:
     arms: frozenset[ArmId] | None = None
     outcome: str | None = None
     rewarded: bool | None = None
+    check: str | None = None
     first: int = 1
     last: int = 2**53
     since: float = -math.inf
@@ -128,6 +138,9 @@ class Wanted:
                 if not one.erased and one.outcome == "decision"
                 and _is_rewarded(had.get(str(one.id))) == self.rewarded
             ]  # fmt: skip
+        if self.check is not None:
+            said = verdicts(store, agent, made)
+            made = [one for one in made if check_of(one, said) == self.check]
         return _named(store, agent, made)
 
 
@@ -190,6 +203,8 @@ def made_of(entry: Entry) -> Made | None:
     return Made(
         entry.seq, outcome, text_of(id), event.at, arm, tuple(event.context), event.propensity,
         event.version, item=event.item,
+        coin=event.coin if isinstance(event, Decided) else None,
+        checked=isinstance(event, Decided) and event.checked,
     )  # fmt: skip
 
 
@@ -212,6 +227,25 @@ def earned(store: Store, agent: str, made: Sequence[Made]) -> dict[str, Earned]:
             continue  # it was erased
         found[places[entry.seq]] = had
     return found
+
+
+def verdicts(store: Store, agent: str, made: Sequence[Made]) -> dict[str, Taught]:
+    """Give what people said of plays that were checked, by their ids; those that wait have none."""
+    ids = [one.id for one in made if one.checked and one.id is not None]
+    places = {one.seq: id for id, one in store.find(agent, "check", ids).items()} if ids else {}
+    return {
+        places[entry.seq]: event
+        for entry in entries_at(store, agent, sorted(places))
+        if isinstance(event := event_of(entry), Taught)  # else it was erased
+    }
+
+
+def check_of(made: Made, said: Mapping[str, Taught]) -> str | None:
+    """Give what became of the check of a play: one of `CHECKS`; None if it was not checked."""
+    if not made.checked:
+        return None
+    verdict = said.get(str(made.id))
+    return "waiting" if verdict is None else "allowed" if verdict.allowed else "denied"
 
 
 def earned_by(made: Made, had: Mapping[str, Earned]) -> Earned | None:

@@ -64,7 +64,9 @@ class Naming:
         words = context_words(self.schema.decode(made.context))
         return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
 
-    def shown(self, made: Made, had: Earned | None = None) -> dict[str, Any]:
+    def shown(
+        self, made: Made, had: Earned | None = None, check: str | None = None
+    ) -> dict[str, Any]:
         """Give a choice as plain values, all of them words or numbers."""
         said = {
             "decision": self.arm(made.arm),
@@ -81,6 +83,7 @@ class Naming:
             "at": None if made.at is None else iso(made.at),
             "when": time_words(made.at),
             "chance": made.propensity,
+            "check": check,
             "erased": made.erased,
             "reward": "" if had is None else reward_words(had),
             "href": None if made.id is None else url("agents", self.agent, "decisions", made.id),

@@ -17,7 +17,7 @@ from bridle.service.pages.picture import Row, Unit, rows_of
 from bridle.store.naming import id_of
 from bridle.store.writing import Desk
 
-__all__ = ["FROM_CSV", "Progress", "Undone", "progress_of"]
+__all__ = ["FROM_CSV", "Progress", "Undone", "progress_of", "undone_of"]
 
 FROM_CSV = "csv."  # so the ids of examples begin that came in bulk
 MOST_LOOKED_AT = 5_000  # examples, the latest
@@ -79,7 +79,7 @@ def progress_of(desk: Desk, mine: str | None, undone: str = "") -> Progress:
         sum(guesses),
         len(guesses),
         _last(know, mine),
-        _undone(desk, mine, undone) if undone else None,
+        undone_of(desk, mine, undone) if undone else None,
         disagreements(know, MOST_DISAGREEMENTS),
         _learned(know),
     )
@@ -93,7 +93,7 @@ def _last(know: Knowledge, mine: str | None) -> ExampleLine | None:
     return None
 
 
-def _undone(desk: Desk, mine: str | None, text: str) -> Undone | None:
+def undone_of(desk: Desk, mine: str | None, text: str) -> Undone | None:
     """Give an example of this teacher that does not stand any more."""
     know, found = desk.kept.know, desk.stood("example", text)
     if found is None or not isinstance(found.event, Taught) or id_of(text) in know.examples:
@@ -102,12 +102,16 @@ def _undone(desk: Desk, mine: str | None, text: str) -> Undone | None:
     if event.by != mine or event.arm not in know.number_of:
         return None
     raw = know.raw(event.context)
-    about = json.dumps({"context": context_form(know, raw), "arm": event.arm})
+    about = {
+        "context": context_form(know, raw), "arm": event.arm, "item": event.item,
+        "scope": event.scope, "until": event.until,
+    }  # fmt: skip
     example = Example(
-        event.id, raw, know.arm_number(event.arm), event.allowed, event.by, event.note
-    )
+        event.id, raw, know.arm_number(event.arm), event.allowed, event.by, event.note, event.item,
+        event.scope, event.until,
+    )  # fmt: skip
     key = hashlib.blake2b(f"{mine} {text}".encode(), digest_size=12).hexdigest()
-    return Undone(line_of(know, example), about, f"instead.{key}")
+    return Undone(line_of(know, example), json.dumps(about), f"instead.{key}")
 
 
 def _learned(know: Knowledge) -> list[Row]:

@@ -8,10 +8,12 @@ from pydantic import ValidationError
 
 from bridle.binomial import contexts_needed
 from bridle.errors import BridleError, NotPossible
-from bridle.service import promising
+from bridle.service import acting, promising
+from bridle.service.acting import PromiseQuery
 from bridle.service.pages.audits import standing_words
 from bridle.service.pages.calibrations import Cost, Draft, cost_of, draft_of
 from bridle.service.pages.page import Html, Page, Redirect, Shown, Visit
+from bridle.service.pages.promised import reserve_of
 from bridle.service.pages.rendering import url
 from bridle.service.pages.saying import said_of
 from bridle.service.pages.words import arm_words, schema_context_words
@@ -25,6 +27,7 @@ SEE = "GET /v1/agents/{agent}/certificate"
 BEGIN = "POST /v1/agents/{agent}/certificate"
 ANSWER = "POST /v1/agents/{agent}/certificate/answer"
 DROP = "DELETE /v1/agents/{agent}/certificate"
+KEPT = "GET /v1/agents/{agent}/promise"
 AUDITS = "GET /v1/agents/{agent}/audit"
 MOST_LINES = 40  # features that a question shows at once
 LEVEL = 0.01  # of violations, at which audits are told here
@@ -45,6 +48,7 @@ async def promises(visit: Visit) -> Shown:
     """Show what is promised: the certificate, the audits, and what was declared."""
     promise = await visit.api(promising.promise)
     more = await visit.service.do(visit.agent, _more)
+    kept = (await visit.api(acting.promise, query=PromiseQuery())).promise
     audit = None
     if more.audits:
         audit = (await visit.api(promising.audits, query=AuditQuery(level=LEVEL, limit=1))).total
@@ -52,6 +56,7 @@ async def promises(visit: Visit) -> Shown:
         "agent": visit.agent, "certificate": promise.certificate,
         "calibration": promise.calibration, "more": more, "audit": audit,
         "words": None if audit is None else standing_words(audit),
+        "kept": kept, "reserve": None if kept is None else reserve_of(kept),
     }  # fmt: skip
     return Html("promises.html", values)
 
@@ -166,7 +171,7 @@ async def drop(visit: Visit) -> Shown:
 
 
 PAGES: tuple[Page, ...] = (
-    Page(method="GET", path="/agents/{agent}/promises", handle=promises, like=(SEE, AUDITS)),
+    Page(method="GET", path="/agents/{agent}/promises", handle=promises, like=(SEE, AUDITS, KEPT)),
     Page(method="GET", path="/agents/{agent}/promises/begin", handle=begin_form, like=(BEGIN,)),
     Page(method="POST", path="/agents/{agent}/promises/begin", handle=begin, like=(BEGIN,)),
     Page(method="GET", path="/agents/{agent}/promises/question", handle=question, like=(ANSWER,)),

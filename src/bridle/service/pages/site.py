@@ -19,6 +19,7 @@ from bridle.service.pages import session
 from bridle.service.pages.fields import Fields, read_form, read_query
 from bridle.service.pages.page import Data, Html, Page, Redirect, Shown, Stream, Visit
 from bridle.service.pages.rendering import Rendering, url
+from bridle.service.pages.standing import look
 from bridle.service.pages.table import pages
 from bridle.service.problems import Problem, later, problem_of
 from bridle.service.routing import Routes, parts_of
@@ -27,6 +28,8 @@ from bridle.service.serving import Service
 __all__ = ["Site"]
 
 MOST_STREAMS = 64
+# What the head of an agent's pages tells is told to those who may read it.
+PROMISE, CHECKS = "GET /v1/agents/{agent}/promise", "GET /v1/agents/{agent}/checks"
 # Of the API and of those who watch over it, whatever a browser would rather have.
 NO_PAGES = ("v1", "openapi.json", "metrics", "healthz", "readyz")
 POLICY = (
@@ -90,13 +93,13 @@ class Site:
             label = f"page {row.page.path}"
             session.check_origin(scope)
             caller = await self._caller(scope, row, found.get("agent"))
-            shown = self._written(
+            shown = await self._written(
                 scope, caller, await self._handled(scope, head, row, caller, found, receive)
             )
         except Gone:
             return 499, label, caller
         except Exception as error:
-            shown = self._written(scope, caller, self._refusal(scope, problem_of(error)))
+            shown = await self._written(scope, caller, self._refusal(scope, problem_of(error)))
         return await self._send(head, shown, receive, send), label, caller
 
     # -- one request -------------------------------------------------------------------------
@@ -162,14 +165,18 @@ class Site:
 
     # -- the answer --------------------------------------------------------------------------
 
-    def _written(self, scope: Scope, caller: Caller | None, shown: Shown) -> Shown:
+    async def _written(self, scope: Scope, caller: Caller | None, shown: Shown) -> Shown:
         """Make a page of its template."""
         if not isinstance(shown, Html):
             return shown
+        may, agent = self._rights(caller), shown.values.get("agent")
+        stands = None
+        if agent is not None and may(PROMISE) and may(CHECKS):
+            stands = await look(self.service, agent)
         body = self.rendering.page(
             shown.template,
             {"caller": caller, "address": scope["path"], "agent": None, **_said(scope),
-             **shown.values, "may": self._rights(caller)},
+             **shown.values, "may": may, "stands": stands},
         )  # fmt: skip
         return Data(body, "text/html; charset=utf-8", status=shown.status)
 

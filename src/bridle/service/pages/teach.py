@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from bridle.errors import Duplicate, UnknownId
+from bridle.errors import Duplicate, InvalidValue, UnknownId
 from bridle.events import Asked, Taught
-from bridle.features import Category, Flag, Id, Labels, Schema
+from bridle.features import Schema
 from bridle.service import teaching
 from bridle.service.agents import who
 from bridle.service.pages import examples
@@ -24,7 +25,7 @@ from bridle.service.pages.page import Html, Page, Redirect, Shown, Visit
 from bridle.service.pages.progress import Progress, progress_of
 from bridle.service.pages.rendering import url
 from bridle.service.pages.saying import said_of
-from bridle.service.pages.words import number_words, schema_context_words
+from bridle.service.pages.words import schema_context_words, short_words
 from bridle.service.problems import Problem
 from bridle.service.teaching import Answer, AnswerShown, AskFor, QuestionShown, Teach
 from bridle.settings import Arm, ArmId, ItemId
@@ -36,7 +37,7 @@ __all__ = ["PAGES"]
 MOST_SKIPPED = 20
 MOST_AGAIN = 100  # times that the same form is sent, and what it taught taken back
 MOST_LINES = 12  # of a context that are shown at once; the rest is folded away
-MOST_WORDS = 6  # parts of a context in the question itself
+A_DAY = timedelta(days=1)
 ANSWERS = ("allowed", "denied", "skip")
 
 
@@ -52,6 +53,7 @@ class Question(NamedTuple):
     context: str
     key: str
     item: ArmId | None
+    lives: bool  # whether an answer may be for one item, or for a time
 
 
 class _Look(NamedTuple):
@@ -65,6 +67,8 @@ class _Look(NamedTuple):
     schema: Schema
     arms: list[Arm]
     numbers: dict[ArmId, int]
+    lives: bool
+    frozen: bool
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -88,6 +92,8 @@ async def show(visit: Visit) -> Shown:
             know.settings.features,
             know.arms,
             know.number_of,
+            know.settings.lives,
+            know.purse is not None and know.purse.frozen,
         )
 
     look = await visit.service.do(visit.agent, read)
@@ -117,11 +123,13 @@ async def _question(visit: Visit, look: _Look, following: Next) -> Question:
         except Duplicate:  # asked for twice in one second, of other contexts
             pass
     pair = pair_of(following.context, arm)
-    said = json.dumps({"context": look.context, "arm": look.arms[arm].id})
+    about = {"context": look.context, "arm": look.arms[arm].id, "item": following.item}
+    # What is frozen plays only what is allowed in answer to its own question.
+    lives = look.lives and not (look.frozen and following.decision is not None)
     return Question(
         id, following.decision is not None, short_words(look.schema, look.context),
-        _lines(look.schema, look.context), look.arms[arm], pair, said,
-        f"{look.key}.{pair}", following.item,
+        _lines(look.schema, look.context), look.arms[arm], pair, json.dumps(about),
+        f"{look.key}.{pair}", following.item, lives,
     )  # fmt: skip
 
 
@@ -133,40 +141,15 @@ def _lines(schema: Schema, context: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def short_words(schema: Schema, context: dict[str, Any]) -> str:
-    """Give what a context holds, without the names that go without saying.
-
-    Examples
-    --------
-    >>> schema = Schema(
-    ...     [Labels("genres", ["Drama", "Horror"]), Flag("late"), Category("age", ["12"])]
-    ... )
-    >>> short_words(schema, {"genres": ["Drama", "Horror"], "late": False, "age": "12"})
-    'Drama, Horror · 12'
-    """
-    parts = []
-    for feature in schema.features:
-        value = context.get(feature.name)
-        if isinstance(feature, Id):
-            continue
-        if isinstance(feature, Flag):
-            parts += [feature.name] if value else []
-        elif isinstance(feature, Category):
-            parts += [] if value is None else [str(value)]
-        elif isinstance(feature, Labels):
-            parts += [", ".join(value)] if value else []
-        else:
-            parts.append(f"{feature.name} {number_words(value)} {feature.unit or ''}".rstrip())
-    more = " …" if len(parts) > MOST_WORDS else ""
-    return " · ".join(parts[:MOST_WORDS]) + more or "Nothing special"
-
-
 # -- what a teacher does -------------------------------------------------------------------------
 
 
 async def answer(visit: Visit) -> Shown:
     """Take the answer to a question that was filed."""
     question, given = visit.form.need("question"), _answer(visit)
+    life = _life(visit)
+    if life and given != "skip":
+        return await _for_a_time(visit, question, given == "allowed", life)
     said = ""
     try:
         form = Answer(answer=given, **said_of(visit))
@@ -177,6 +160,36 @@ async def answer(visit: Visit) -> Shown:
     if not stands and given != "skip":
         said = await _anyway(visit, question, given == "allowed")
     return _onward(visit, skip=given == "skip", said=said)
+
+
+async def _for_a_time(visit: Visit, question: str, allowed: bool, life: dict[str, Any]) -> Shown:
+    """Take an answer for one item, or for a time: an example, with which the question is settled.
+
+    A decision that waits for it is then made by what was taught.
+    """
+
+    def read(desk: Desk) -> tuple[Any, ArmId, ArmId | None]:
+        asked = desk.stood("question", question)
+        if asked is None or not isinstance(asked.event, Asked):
+            raise UnknownId("question", question, "It was never asked, or was erased.")
+        know = desk.kept.know
+        context = context_form(know, know.raw(asked.event.context))
+        return context, asked.event.arm, asked.event.item
+
+    context, arm, item = await visit.service.do(visit.agent, read)
+    id = await _free(visit, f"life.{_teacher(visit)}.{_short(question)}")
+    try:
+        await visit.api(
+            teaching.teach,
+            Teach(context=context, arm=arm, item=item, allowed=allowed, id=id, **life,
+                  **said_of(visit)),
+        )  # fmt: skip
+        await visit.api(teaching.answer, Answer(answer="skip"), id=question)
+    except Duplicate:
+        return _onward(visit, said="before")
+    except UnknownId:  # somebody has answered it meanwhile
+        return _onward(visit, said="late")
+    return _onward(visit)
 
 
 async def _stands(visit: Visit, example: ItemId | None) -> bool:
@@ -236,12 +249,13 @@ async def say(visit: Visit) -> Shown:
         return _onward(visit, skip=True)
     try:
         about = json.loads(visit.form.need("about"))
-        context, arm = about["context"], about["arm"]
+        context, arm, item = about["context"], about["arm"], about.get("item")
+        life = {name: about[name] for name in ("scope", "until") if name in about} | _life(visit)
     except (ValueError, TypeError, LookupError, RecursionError):
         raise Problem("malformed", "The form is not as the page made it.") from None
     form = Teach(
-        context=context, arm=arm, allowed=given == "allowed",
-        id=await _free(visit, visit.form.need("key")), **said_of(visit),
+        context=context, arm=arm, item=item, allowed=given == "allowed",
+        id=await _free(visit, visit.form.need("key")), **life, **said_of(visit),
     )  # fmt: skip
     said = ""
     try:
@@ -263,6 +277,8 @@ async def undo(visit: Visit) -> Shown:
 
 def _onward(visit: Visit, *, skip: bool = False, undone: str = "", said: str = "") -> Redirect:
     """Go to the next question; what was skipped goes along, so that it does not come again."""
+    if visit.form.get("back") == "checks":
+        return Redirect(url("agents", visit.agent, "checks", undone=undone, said=said))
     skipped = _skipped(visit.form.get("skipped"))
     if skip:
         skipped = _skipped(".".join([*skipped, visit.form.get("pair")]))
@@ -283,6 +299,23 @@ def _answer(visit: Visit) -> Any:
     if given not in ANSWERS:
         raise Problem("invalid_value", f"{given[:40]!r} is no answer.", field="answer")
     return given
+
+
+def _life(visit: Visit) -> dict[str, Any]:
+    """Read whether an answer is for one item alone, and until when; what is not said is left out.
+
+    A day is meant with its end.
+    """
+    life: dict[str, Any] = {"scope": "item"} if visit.form.get("scope") == "item" else {}
+    text = visit.form.get("until")
+    if text:
+        try:
+            day = datetime.fromisoformat(text).replace(tzinfo=UTC)
+            life["until"] = (day + A_DAY).timestamp()
+        except (ValueError, OverflowError):
+            wanted = "a day, as 2026-11-17"
+            raise InvalidValue("until", "the form", wanted, text[:100]) from None
+    return life
 
 
 def _teacher(visit: Visit) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from bridle.errors import NotPossible, UnknownId
+from bridle.events import Taught
 from bridle.notes import Audited, Erasure
 from bridle.service.looking import explain
-from bridle.service.pages.logsearch import Earned, Made, earned, entries_at
+from bridle.service.pages.logsearch import Earned, Made, by_id, earned, entries_at, verdicts
 from bridle.service.pages.logwords import Naming, arms_like, reward_words
 from bridle.service.pages.page import Html, Page, Shown, Visit
 from bridle.service.pages.rendering import url
+from bridle.service.pages.standing import one_in
 from bridle.service.pages.whywords import (
     LEAST,
     chance_words,
@@ -43,6 +45,8 @@ class Since(NamedTuple):
     reward: Earned | None
     judged: Audited | None
     played: ArmId | None  # by another system, in its place
+    made: Made | None  # the play itself, with its coin
+    verdict: Taught | None  # of the check, if there was one
 
 
 class Now(NamedTuple):
@@ -93,6 +97,7 @@ async def why(visit: Visit) -> Shown:
         "chance": _chance(account) if erased is None else account["propensity"],
         "odds": chance_words, "guess": guess_words, "least": LEAST,
         "reward": None if since.reward is None else reward_words(since.reward),
+        "coin": coin_words(since.made),
         "here": url("agents", agent, "decisions", id), "dials": _dials(account),
         "before": next(one["limit_mean"] for one in account["arms"]
                        if one["arm"] == account["about"]),
@@ -129,7 +134,9 @@ def _since(store: Store, agent: str, id: str) -> Since:
         store, agent, sorted(places.values()))}  # fmt: skip
     judged = events.get(places.get("judgement", 0))
     played = getattr(events.get(places.get("shadow", 0)), "arm", None)
-    return Since(reward, judged if isinstance(judged, Audited) else None, played)
+    made = next((one for one in by_id(store, agent, id) if one.outcome == "decision"), None)
+    verdict = None if made is None else verdicts(store, agent, [made]).get(id)
+    return Since(reward, judged if isinstance(judged, Audited) else None, played, made, verdict)
 
 
 def erasure_behind(store: Store, agent: str, version: int) -> int | None:
@@ -207,6 +214,22 @@ def _chance(account: dict[str, Any]) -> float | None:
     which = "ask" if account["kind"] == "question" else "play"
     chosen = next(one for one in account["arms"] if one["arm"] == account["arm"])
     return chosen[which]  # type: ignore[no-any-return]
+
+
+def coin_words(made: Made | None) -> str:
+    """Say how likely it was that a play is checked; nothing where none is.
+
+    Examples
+    --------
+    >>> coin_words(Made(1, "decision", "7", coin=0.025)), coin_words(Made(1, "decision", "7"))
+    ('1 in 40 such plays is checked.', '')
+    """
+    if made is None or made.coin is None:
+        return ""
+    said = one_in(made.coin)
+    if said == "every":
+        return "Every such play is checked."
+    return f"{said} such plays {'is' if said.startswith('1 in') else 'are'} checked."
 
 
 def _own(naming: Naming) -> Callable[[float], str]:

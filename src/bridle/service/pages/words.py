@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bridle.features import Category, Flag, Id, Labels, Number, Schema
 from bridle.settings import Arm
 
-__all__ = ["arm_words", "context_words", "item_from", "number_words", "schema_context_words"]
+__all__ = [
+    "arm_words",
+    "context_words",
+    "item_from",
+    "number_words",
+    "schema_context_words",
+    "short_words",
+]
+
+MOST_WORDS = 6  # parts of a context in a question itself
 
 
 def context_words(context: Mapping[str, object]) -> str:
@@ -42,6 +52,34 @@ def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[
             text = f"{number_words(value)} {feature.unit or ''}".rstrip()
         found.append((feature.name, text))
     return found
+
+
+def short_words(schema: Schema, context: dict[str, Any]) -> str:
+    """Give what a context holds, without the names that go without saying.
+
+    Examples
+    --------
+    >>> schema = Schema(
+    ...     [Labels("genres", ["Drama", "Horror"]), Flag("late"), Category("age", ["12"])]
+    ... )
+    >>> short_words(schema, {"genres": ["Drama", "Horror"], "late": False, "age": "12"})
+    'Drama, Horror · 12'
+    """
+    parts = []
+    for feature in schema.features:
+        value = context.get(feature.name)
+        if isinstance(feature, Id):
+            continue
+        if isinstance(feature, Flag):
+            parts += [feature.name] if value else []
+        elif isinstance(feature, Category):
+            parts += [] if value is None else [str(value)]
+        elif isinstance(feature, Labels):
+            parts += [", ".join(value)] if value else []
+        else:
+            parts.append(f"{feature.name} {number_words(value)} {feature.unit or ''}".rstrip())
+    more = " …" if len(parts) > MOST_WORDS else ""
+    return " · ".join(parts[:MOST_WORDS]) + more or "Nothing special"
 
 
 def item_from(text: str) -> int | str | None:
