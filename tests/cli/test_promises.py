@@ -21,7 +21,7 @@ def small(monkeypatch):
 
     tiny = Scope(
         folds=1, recalibrations=2, contexts=230, taught=20, taught_linear=50, steps=50, adaptive=1,
-        later=20, sequences=5, length=200, logs=1, decisions=20,
+        later=20, sequences=5, length=200, varied=200, runs=5, horizon=500, logs=1, decisions=20,
     )  # fmt: skip
     monkeypatch.setattr(module, "SMALL", {"movies": 30, "people": 8})
     monkeypatch.setattr(Scope, "quick", classmethod(lambda cls: tiny))
@@ -37,7 +37,9 @@ def test_it_runs_and_writes(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "A quick run" in result.output and "What a certificate costs" in result.output
     told = json.loads((out / "promises.json").read_text())
-    assert [*told] == ["certificate", "audit", "evaluate"]
+    assert [*told] == ["certificate", "audit", "evaluate", "promise", "meter_varying"]
+    assert "A promise that acts: α = 1 %, q = 0.02, 500 steps, 5 runs each" in result.output
+    assert "Audits whose coin varies" in result.output and "The promise that acts" in result.output
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["seed"] == 3 and manifest["quick"] is True
     assert "quick run" in (out / "report.html").read_text()

@@ -53,6 +53,15 @@ def test_all_worlds_that_are_there(tmp_path):
     assert result.exit_code == 0, result.output
     assert "ESRB: skipped" in result.output and "ages" in result.output
     assert "films.csv" in json.loads((out / "manifest.json").read_text())["skipped"][0]
+    assert "exceptions 2 % made-up" in result.output and "exceptions ESRB: skipped" in result.output
+    assert (out / "exceptions.png").is_file() and (out / "course.csv").is_file()
+    few = tmp_path / "few"
+    names = "exceptions 1 % made-up paying,ages"
+    result = run("--data", str(data), "--worlds", names, "--out", str(few), *TINY)
+    assert result.exit_code == 0, result.output
+    manifest = json.loads((few / "manifest.json").read_text())
+    assert manifest["worlds"] == ["ages", "exceptions 1 % made-up paying"]
+    assert manifest["settings"]["scope"]["seeds_exceptions"] == 1
     alone = run("--data", str(data), "--worlds", "ESRB", "--out", str(tmp_path / "no"), *TINY)
     assert alone.exit_code == 2 and "No world can be run" in alone.output
 

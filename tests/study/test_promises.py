@@ -39,7 +39,7 @@ from bridle.worlds import Movies, synthetic_block
 RECIPE = Movies(synthetic_block(people=12, movies=60, seed=3))
 SCOPE = Scope(
     folds=2, recalibrations=6, contexts=230, taught=40, taught_linear=200, steps=200, adaptive=1,
-    later=100, sequences=30, length=600, logs=2, decisions=60,
+    later=100, sequences=30, length=600, varied=600, runs=30, horizon=3_000, logs=2, decisions=60,
 )  # fmt: skip
 
 
@@ -56,7 +56,8 @@ def found(outcome):
 
 def test_the_file_has_the_form_that_was_asked_for(outcome):
     told = json.loads((outcome.out / "promises.json").read_text())
-    assert told == outcome.summary and [*told] == ["certificate", "audit", "evaluate"]
+    assert told == outcome.summary
+    assert [*told] == ["certificate", "audit", "evaluate", "promise", "meter_varying"]
     assert [(row["limits"], row["alpha"]) for row in told["certificate"]] == [
         (kind, alpha) for kind in KINDS for alpha in ALPHAS
     ]
@@ -80,19 +81,20 @@ def test_the_file_has_the_form_that_was_asked_for(outcome):
 
 
 def test_everything_is_written(outcome):
-    for name in ("certificates", "shortcuts", "audits", "alarms", "evaluations"):
+    for name in ("certificates", "shortcuts", "audits", "alarms", "promise", "evaluations"):
         for kind in ("png", "svg"):
             assert (outcome.out / f"{name}.{kind}").stat().st_size > 1_000
     page = (outcome.out / "report.html").read_text()
     assert "synthetic: data made up" in page and "http-equiv" in page
-    assert page.count("data:image/svg+xml") == 5
+    assert page.count("data:image/svg+xml") == 6
     manifest = json.loads((outcome.out / "manifest.json").read_text())
     assert manifest["study"] == "promises" and manifest["settings"]["scope"] == SCOPE.to_json()
 
 
 def test_equal_seeds_give_equal_results_and_others_other_ones(found):
     work = Promises(RECIPE, SCOPE)
-    for job in (Job("certificate", "rules", 1), Job("audit", "", 3, 0.1, 0.2), Job("pilot")):
+    for job in (Job("certificate", "rules", 1), Job("audit", "", 3, 0.1, 0.2), Job("pilot"),
+                Job("promise", "limits change", 50)):  # fmt: skip
         place = jobs(SCOPE).index(job)
         assert json.loads(json.dumps(work.do(job))) == found[place]
     other = Promises(RECIPE, dataclasses.replace(SCOPE, seed=1)).do(Job("certificate", "rules", 1))
@@ -246,7 +248,7 @@ def test_a_report_that_cannot_be_written_is_told(found, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("contexts", 229), ("adaptive", 7), ("folds", 0), ("seed", -1), ("length", 99)],
+    [("contexts", 229), ("adaptive", 7), ("folds", 0), ("seed", -1), ("length", 99), ("runs", 1)],
 )
 def test_a_scope_that_is_none_is_refused(name, value):
     with pytest.raises(InvalidValue, match=f"'{name}' parameter of Scope"):
@@ -258,6 +260,7 @@ def test_the_full_scope_is_that_of_the_issue():
     assert Scope.quick().recalibrations < full.recalibrations
     assert full.folds * full.recalibrations == 300 and full.sequences >= 1_000
     assert full.length == 10_000 and full.logs >= 400
+    assert full.runs >= 1_000 and full.horizon == 20_000
     assert most(300, DELTA) == 57
     assert all(cost(job) > 0.0 for job in jobs(full))
     assert sum(job.part == "certificate" for job in jobs(full)) == 5 * len(KINDS)

@@ -13,23 +13,47 @@ from rich.console import Console
 
 from bridle.errors import InvalidValue, NotPossible
 from bridle.limits import RuleLimits
-from bridle.study import real_figures, real_worlds
+from bridle.study import real_canvas, real_worlds
 from bridle.study.frontier import Frontier
 from bridle.study.frontier_scope import Scope as FrontierScope
 from bridle.study.real import Real
 from bridle.study.real_figures import draw_real
-from bridle.study.real_methods import calibrate, default_limits, default_run, random_answers
-from bridle.study.real_parts import Parts
-from bridle.study.real_report import lead, write_real_report
+from bridle.study.real_methods import (
+    RUNS,
+    Trial,
+    calibrate,
+    default_limits,
+    default_run,
+    random_answers,
+)
+from bridle.study.real_parts import MEASURES, Parts
+from bridle.study.real_report import lead, print_real, write_real_report
 from bridle.study.real_run import real
-from bridle.study.real_scope import CALIBRATION, METHODS, SAID, Job, Scene, Scope, cost, jobs
+from bridle.study.real_scope import (
+    CALIBRATION,
+    CHANGES,
+    EXCEPTIONS,
+    METHODS,
+    SAID,
+    USUAL,
+    Job,
+    Scene,
+    Scope,
+    cost,
+    jobs,
+)
 from bridle.study.real_summary import calibrations, cells, runs_frame
-from bridle.study.real_worlds import NAMES, data_folder, own_scene, scenes
+from bridle.study.real_worlds import FAMILIES, NAMES, OURS, data_folder, own_scene, scenes
 from bridle.worlds import Movies, synthetic_block
 from bridle.worlds.ages import Ages
+from bridle.worlds.changes import stricter
+from bridle.worlds.exceptions import Exceptions
 from tests.worlds.made_up import real as real_data
 
-SCOPE = Scope(seeds=2, seeds_found=2, steps=120, steps_rules=120, taught=80, calibrated=(5, 20))
+SCOPE = Scope(
+    seeds=2, seeds_found=2, seeds_exceptions=2, steps=120, steps_rules=120, taught=80,
+    calibrated=(5, 20),
+)  # fmt: skip
 MOVIES = Movies(synthetic_block(people=12, movies=60, seed=3))
 TABLE = "kind,level\n" + "".join(
     f"{'|'.join(w for w, there in (('a', i % 2), ('b', i % 3), ('c', i % 5)) if there)},"
@@ -46,7 +70,19 @@ def small_scenes(tmp_path_factory):
         own_scene(path, SCOPE, label="level", levels=["low", "mid", "high"]),
         Scene(name="ages", recipe=Ages(viewers=40, each=2), steps=120, seeds=2, about="by age"),
         Scene(name="found", recipe=MOVIES, steps=120, seeds=2, rules=True, limits="found"),
-    ]
+        Scene(
+            name="rare", recipe=Exceptions(rate=0.05, items=300, people=10), steps=120, seeds=2,
+            kind=EXCEPTIONS, methods=("default", "unchecked", "told"), calibrated=False,
+        ),
+        Scene(
+            name="change", recipe=_items(path), steps=120, seeds=2, kind=CHANGES, methods=OURS,
+            calibrated=False, stricter=True,
+        ),
+    ]  # fmt: skip
+
+
+def _items(path):
+    return own_scene(path, SCOPE, label="level", levels=["low", "mid", "high"]).recipe
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +96,29 @@ def outcome(small_scenes, tmp_path_factory):
 
 def test_the_files_have_the_form_that_was_asked_for(outcome):
     header, *rows = (outcome.out / "real.csv").read_text().splitlines()
-    assert header == "world,method,seed,answers,audits,E,T,R,Rc,told_Rc,abstentions"
-    assert len(rows) == 3 * len(METHODS) * 2
+    old = "world,method,seed,answers,audits,E,T,R,Rc,told_Rc,abstentions"
+    assert header == f"{old},found,frozen,anew,E_after,kind"
+    assert len(rows) == 2 * (3 * len(USUAL) + 3 + len(OURS))
     assert METHODS[0] == "default" and not any(m.startswith("default") for m in METHODS[1:])
     runs = outcome.runs
-    assert runs["audits"].sum() == 0 and set(runs["T"]) == {120}
+    assert set(runs["T"]) == {120}
+    for (method,), mine in runs.group_by("method"):
+        assert (mine["audits"].sum() > 0) is (method in ("default", "promise")), method
+        assert (mine["found"] <= mine["audits"]).all()
+        assert method == "promise" or mine["frozen"].sum() == 0
+        assert method == "promise" or mine["anew"].sum() == 0
+    changed = pl.col("world") == "change"
+    assert runs.filter(~changed)["E_after"].null_count() == len(runs.filter(~changed))
+    assert (runs.filter(changed)["E_after"] <= runs.filter(changed)["E"]).all()
+    assert dict(runs.select("world", "kind").unique().rows()) == {
+        "toys": "limits", "ages": "limits", "found": "limits", "rare": "exceptions",
+        "change": "changes",
+    }  # fmt: skip
     for (_, _), mine in runs.group_by("world", "seed"):
         told = mine.filter(pl.col("method") == "told")
         assert told["E"].item() == 0 and told["answers"].item() == 0
         assert set(mine["told_Rc"]) == {told["Rc"].item()}
-        assert mine.filter(pl.col("method") == "bcts")["answers"].item() == 80
+        assert set(mine.filter(pl.col("method") == "bcts")["answers"]) <= {80}
     header, *rows = (outcome.out / "calibration.csv").read_text().splitlines()
     assert header == "world,answers,said_at_least,pairs,true_share"
     assert len(rows) == 3 * 3 * len(SAID)
@@ -82,22 +131,27 @@ def test_the_files_have_the_form_that_was_asked_for(outcome):
 
 
 def test_everything_is_written(outcome):
-    for name in ("real", "calibration", "seeds"):
+    for name in ("real", "calibration", "seeds", "exceptions", "changes"):
         for kind in ("png", "svg"):
             assert (outcome.out / f"{name}.{kind}").stat().st_size > 1_000
     page = (outcome.out / "report.html").read_text()
-    assert page.count("data:image/svg+xml") == 3 and "http-equiv" in page
+    assert page.count("data:image/svg+xml") == 5 and "http-equiv" in page
     assert "quick run" in page and "games.csv is not there" in page and "toys" in page
     assert "30 of 30 rows kept" in page and "<script" not in page
     manifest = json.loads((outcome.out / "manifest.json").read_text())
     assert manifest["study"] == "real" and manifest["settings"]["scope"] == SCOPE.to_json()
-    assert manifest["worlds"] == ["toys", "ages", "found"]
+    assert manifest["worlds"] == ["toys", "ages", "found", "rare", "change"]
+    of_change = manifest["settings"]["worlds"]["change"]
+    assert of_change["turn"] == 60 and of_change["methods"] == list(OURS)
     assert not (outcome.out / "parts").exists()
 
 
 def test_a_job_depends_on_nothing_else(small_scenes, outcome):
     work = Real(small_scenes, SCOPE)
-    for job in (Job("found", 1, "default"), Job("toys", 1, "logistic"), Job("ages", 0, "told")):
+    for job in (
+        Job("found", 1, "default"), Job("toys", 1, "logistic"), Job("ages", 0, "told"),
+        Job("rare", 1, "unchecked"), Job("change", 1, "promise"),
+    ):  # fmt: skip
         run = work.do(job)["run"]
         row = outcome.runs.filter(
             (pl.col("world") == job.world) & (pl.col("method") == job.part)
@@ -131,6 +185,45 @@ def test_the_default_is_run_in_declared_groups(small_scenes):
     assert run.beliefs.units == 3 and len(run.said) > 0
     again = default_run(fold.world, fold.online_rows, fold.seed)
     assert np.array_equal(run.played, again.played)
+
+
+def test_the_default_is_checked_and_the_other_is_not(small_scenes):
+    fold = Real(small_scenes, SCOPE).fold("rare", 0)
+    run = default_run(fold.world, fold.online_rows, fold.seed)
+    assert len(run.found) > 0 and run.frozen == 0
+    bare = default_run(fold.world, fold.online_rows, fold.seed, checks=False)
+    assert len(bare.found) == 0
+    for method, expected in (("default", run), ("unchecked", bare)):
+        made, answers = RUNS[method](Trial(fold=fold, taught=1))
+        assert np.array_equal(made.played, expected.played) and answers == len(expected.said)
+
+
+def test_where_limits_change_every_method_lives_through_it(small_scenes):
+    work = Real(small_scenes, SCOPE)
+    scene, fold = work.scenes["change"], work.fold("change", 0)
+    later = stricter(fold.world).allowed
+    trial = Trial(fold=fold, taught=80, later=(60, later), marks=[30, 60, 90])
+    in_force = np.where(np.arange(120)[:, None] < 60, fold.world.tables.allowed[fold.online_rows],
+                        later[fold.online_rows])  # fmt: skip
+    for method, run in RUNS.items():
+        made, _ = run(trial)
+        there = made.played >= 0
+        denied = there & ~in_force[np.arange(120), made.played]
+        assert made.checkpoints.tolist() == [30, 60, 90, 120]
+        assert made.E.tolist() == [denied[:t].sum() for t in (30, 60, 90, 120)], method
+        if method == "told":
+            assert not denied.any()  # it is told at once
+        if method not in scene.methods:
+            continue
+        result = work.do(Job("change", 0, method))
+        assert result["run"]["E"] == denied.sum()
+        assert result["run"]["E_after"] == denied[60:].sum()
+        if method != "told":
+            course = result["course"]
+            assert course["E"] == [denied[:t].sum() for t in course["t"]]
+            assert course["audits"][-1] == result["run"]["audits"]
+            assert course["answers"][-1] == result["run"]["answers"]
+            assert 60 in course["t"] and course["t"][-1] == 120
 
 
 def test_calibration_is_counted_over_pairs_never_asked(small_scenes):
@@ -185,9 +278,10 @@ def test_an_interrupted_study_goes_on(small_scenes, outcome, tmp_path, monkeypat
     console = Console(record=True, width=100, file=open("/dev/null", "w"))  # noqa: SIM115
     whole = real(small_scenes, SCOPE, out, engine="in-process", console=console)
     console.file.close()
-    assert "Going on: 6 of 36 jobs are there." in console.export_text()
-    assert len(again) == 30 and not (out / "parts").exists()
+    assert "Going on: 6 of 56 jobs are there." in console.export_text()
+    assert len(again) == 50 and not (out / "parts").exists()
     assert whole.runs.equals(outcome.runs) and whole.calibration.equals(outcome.calibration)
+    assert whole.course.equals(outcome.course)
 
 
 def test_a_finished_study_is_only_drawn_again_and_another_is_refused(
@@ -198,6 +292,7 @@ def test_a_finished_study_is_only_drawn_again_and_another_is_refused(
     with monkeypatch.context() as patched:
         patched.setattr(Real, "do", lambda self, job: pytest.fail("nothing is to be run"))
         again = real(small_scenes, SCOPE, out, engine="in-process")
+    assert again.course.equals(outcome.course) and len(again.course) > 0
     assert again.runs.equals(outcome.runs) and (out / "report.html").read_bytes() == before
     other = dataclasses.replace(SCOPE, seed=9)
     with pytest.raises(NotPossible, match="holds another study"):
@@ -205,7 +300,8 @@ def test_a_finished_study_is_only_drawn_again_and_another_is_refused(
     tiny = dataclasses.replace(other, seeds=1)
     few = [dataclasses.replace(small_scenes[1], seeds=1)]
     fresh = real(few, tiny, out, engine="in-process", fresh=True)
-    assert len(fresh.runs) == len(METHODS)
+    assert len(fresh.runs) == len(USUAL) and fresh.course.is_empty()
+    assert not (out / "changes.png").exists() and not (out / "exceptions.svg").exists()
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "real.csv").write_text("mine")
@@ -222,8 +318,14 @@ def test_processes_give_the_same_bits(small_scenes, outcome, tmp_path):
 
 
 def test_parts_of_another_form_count_as_not_there(tmp_path):
-    parts = Parts(tmp_path / "out", "mark", SCOPE)
-    run = dict.fromkeys(("answers", "audits", "E", "T", "R", "Rc", "abstentions"), 1)
+    small = [
+        Scene(name=name, recipe=MOVIES, steps=10, seeds=1, calibrated=name == "w", stricter=change)
+        for name, change in (("w", False), ("bare", False), ("turn", True))
+    ]
+    parts = Parts(tmp_path / "out", "mark", SCOPE, small)
+    run = dict.fromkeys(MEASURES, 1)
+    old = dict.fromkeys(("answers", "audits", "E", "T", "R", "Rc", "abstentions"), 1)
+    course = {"t": [1, 2], "answers": [0, 0], "audits": [0, 0], "E": [0, 1]}
     own = {"own": [[0, 0]] * len(SAID)}
     job, said = Job("w", 0, "default"), Job("w", 0, CALIBRATION)
     cases = [
@@ -235,12 +337,19 @@ def test_parts_of_another_form_count_as_not_there(tmp_path):
         (Job("w", 0, "rules"), {"run": run}, True),
         (said, {"calibration": {"5": own["own"], "20": own["own"]}}, True),
         (said, {"calibration": own}, False),
+        (job, {"run": old, "calibration": own}, False),
+        (Job("bare", 0, "default"), {"run": run}, True),
+        (Job("turn", 0, "promise"), {"run": run, "course": course}, True),
+        (Job("turn", 0, "promise"), {"run": run, "course": {**course, "E": [0]}}, False),
+        (Job("turn", 0, "promise"), {"run": run}, False),
+        (Job("turn", 0, "told"), {"run": run}, True),
+        (Job("gone", 0, "told"), {"run": run}, False),
     ]  # fmt: skip
     for one, result, whole in cases:
         parts.save(one, result, 1.5)
         assert (parts.load(one) == result) is whole, result
     parts.close()
-    again = Parts(tmp_path / "out", "mark", SCOPE)
+    again = Parts(tmp_path / "out", "mark", SCOPE, small)
     assert again.seconds == 1.5
     (tmp_path / "out" / "parts" / "mine.txt").write_text("not ours")
     again.clear()
@@ -251,16 +360,18 @@ def test_parts_of_another_form_count_as_not_there(tmp_path):
 # -- sentences and pictures ----------------------------------------------------------------------
 
 
-def made_up(default_errors, worlds=("one", "two"), audits=0):
+def made_up(default_errors, worlds=("one", "two"), audits=0, kind="limits"):
     done = []
     for world in worlds:
         for seed, errors in enumerate(default_errors):
             for method in METHODS:
                 E = errors if method == "default" else 0 if method == "told" else 300
                 run = {"answers": 50 + seed, "audits": audits, "E": E, "T": 1_000, "R": 0.2,
-                       "Rc": 0.11 if method == "default" else 0.1, "abstentions": 0}  # fmt: skip
+                       "Rc": 0.11 if method == "default" else 0.1, "abstentions": 0, "anew": 0,
+                       "found": 0, "frozen": 20 if method == "promise" else 0,
+                       "E_after": E // 2 if kind == CHANGES else None}  # fmt: skip
                 done.append((Job(world, seed, method), {"run": run}))
-    return runs_frame(done)
+    return runs_frame(done, dict.fromkeys(worlds, kind))
 
 
 NOTHING = pl.DataFrame(schema={"world": pl.String, "answers": pl.String,
@@ -276,6 +387,9 @@ def test_sentences_are_about_what_was_found(outcome):
     assert "kept to that in every seed of 0 of 2 worlds" in bad and "did NOT in “one”" in bad
     assert "rules kept below 1 % in 0 of 2 worlds (the worst run: 30.0 %" in bad
     assert "4 plays checked" in bad
+    assert (
+        "With a promise of 1 %: in “one” 300 denied plays, 50.5 answers and 4 checks, 2.0 %" in bad
+    )
     alone = " ".join(lead(made_up([0, 0], worlds=["one"]), NOTHING))
     assert "50.5 answers (50 to 51)" in alone
     assert lead(NOTHING_RUN, NOTHING) == []
@@ -286,6 +400,25 @@ def test_sentences_are_about_what_was_found(outcome):
     assert "“one” 0.50 % of 200" in lead(made_up([0]), sure)[-1]
 
 
+def test_sentences_about_exceptions_and_changes():
+    rare = " ".join(lead(made_up([0, 11], audits=4, kind=EXCEPTIONS), NOTHING))
+    assert "with checks 2 of 4 runs played more than 1 % of denied arms, the worst 1.10 %" in rare
+    assert "for 54.5 answers and checks on average; without checks 4 of 4 runs" in rare
+    assert "the default" not in rare  # limits as they are were not run
+    changes = lead(made_up([0, 11], worlds=["one"], kind=CHANGES), NOTHING)
+    assert changes[0].startswith(
+        "Denied plays after the change in “one”: default 2.5 (5 in the worst seed), promise 150"
+    )
+    both = pl.concat([made_up([2], kind=EXCEPTIONS), made_up([2], worlds=["two"], kind=CHANGES)])
+    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
+    print_real(console, both.filter(pl.col("world") == "one").vstack(made_up([2], ["two"])))
+    print_real(console, made_up([2], ["two"], kind=CHANGES))
+    console.file.close()
+    text = console.export_text()
+    assert "Rare exceptions: T = 1,000, means over 1 seed" in text and "unchecked:" in text
+    assert "E after" in text and "frozen" in text and "2.0 %" in text
+
+
 NOTHING_RUN = made_up([0]).clear()
 
 
@@ -293,6 +426,7 @@ def test_cells_have_the_worst_seed_and_the_ends():
     (mine,) = (cell for cell in cells(made_up([0, 30], worlds=["one"])) if cell.ours)
     assert (mine.fewest, mine.most, mine.seeds) == (50, 51, 2)
     assert mine.worst == 0.03 and mine.share == 0.015 and mine.excess == pytest.approx(0.01)
+    assert mine.broke == 1 and mine.spent == 50.5 and mine.after is None
 
 
 def test_pictures_of_extremes(tmp_path):
@@ -309,7 +443,11 @@ def test_pictures_of_extremes(tmp_path):
         write_real_report(
             tmp_path / "no" / "folder", manifest={}, runs=runs, calibration=NOTHING, figures={}
         )
-    assert set(real_figures.WORDS) == set(METHODS) - {"told"}
+    for kind in (EXCEPTIONS, CHANGES):  # of changes nothing is drawn without their course
+        made = draw_real(tmp_path / kind, made_up([1_000, 0], audits=7, kind=kind), NOTHING)
+        assert {*made} == ({"exceptions.png", "exceptions.svg"} if kind == EXCEPTIONS else set())
+    for table in (real_canvas.WORDS, real_canvas.TINTS, real_canvas.MARKS):
+        assert set(table) == set(METHODS) - {"told"}
 
 
 # -- scopes and worlds ---------------------------------------------------------------------------
@@ -317,7 +455,8 @@ def test_pictures_of_extremes(tmp_path):
 
 def test_scopes():
     assert Scope().calibrated == (100, 300, 1_000) and Scope().seeds == 10
-    for how in ({"seeds": 0}, {"steps": 0}, {"seed": -1}, {"calibrated": ()},
+    for how in ({"seeds": 0}, {"seeds_exceptions": 0}, {"steps": 0}, {"seed": -1},
+                {"calibrated": ()},
                 {"calibrated": (5, 5)}, {"calibrated": (0,)}, {"taught": 1.5}):  # fmt: skip
         with pytest.raises(InvalidValue):
             Scope(**how)
@@ -325,20 +464,28 @@ def test_scopes():
 
 def test_jobs_are_named_apart(small_scenes):
     todo = jobs(small_scenes)
-    assert len(todo) == 3 * 2 * 6 and len({job.key for job in todo}) == len(todo)
+    assert len(todo) == 2 * (3 * 7 + 3 + 4) and len({job.key for job in todo}) == len(todo)
+    names = {Job(name, 0, "default").key for name in NAMES}
+    assert len(names) == len(NAMES)
     assert Job("a/b c", 3, "told").key == "a-b-c-3-told"
-    assert all(cost(job) > 0 for job in todo)
+    by_name = {scene.name: scene for scene in small_scenes}
+    assert all(cost(job, by_name[job.world]) > 0 for job in todo)
     with pytest.raises(InvalidValue, match="distinct"):
         Real([small_scenes[0]] * 2, SCOPE)
 
 
 def test_worlds_without_data_are_skipped_plainly(tmp_path):
     found = scenes(tmp_path, SCOPE, small=True)
-    assert [scene.name for scene in found.scenes] == ["ages"]
-    assert len(found.skipped) == 4
+    assert [scene.name for scene in found.scenes] == ["ages", *FAMILIES["exceptions made-up"]]
+    assert len(found.skipped) == 6 and found.skipped[-1].startswith("exceptions ESRB: skipped")
     assert all("skipped, as" in line and "is not there" in line for line in found.skipped)
     with pytest.raises(NotPossible, match="No world can be run"):
         scenes(tmp_path, SCOPE, only=["ESRB"])
+    few = scenes(tmp_path, SCOPE, only=["exceptions 2 % made-up paying"], small=True).scenes
+    how = [(s.recipe.settings()["rate"], s.recipe.settings()["pays"], s.seeds) for s in few]
+    assert how == [(0.02, 0.3, 2)]
+    assert all(" made-up" in s.name for s in scenes(tmp_path, SCOPE, only=["exceptions"]).scenes)
+    assert not any("," in name for name in (*NAMES, *FAMILIES))  # --worlds takes them by commas
     with pytest.raises(InvalidValue, match="among MPAA genres"):
         scenes(tmp_path, SCOPE, only=["tulips"])
 
@@ -354,15 +501,29 @@ def test_where_data_are_looked_for(tmp_path, monkeypatch):
 
 
 def test_all_worlds_of_the_real_data(tmp_path):
+    promised = ("MPAA genres", "ESRB", "MPAA violating pays", "MPAA stricter half-way")
     folder = real_data("mpaa/films.csv").parents[1]
     for need in ("esrb/games.csv", "warfarin/warfarin.csv", "ml-1m", "census"):
         real_data(need)
-    scope = dataclasses.replace(SCOPE, seeds=1, seeds_found=1, steps=30, steps_rules=30)
+    scope = dataclasses.replace(
+        SCOPE, seeds=1, seeds_found=1, seeds_exceptions=1, steps=30, steps_rules=30
+    )
     found = scenes(folder, scope, small=True)
     assert tuple(scene.name for scene in found.scenes) == NAMES and not found.skipped
-    assert found.scenes[-1].limits == "found" and found.scenes[3].teaching_contexts == 200
+    assert len(NAMES) == 9 + 2 + 18 and found.scenes[3].teaching_contexts == 200
+    by_name = {scene.name: scene for scene in found.scenes}
+    assert by_name["groups found"].limits == "found"
+    assert all(("promise" in by_name[name].methods) is (name in promised) for name in NAMES)
     work = Real(found.scenes, scope)
     for name in NAMES:
         result = work.do(Job(name, 0, "default"))
-        assert result["run"]["T"] == 30 and len(result["calibration"]["own"]) == len(SAID)
+        assert result["run"]["T"] == 30
+        if by_name[name].calibrated:
+            assert len(result["calibration"]["own"]) == len(SAID)
+        else:
+            assert "calibration" not in result
+    plain, pays = (work.fold(n, 0).world.tables for n in ("MPAA genres", "MPAA violating pays"))
+    assert np.array_equal(plain.allowed, pays.allowed)
+    more = pays.rewards - plain.rewards
+    assert not more[plain.allowed].any() and more[~plain.allowed].max() == pytest.approx(0.3)
     assert real_worlds.SMALL["people"] == work.fold("ESRB", 0).world.tables.arms

@@ -38,7 +38,7 @@ def promises(
         bool, typer.Option("--fresh", help="Start anew, whatever study is in the folder.")
     ] = False,
 ) -> None:
-    """Promises: certificates, audits and evaluations, tried where the truth is known.
+    """Promises: certificates, audits, the purse and evaluations, tried where the truth is known.
 
     Writes promises.json, figures and a report. It takes a few minutes.
     """

@@ -53,7 +53,11 @@ def real(
         ),
     ] = None,
     worlds: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Only these worlds, by commas.")
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Only these worlds, by commas; exceptions stands for all of these.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="In seconds: 2 seeds, T = 400, small worlds.")
@@ -62,7 +66,10 @@ def real(
         int, typer.Option(min=0, help="Equal seeds give equal results, to the bit.")
     ] = 0,
     seeds: Annotated[
-        int | None, typer.Option(help="Draws of each world. [10; where groups are found 30]")
+        int | None,
+        typer.Option(
+            help="Draws of each world. [10; where groups are found 30; with exceptions 20]"
+        ),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(help="T, steps of a run. [20000; worlds of rules: 50000]")
@@ -81,8 +88,9 @@ def real(
     """Limits that people really set: how many answers, what goes wrong, is the doubt right.
 
     Without --items in all worlds whose data are there: film certificates, game ratings, Warfarin,
-    ages as numbers, and the rules of the frontier. With it in a table of your own. A study that
-    was interrupted goes on when the same command is given again.
+    ages as numbers, the rules of the frontier, limits that change half-way, violating that pays,
+    and rare exceptions to what is free for all. With it in a table of your own. A study that was
+    interrupted goes on when the same command is given again.
     """
     _check(items, label, levels, ratings, features, data, worlds)
     with told():
@@ -96,7 +104,8 @@ def real(
 
         console = Console(highlight=False)
         given: dict[str, Any] = {
-            "seeds": seeds, "seeds_found": seeds, "steps": steps, "steps_rules": steps,
+            "seeds": seeds, "seeds_found": seeds, "seeds_exceptions": seeds,
+            "steps": steps, "steps_rules": steps,
         }  # fmt: skip
         kept = {name: value for name, value in given.items() if value is not None}
         scope = replace(Scope.quick() if quick else Scope(), seed=seed, **kept)
@@ -149,13 +158,17 @@ def _print(console: Any, found: Any) -> None:
     """Show what was read, and what is skipped."""
     from rich.padding import Padding
 
-    names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    same: dict[tuple[str, ...], list[Any]] = {}
     for scene in found.scenes:
-        origin = scene.recipe.origin
-        names.setdefault((origin.about, origin.notes), []).append(scene.name)
-    for (about, notes), worlds in names.items():
-        console.print(", ".join(worlds), style="bold", markup=False)
-        console.print(about, markup=False)
+        same.setdefault(scene.recipe.origin.notes, []).append(scene)
+    for notes, scenes in same.items():
+        console.print(", ".join(scene.name for scene in scenes), style="bold", markup=False)
+        abouts = {scene.recipe.origin.about for scene in scenes}
+        if len(abouts) == 1:
+            console.print(*abouts, markup=False)
+        else:  # worlds of one table that differ: in few words, the report has all
+            for scene in scenes:
+                console.print(f"{scene.name}: {scene.about}.", markup=False)
         for note in notes:
             console.print(Padding(f"- {note}", (0, 0, 0, 2)), markup=False)
     for line in found.skipped:

@@ -1,4 +1,4 @@
-"""Whether promises hold: certificates, audits and evaluations, each tried many times.
+"""Whether promises hold: certificates, audits, purses and evaluations, each tried many times.
 
 The truth of these worlds is known, so it can be counted how often each promise was broken. Every
 job depends on nothing but the recipe, the scope and itself, and its result is plain JSON values:
@@ -14,7 +14,7 @@ import numpy as np
 
 from bridle.agent import Agent
 from bridle.audits import AuditMeter
-from bridle.audittrials import simulate_alarms, simulate_meters
+from bridle.audittrials import simulate_alarms, simulate_cells, simulate_meters
 from bridle.binomial import binomial_quantile
 from bridle.certificates import scores_of
 from bridle.certifying import Calibration, certify
@@ -24,6 +24,8 @@ from bridle.kernels.types import Bools, Floats, Ints
 from bridle.lessons import teach_beliefs
 from bridle.limits import Beliefs, LinearLimits
 from bridle.policies import BehaviorConstrained, KnownMask, LearnedMask, Thompson, Uniform
+from bridle.promisetrials import simulate_promise
+from bridle.purse import default_purse
 from bridle.simulate import Run, Tables, online, teach
 from bridle.standings import Window
 from bridle.study.frontier_methods import CENTRED_V, make_limits
@@ -44,9 +46,12 @@ from bridle.study.promises_scope import (
     NEAR,
     PAYS,
     PLAIN,
+    PROMISE_Q,
+    PROMISED,
     RAISE,
     RATES,
     SIGMAS,
+    SURE,
     Found,
     Job,
     Kind,
@@ -60,9 +65,12 @@ from bridle.worlds.world import World
 __all__ = ["Promises", "logged", "masked", "paying"]
 
 # What streams of random numbers are for.
-FOR_WORLD, FOR_PARTS, FOR_CALIBRATION, FOR_ONE_ARM, FOR_STEPS, FOR_PILOT, FOR_AUDITS, FOR_LOGS = (
-    range(8)
-)
+(
+    FOR_WORLD, FOR_PARTS, FOR_CALIBRATION, FOR_ONE_ARM, FOR_STEPS, FOR_PILOT, FOR_AUDITS, FOR_LOGS,
+    FOR_VARIED, FOR_PURSES,
+) = range(10)  # fmt: skip
+# To see what a player does without a promise takes no more runs than these.
+FEW = 100
 
 
 class Promises:
@@ -85,6 +93,7 @@ class Promises:
         parts: dict[str, Callable[[Job], Found]] = {
             "certificate": self._certificate, "pilot": self._pilot, "evaluate": self._evaluate,
             "audit": self._audit, "alarm": self._alarm, "course": self._course,
+            "varied": self._varied, "promise": self._promise,
         }  # fmt: skip
         return {"part": job.part, **parts[job.part](job)}
 
@@ -250,6 +259,35 @@ class Promises:
                 lower, upper = meter.bounds()
                 points.append([t + 1, int(course[: t + 1].sum()), lower, upper])
         return {"q": job.q, "rate": job.rate, "points": points}
+
+    def _varied(self, job: Job) -> Found:
+        """Run many meters whose coin varies by many rules, also against who knows its odds."""
+        cells = simulate_cells(
+            job.q, AUDIT_DELTA, steps=self.scope.varied, sequences=self.scope.sequences,
+            seed=self._seed(FOR_VARIED) >> 1,
+        )  # fmt: skip
+        return {"q": job.q, "cells": [cell._asdict() for cell in cells]}
+
+    def _promise(self, job: Job) -> Found:
+        """Let many purses, each with coins of its own, hold one player; answers come late."""
+        scope, lag = self.scope, job.number
+        # All players of a lag meet the same coins.
+        seed = self._seed(FOR_PURSES, lag) >> 1
+        how: dict[str, Any] = {"steps": scope.horizon, "seed": seed, "rate": SURE, "lag": lag}
+        made = simulate_promise(job.name, PROMISED, PROMISE_Q, runs=scope.runs, **how)
+        # A meter counts the same plays and does not act.
+        few = min(scope.runs, FEW)
+        free = simulate_promise(
+            job.name, PROMISED, PROMISE_Q, runs=few, fault="never frozen", **how
+        )
+        at_once = default_purse(PROMISE_Q, 0)
+        small = simulate_promise("clean", PROMISED, PROMISE_Q, runs=scope.runs, b=at_once, **how)
+        return {
+            "row": made.row(), "steps": made.steps, "standard_error": made.standard_error,
+            "worst_E": made.worst_E, "refuted": max(made.bound, made.limit(1e-6)),
+            "frozen_share": made.frozen_share, "audits": made.audits, "found": made.found,
+            "without": free.mean_E, "b_at_once": at_once, "frozen_at_once": small.frozen_share,
+        }  # fmt: skip
 
     def _delays(self, rng: np.random.Generator) -> Ints:
         return rng.integers(0, LATE, self.scope.length)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from bridle.study.canvas import FAINT, GREY, INK, save_figure, styled
+from bridle.study.promises_acting import FROZEN
 from bridle.study.promises_scope import (
     AFTER,
     ALPHAS,
@@ -20,19 +21,32 @@ from bridle.study.promises_scope import (
     CASES,
     COINS,
     DELTA,
+    LAGS,
     LEVEL,
     PAYS,
     PLAIN,
+    PLAYERS,
     RATES,
     Found,
 )
-from bridle.study.promises_summary import Certified, alarms, certified, most, piloted, summary
+from bridle.study.promises_summary import (
+    Certified,
+    alarms,
+    certified,
+    most,
+    piloted,
+    promised,
+    summary,
+)
 
 __all__ = ["draw_promises"]
 
 # Okabe and Ito's colours, which people with any colour vision tell apart; markers say it again.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE = "#CC79A7"
 COVER = 0.95
+# How the players of the promise are drawn.
+LOOKS = tuple(zip(PLAYERS, "sD^o", (BLUE, ORANGE, PURPLE, GREEN), strict=True))
 
 
 def draw_promises(out: Path, found: Sequence[Found], *, synthetic: bool) -> dict[str, Path]:
@@ -54,6 +68,7 @@ def draw_promises(out: Path, found: Sequence[Found], *, synthetic: bool) -> dict
             **_draw_shortcuts(out, found, made_up),
             **_draw_audits(out, found),
             **_draw_alarms(out, found),
+            **_draw_promise(out, found),
             **_draw_evaluations(out, found),
         }
 
@@ -259,6 +274,83 @@ def _draw_alarms(out: Path, found: Sequence[Found]) -> dict[str, Path]:
     )
     title = "How soon the windows raise the alarm"
     return _saved(figure, out, "alarms", title, caption, words)
+
+
+def _draw_promise(out: Path, found: Sequence[Found]) -> dict[str, Path]:
+    """Draw denied plays on what the bound is made of, and what a clean player is frozen."""
+    tried = promised(found)
+    cells = {(one["row"]["case"], one["row"]["lag"]): one for one in tried}
+    steps, first = tried[0]["steps"], tried[0]["row"]
+    grown, last = first["alpha"] * steps, 1.0 / first["q"]
+    figure = Figure(figsize=(10.6, 5.6))
+    left, right = figure.subplots(1, 2, width_ratios=(1.75, 1.0))
+    figure.subplots_adjust(left=0.075, right=0.985, top=0.85, bottom=0.185, wspace=0.17)
+    for place, lag in enumerate(LAGS):
+        row = cells["clean", lag]["row"]
+        low = 0.0
+        for high, tint, text in (
+            (grown, "#dcdcdc", f"αT = {grown:,.0f}"), (row["b"], "#eaeaea", f"b = {row['b']:,.0f}"),
+            (last, "#f4f4f4", f"1/q = {last:,.0f}"),
+        ):  # fmt: skip
+            left.bar(place, high, 0.86, low, color=tint)
+            left.text(place - 0.4, low + high / 2, text, va="center", fontsize=8, color=INK)
+            low += high
+        left.plot([place - 0.43, place + 0.43], [low, low], color=RED, linewidth=1.8)
+        left.annotate(f"at most {row['bound']:,.0f}", (place, low), xytext=(0, 4), ha="center",
+                      textcoords="offset points", fontsize=9, color=RED)  # fmt: skip
+        for shift, (name, marker, tint) in zip((0.02, 0.13, 0.24, 0.35), LOOKS, strict=True):
+            left.plot([place + shift], [cells[name, lag]["row"]["mean_E"]], marker, color=tint,
+                      markersize=6.5, markeredgecolor="white", markeredgewidth=0.6,
+                      clip_on=False, zorder=3)  # fmt: skip
+    top = max(one["row"]["bound"] for one in tried)
+    tops = [top, *(one["row"]["mean_E"] for one in tried)]
+    left.set(xlim=(-0.55, len(LAGS) - 0.45), ylim=(0.0, 1.1 * max(tops)))
+    left.set_ylabel("denied plays, mean")
+    left.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
+    left.grid(visible=False, axis="x")
+    left.set_title(
+        f"{first['runs']:,} runs of {steps:,} steps; red: promised, and in grey what it is made of",
+        fontsize=9.5, color=INK, loc="left",
+    )  # fmt: skip
+    for (name, marker, tint), x in zip(LOOKS, (0.075, 0.24, 0.42, 0.595), strict=True):
+        free = max(cells[name, lag]["without"] for lag in LAGS)
+        _key(figure, x, 0.052, marker, tint, f"{name} ({free:,.0f})")
+    figure.text(0.7, 0.052, "in brackets: without a promise", va="center", fontsize=9, color=GREY)
+    wide = 0.36
+    for shift, what, tint, text in (
+        (-wide / 2, "frozen_at_once", FAINT, f"b = {tried[0]['b_at_once']:,.0f} at every lag"),
+        (wide / 2, "frozen_share", GREEN, "b by the lag, as is the default"),
+    ):
+        shares = [cells["clean", lag][what] for lag in LAGS]
+        right.bar(np.arange(len(LAGS)) + shift, shares, wide, color=tint, label=text)
+        for place, share in enumerate(shares):
+            right.annotate(f"{100 * share:.1f}", (place + shift, share), xytext=(0, 3), ha="center",
+                           textcoords="offset points", fontsize=8.5, color=INK)  # fmt: skip
+    right.axhline(FROZEN, color=RED, linewidth=1.2)
+    right.text(0.015, FROZEN, f"granted: {100 * FROZEN:g} %", color=RED, va="bottom", ha="left",
+               fontsize=9, transform=right.get_yaxis_transform())  # fmt: skip
+    highest = max(one["frozen_at_once"] for one in tried)
+    right.set_ylim(0.0, 1.35 * max(FROZEN, highest))
+    right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    right.grid(visible=False, axis="x")
+    right.legend(frameon=False, fontsize=9, loc="upper left")
+    right.set_title("Steps frozen where nothing is denied", fontsize=9.5, color=INK,
+                    loc="left")  # fmt: skip
+    for axes in (left, right):
+        axes.set_xticks(range(len(LAGS)), [f"{lag}" for lag in LAGS])
+        axes.set_xlabel("steps until an audit is answered")
+    words = "; ".join(
+        f"{row['case']}, lag {row['lag']}: {row['mean_E']:,.0f} of {row['bound']:,.0f} granted"
+        for row in (one["row"] for one in tried)
+    )
+    caption = (
+        "Left: denied plays with a promise on, beside what was promised. Players that break "
+        "the limits are stopped short of it, whatever they do; who does nothing wrong pays with "
+        "audits alone. Answers that come late weaken the promise: audits that wait are counted as "
+        "denied, so the purse must hold more. Right: were it not filled for that, it would freeze "
+        "those who do nothing wrong."
+    )
+    return _saved(figure, out, "promise", "A promise that acts", caption, words)
 
 
 def _draw_evaluations(out: Path, found: Sequence[Found]) -> dict[str, Path]:

@@ -12,6 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bridle.errors import NotPossible
+from bridle.study.promises_acting import cell as _cell
+from bridle.study.promises_acting import (
+    on_promise,
+    on_varying,
+    players,
+    promise_table,
+    varying_table,
+)
 from bridle.study.promises_scope import AFTER, AUDIT_DELTA, BEFORE, CASES, DELTA, PAYS, PLAIN, Found
 from bridle.study.promises_summary import alarms, certified, mean, most, piloted, summary
 from bridle.study.report import (
@@ -44,6 +52,19 @@ WORDS = {
     "finds them, if it may.",
     "q": "The probability that a play is audited. Its answer comes up to 200 steps late.",
     "Wrong": "A bound was on the wrong side of the truth at any step.",
+    "Purse": "What stands behind a promise that acts. It holds b at first and earns α a step. An "
+    "audit takes a stake, at most 1/q, and gives it back once the play is found to be allowed. "
+    "Promised are at most αT + b + 1/q denied plays in T steps, on average.",
+    "Frozen": "The purse is empty: only what the teacher allows at that very step is played, or "
+    "nothing. Each such step costs a question, or a play.",
+    "Lag": "How many steps late audits are answered. Stakes are locked until then, so the purse "
+    "must hold more (b), and the promise is weaker by as much.",
+    "Player": players(),
+    "Without it": "Denied plays of the same player where nobody freezes it, as with a meter that "
+    "only counts.",
+    "Coins that vary": "Each play has its own probability to be judged. Rules: q and 1 in turn "
+    "(alternating), rising, falling, and 1 for a while after a violation was found. “Where the "
+    "coin is low”: an agent that knows these odds, and violates only where few plays are judged.",
     "Refused": "The log has too little to say about the target, and the answer is a sentence in "
     "the place of a number.",
 }
@@ -52,7 +73,8 @@ WORDS = {
 def lead(found: Sequence[Found]) -> list[str]:
     """Say what came out, in sentences computed from the results alone."""
     return [_on_certificates(found), _on_runs(found), _on_shortcuts(found), _on_audits(found),
-            _on_alarms(found), _on_evaluations(found)]  # fmt: skip
+            on_varying(found), _on_alarms(found), on_promise(found),
+            _on_evaluations(found)]  # fmt: skip
 
 
 def _on_certificates(found: Sequence[Found]) -> str:
@@ -231,11 +253,8 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
 
 def _tables(found: Sequence[Found]) -> list[dict[str, Any]]:
     """Give each table as a caption, the names of its columns, and rows of cells."""
-    return [_certificates(found), _price(found), _pilots(found), _audits(found), _cases(found)]
-
-
-def _cell(text: str, holds: bool | None = None) -> dict[str, Any]:
-    return {"text": text, "holds": holds}
+    return [_certificates(found), _price(found), _pilots(found), _audits(found),
+            varying_table(found), promise_table(found), _cases(found)]  # fmt: skip
 
 
 def _certificates(found: Sequence[Found]) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def _warm_up(work: Promises) -> None:
     """Call each kernel once, here, so that workers find it compiled."""
     tiny = Scope(
         folds=1, recalibrations=1, contexts=230, taught=5, taught_linear=20, steps=20, adaptive=1,
-        later=5, sequences=1, length=100, logs=1, decisions=10,
+        later=5, sequences=1, length=100, varied=100, runs=2, horizon=100, logs=1, decisions=10,
     )  # fmt: skip
     small = Promises(work.recipe, tiny)
     seen = set()

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from bridle import validate
+from bridle.audits import MAX_VARIED
 from bridle.binomial import contexts_needed
 from bridle.settings import Json
 
 __all__ = [
     "AFTER", "ALPHAS", "AUDIT_DELTA", "BATCH", "BEFORE", "CASES", "COINS", "DELTA", "FAR", "KINDS",
-    "LATE", "LEVEL", "LOGGED", "LOGGED_V", "NEAR", "PAYS", "PLAIN", "RAISE", "RATES", "SIGMAS",
-    "Found", "Job", "Kind", "Scope", "cost", "jobs",
+    "LAGS", "LATE", "LEAST_COIN", "LEVEL", "LOGGED", "LOGGED_V", "NEAR", "PAYS", "PLAIN", "PLAYERS",
+    "PROMISED", "PROMISE_Q", "RAISE", "RATES", "SIGMAS", "SURE", "Found", "Job", "Kind", "Scope",
+    "cost", "jobs",
 ]  # fmt: skip
 
 ALPHAS = (0.05, 0.01)
@@ -25,6 +27,17 @@ RATES, COINS, AUDIT_DELTA = (0.0, 0.001, 0.01, 0.1), (0.01, 0.05, 0.2), 0.05
 BEFORE, AFTER, LEVEL = 0.002, 0.1, 0.02
 # An answer comes up to so many steps late.
 LATE = 200
+# Meters whose coin varies: the least it is.
+LEAST_COIN = 0.05
+# The promise that acts: alpha and q, how late audits are answered, and who plays.
+PROMISED, PROMISE_Q, LAGS = 0.01, 0.02, (0, 50, 250, 500)
+SURE = 0.3  # what a belief that is always sure has of its plays denied
+PLAYERS = {
+    "always sure": f"believes all it plays is allowed; {100 * SURE:g} % of it is not",
+    "limits change": f"does nothing wrong at first; from half-way on {100 * SURE:g} % is denied",
+    "violating pays": "plays what is denied whenever it may",
+    "clean": "plays nothing that is denied",
+}
 SIGMAS = np.linspace(0.0, 1.0, 11)
 # What a denied arm earns more, where violating pays.
 RAISE = 0.4
@@ -81,6 +94,10 @@ class Scope:
         Steps after the pilot by which a sigma is chosen.
     sequences, length : int
         Audit meters of each cell, and their steps.
+    varied : int
+        Steps of the meters whose coin varies; there are `sequences` of them in each cell as well.
+    runs, horizon : int
+        Purses of each case and lag of the promise that acts, and their steps, T.
     logs, decisions : int
         Logs that are evaluated, and the length of each.
     """
@@ -96,14 +113,23 @@ class Scope:
     later: int = 5_000
     sequences: int = 1_000
     length: int = 10_000
+    varied: int = 5_000
+    runs: int = 2_000
+    horizon: int = 20_000
     logs: int = 480
     decisions: int = 150
 
     def __post_init__(self) -> None:
         validate.SEED.check(self.seed, "seed", "Scope")
-        least = {"contexts": contexts_needed(min(ALPHAS), DELTA), "length": 100, "decisions": 10}
+        least = {
+            "contexts": contexts_needed(min(ALPHAS), DELTA),
+            "length": 100,
+            "runs": 2,
+            "decisions": 10,
+        }
+        most = {"varied": MAX_VARIED, "runs": 10**6}
         for field in dataclasses.fields(self)[1:]:
-            allowed = validate.IntRange(least.get(field.name, 1), 10**7)
+            allowed = validate.IntRange(least.get(field.name, 1), most.get(field.name, 10**7))
             allowed.check(getattr(self, field.name), field.name, "Scope")
         top = validate.IntRange(1, self.recalibrations)
         top.check(self.adaptive, "adaptive", "Scope")
@@ -113,7 +139,8 @@ class Scope:
         """Give a scope that takes seconds and shows little but that it runs."""
         return cls(
             folds=2, recalibrations=20, contexts=300, taught=100, taught_linear=5_000, steps=2_000,
-            adaptive=1, later=1_000, sequences=100, length=2_000, logs=24, decisions=100,
+            adaptive=1, later=1_000, sequences=100, length=2_000, varied=1_500, runs=200, logs=24,
+            decisions=100,
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Json]:
@@ -122,11 +149,11 @@ class Scope:
 
 
 class Job(NamedTuple):
-    """A piece of work: its part, what it is about (a kind, or nothing), and numbers."""
+    """A piece of work: its part, what it is about (a kind, a player or nothing), and numbers."""
 
     part: str
     name: str = ""
-    number: int = 0  # of the fold, the first log or the cell
+    number: int = 0  # of the fold, the first log or the cell; the lag
     rate: float = 0.0
     q: float = 0.0
 
@@ -144,6 +171,8 @@ def jobs(scope: Scope) -> list[Job]:
     return [
         *(Job("certificate", kind, fold) for kind in KINDS for fold in folds),
         *(Job("pilot", "", fold) for fold in folds),
+        Job("varied", "", 0, 0.0, LEAST_COIN),
+        *(Job("promise", player, lag) for player in PLAYERS for lag in LAGS),
         *(Job("evaluate", "", first) for first in range(0, scope.logs, BATCH)),
         *(Job("audit", "", i, rate, q) for i, rate in enumerate(RATES) for q in COINS),
         *(Job("alarm", "", 0, 0.0, q) for q in COINS),
@@ -153,4 +182,4 @@ def jobs(scope: Scope) -> list[Job]:
 
 def cost(job: Job) -> float:
     """Guess what a job costs, beside others: for the bar."""
-    return {"certificate": 4.0, "pilot": 3.0, "evaluate": 4.0}.get(job.part, 1.0)
+    return {"certificate": 4.0, "pilot": 3.0, "evaluate": 4.0, "varied": 6.0}.get(job.part, 1.0)

@@ -21,7 +21,18 @@ from bridle.study.promises_scope import (
     Found,
 )
 
-__all__ = ["Certified", "Piloted", "alarms", "certified", "most", "piloted", "summary"]
+__all__ = [
+    "Certified",
+    "Piloted",
+    "alarms",
+    "certified",
+    "held",
+    "most",
+    "piloted",
+    "promised",
+    "summary",
+    "varied",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +125,8 @@ def summary(found: Sequence[Found]) -> dict[str, list[dict[str, Any]]]:
             for case in CASES
             if (mine := [log for log in logs if log["case"] == case])
         ],
+        "promise": [one["row"] for one in promised(found)],
+        "meter_varying": varied(found),
     }  # fmt: skip
 
 
@@ -175,6 +188,28 @@ def alarms(found: Sequence[Found]) -> list[dict[str, Any]]:
             "never": sum(a == 0 for a in one["alarms"]),
         })  # fmt: skip
     return out
+
+
+def promised(found: Sequence[Found]) -> list[Found]:
+    """Return what became of the purses, by player and lag."""
+    return _of(found, "promise")
+
+
+def held(one: Found) -> bool:
+    """Say whether the mean of these runs is one that the promise, if it holds, can have.
+
+    It is if it is within the bound; where runs are few, luck may add to that (error 1e-6).
+    """
+    return bool(one["row"]["mean_E"] <= one["refuted"])
+
+
+def varied(found: Sequence[Found]) -> list[dict[str, Any]]:
+    """Return the cells of the meters whose coin varies."""
+    return [
+        {"q": one["q"], "delta": AUDIT_DELTA, **cell}
+        for one in _of(found, "varied")
+        for cell in one["cells"]
+    ]
 
 
 def most(tries: int, chance: float) -> int:

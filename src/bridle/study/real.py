@@ -12,18 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from bridle.asking import Asking
 from bridle.errors import InvalidValue
+from bridle.kernels.types import Ints
 from bridle.simulate import Run
 from bridle.study.plan import Plan
-from bridle.study.real_methods import RUNS, calibrate, default_run, random_answers
-from bridle.study.real_scope import CALIBRATION, DEFAULT, OWN, Job, Result, Scene, Scope
+from bridle.study.real_methods import RUNS, Trial, calibrate, random_answers
+from bridle.study.real_scope import CALIBRATION, DEFAULT, OWN, TOLD, Job, Result, Scene, Scope
 from bridle.study.work import Fold, Work
+from bridle.worlds.changes import paying, stricter
 from bridle.worlds.world import World
 
 __all__ = ["Real"]
 
 # The frontier has five folds to a seed: draws 0 to 4 are those of its seed, 5 to 9 of the next.
 FOLDS = 5
+# Where limits change: so many measures over a run, and as many over a part of it after the change.
+EVENLY, CLOSE = 100, 20
 # What a stream of random numbers is for.
 FOR_WORLD, FOR_TEACHING, FOR_ROWS, FOR_AGENTS = range(0x5245_0000, 0x5245_0004)
 
@@ -50,26 +55,38 @@ class Real:
         """Do one job."""
         scene, fold = self.scenes[job.world], self.fold(job.world, job.seed)
         if job.part == CALIBRATION:
-            answers = random_answers(
+            taught = random_answers(
                 fold.world, self.scope.calibrated, fold.seed, limits=scene.limits
             )
             counts = {
                 str(N): calibrate(fold.world, beliefs, rows, arms)
-                for N, (beliefs, rows, arms) in answers.items()
+                for N, (beliefs, rows, arms) in taught.items()
             }
             return {"calibration": counts}
-        if job.part == DEFAULT:
-            asked = default_run(fold.world, fold.online_rows, fold.seed, limits=scene.limits)
-            counts = {OWN: calibrate(fold.world, asked.beliefs, asked.asked_rows, asked.asked_arms)}
-            return {"run": _measures(asked, len(asked.said)), "calibration": counts}
-        run, many = RUNS[job.part](fold, self.scope.taught)
-        return {"run": _measures(run, many)}
+        run, answers = RUNS[job.part](self._trial(scene, fold))
+        result: Result = {"run": _measures(run, answers, scene.turn)}
+        if job.part == DEFAULT and scene.calibrated and isinstance(run, Asking):
+            result["calibration"] = {OWN: calibrate(fold.world, run.beliefs, *_judged(run))}
+        if scene.turn is not None and job.part != TOLD:
+            result["course"] = _course(run, answers)
+        return result
+
+    def _trial(self, scene: Scene, fold: Fold) -> Trial:
+        turn = scene.turn
+        return Trial(
+            fold=fold, taught=self.scope.taught, limits=scene.limits,
+            later=None if turn is None else (turn, stricter(fold.world).allowed),
+            marks=None if turn is None else _marks(scene.steps, turn),
+        )  # fmt: skip
 
     def fold(self, name: str, seed: int) -> Fold:
         """Draw a world and the order of its contexts; the last one made is kept."""
         if self._last is None or self._last[:2] != (name, seed):
             scene = self.scenes[name]
             made = self._fold_of_rules(scene, seed) if scene.rules else self._fold(scene, seed)
+            if scene.pays:
+                tables = paying(made.world.tables, scene.pays)
+                made = replace(made, world=replace(made.world, tables=tables))
             self._last = (name, seed, made)
         return self._last[2]
 
@@ -108,13 +125,49 @@ def _ungrouped(world: World) -> World:
     return replace(world, arms=tuple(replace(arm, group=None) for arm in world.arms))
 
 
-def _measures(run: Run, answers: int) -> dict[str, Any]:
+def _marks(steps: int, turn: int) -> list[int]:
+    """Return where a run is measured on its way: evenly, and closely after the change."""
+    evenly = np.linspace(0, steps, EVENLY + 1)
+    closely = np.linspace(turn, turn + steps / CLOSE, EVENLY + 1)
+    marks = np.concatenate([evenly, closely]).round().astype(np.int64)
+    return [int(t) for t in np.unique(np.append(marks, turn)) if 0 < t <= steps]
+
+
+def _judged(run: Asking) -> tuple[Ints, Ints]:
+    """Return the rows and arms that the teacher judged, asked or checked."""
+    rows = np.concatenate([run.asked_rows, run.rows[run.checked_at]])
+    return rows, np.concatenate([run.asked_arms, run.played[run.checked_at]])
+
+
+def _measures(run: Run, answers: int, turn: int | None = None) -> dict[str, Any]:
+    """Return what `real.csv` says of a run; where limits change at `turn`, E from there on, too."""
+    checked = run if isinstance(run, Asking) else None
+    after = None if turn is None else int(run.E[-1]) - _until(run.checkpoints, run.E, turn)
     return {
         "answers": answers,
-        "audits": 0,
+        "audits": 0 if checked is None else len(checked.found),
+        "found": 0 if checked is None else int(np.count_nonzero(checked.found)),
+        "frozen": 0 if checked is None else checked.frozen,
+        "anew": 0 if checked is None else len(checked.anew),
+        "E_after": after,
         "E": int(run.E[-1]),
         "T": len(run.rows),
         "R": float(run.R[-1]),
         "Rc": float(run.Rc[-1]),
         "abstentions": int(run.abstentions[-1]),
     }
+
+
+def _until(marks: Ints, counts: Ints, step: int) -> int:
+    """Return a count as it was after so many steps; they are among the marks, or none."""
+    return int(counts[np.searchsorted(marks, step)]) if step else 0
+
+
+def _course(run: Run, answers: int) -> dict[str, list[int]]:
+    """Return what was asked, checked and violated until each mark."""
+    marks = run.checkpoints
+    asked, checked = [answers] * len(marks), [0] * len(marks)  # of one that never asks
+    if isinstance(run, Asking):
+        asked = run.answers.tolist()
+        checked = np.searchsorted(run.checked_at, marks).tolist()
+    return {"t": marks.tolist(), "answers": asked, "audits": checked, "E": run.E.tolist()}

@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.scale import SymmetricalLogScale
 
-from bridle.study.canvas import FAINT, GREY, INK, number, save_figure, styled
+from bridle.study.canvas import GREY, INK, number, save_figure, styled
 from bridle.study.frontier_figures import dark
-from bridle.study.real_scope import DEFAULT, OWN, SAID, TOLD
-from bridle.study.real_summary import Cell, Said, calibrations, cells
+from bridle.study.real_canvas import (
+    LINEAR_TO,
+    MARKS,
+    TINTS,
+    WORDS,
+    by_world,
+    heading,
+    log_place,
+    methods_of,
+    percent,
+    seeds_and_steps,
+    share_axis,
+)
+from bridle.study.real_changes_figure import draw_changes
+from bridle.study.real_exceptions_figure import draw_exceptions
+from bridle.study.real_scope import DEFAULT, LIMITS, OWN, SAID
+from bridle.study.real_summary import COURSE_SCHEMA, DOUBT, Cell, Said, calibrations
 
-__all__ = ["DOUBT", "WORDS", "draw_real"]
+__all__ = ["draw_real"]
 
-# What each method is, in the order in which it is shown.
-WORDS = {
-    DEFAULT: "bridle as it comes",
-    "rules": "only rules are learned",
-    "logistic": "only log odds are learned",
-    "bcts": "the paper’s agent, σ = .25",
-}
-TINTS = {DEFAULT: "#009E73", "rules": "#7FA8C9", "logistic": "#B3B3B3", "bcts": "#D55E00"}
-MARKS = {DEFAULT: "o", "rules": "s", "logistic": "D", "bcts": "^"}
-DOUBT = 0.01  # what is believed to be denied with at most this is played
-LINEAR_TO = 0.001  # of a share, where the scale turns from linear to logarithmic
-SHARES = (0.0, 0.001, 0.01, 0.1, 1.0)
+IN_A_ROW = 4  # methods in a legend
 COLUMNS = 3  # panels of calibration in a row
 BLUES = ("#A6CBE3", "#4F97C4", "#0B5C8E", "#053A5C")
 FEW = 100  # pairs: fewer say little
 
 
 def draw_real(
-    out: Path, runs: pl.DataFrame, calibration: pl.DataFrame, about: Mapping[str, str] | None = None
+    out: Path,
+    runs: pl.DataFrame,
+    calibration: pl.DataFrame,
+    about: Mapping[str, str] | None = None,
+    *,
+    course: pl.DataFrame | None = None,
 ) -> dict[str, Path]:
     """Draw every figure as PNG and SVG, and return the paths by name.
 
@@ -51,10 +58,15 @@ def draw_real(
         What `real.csv` and `calibration.csv` hold.
     about : mapping from worlds to str, optional
         What the limits of each world are, in a few words.
+    course : DataFrame, optional
+        What `course.csv` holds.
     """
+    empty = pl.DataFrame(schema=COURSE_SCHEMA)
     with styled():
         return {
             **_headline(out, runs, about or {}),
+            **draw_exceptions(out, runs),
+            **draw_changes(out, runs, empty if course is None else course),
             **_calibration(out, calibration),
             **_seeds(out, runs),
         }
@@ -65,40 +77,44 @@ def draw_real(
 
 def _headline(out: Path, runs: pl.DataFrame, about: Mapping[str, str]) -> dict[str, Path]:
     """Draw a row a world, a bar a method, a panel a measure."""
-    found = _by_world(runs)
-    first = next(iter(found.values()))
-    line, gap = 0.215, 0.26  # inches: a bar, and between two worlds
-    shown = max(len(members) for members in found.values())
-    top, bottom = 1.42, 0.3
-    high = top + bottom + len(found) * (shown * line + gap)
+    found = by_world(runs, LIMITS)
+    if not found:
+        return {}
+    methods = methods_of(found.values())
+    line, gap = 0.205, 0.26  # inches: a bar, and between two worlds
+    top, bottom = (1.62 if len(methods) > IN_A_ROW else 1.42), 0.3
+    starts, tall = _starts(found.values(), gap / line)
+    high = top + bottom + tall * line
     figure = Figure(figsize=(11.4, high))
-    panels = figure.subplots(1, 3, sharey=True, width_ratios=(1.0, 1.22, 0.92))
+    panels = figure.subplots(1, 4, sharey=True, width_ratios=(1.0, 0.62, 1.12, 0.8))
     figure.subplots_adjust(
-        left=0.222, right=0.985, top=1 - top / high, bottom=bottom / high, wspace=0.09
+        left=0.212, right=0.985, top=1 - top / high, bottom=bottom / high, wspace=0.07
     )
-    span = shown + gap / line
-    answers = _log_place(max(cell.answers for members in found.values() for cell in members), 10.0)
+    checks = max([cell.audits for members in found.values() for cell in members] + [1.0])
+    answers = log_place(max(cell.answers for members in found.values() for cell in members), 10.0)
     worst = max(cell.worst for members in found.values() for cell in members)
-    share = _log_place(max(worst, 0.1), LINEAR_TO)
+    share = log_place(max(worst, 0.1), LINEAR_TO)
     dearest = max([abs(cell.excess) for members in found.values() for cell in members] + [0.01])
-    for row, (world, members) in enumerate(found.items()):
+    for start, (world, members) in zip(starts, found.items(), strict=True):
         for place, cell in enumerate(members):
-            y = row * span + place
-            _bar(panels[0], y, answers(cell.answers), cell, _asked(cell),
+            y = start + place
+            _bar(panels[0], y, answers(cell.answers), cell, number(cell.answers, "E"),
                  (answers(cell.fewest), answers(cell.most)))  # fmt: skip
-            _bar(panels[1], y, share(cell.share), cell, _errors(cell), (None, share(cell.worst)))
-            _bar(panels[2], y, cell.excess / dearest, cell, f"{cell.excess:+.3f}".replace("-", "−"))
-        middle = row * span + (len(members) - 1) / 2
+            if cell.audits:
+                _bar(panels[1], y, cell.audits / checks, cell, number(cell.audits, "E"))
+            _bar(panels[2], y, share(cell.share), cell, _errors(cell), (None, share(cell.worst)))
+            _bar(panels[3], y, cell.excess / dearest, cell, f"{cell.excess:+.3f}".replace("-", "−"))
+        middle = start + (len(members) - 1) / 2
         panels[0].text(-0.03, middle - 0.45, world, ha="right", va="center", fontsize=10.5,
                        fontweight="bold", color=INK)  # fmt: skip
         panels[0].text(-0.03, middle + 0.75, _folded(about.get(world, "")), ha="right",
                        va="center", fontsize=7.6, color=GREY, linespacing=1.15)  # fmt: skip
-        for axes in panels if row else ():
-            axes.axhline(row * span - (1 + gap / line) / 2, color="#e3e3e3", linewidth=0.8)
-    panels[1].axvline(share(DOUBT), color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    panels[1].text(share(DOUBT), -0.85, " 1 % of plays", fontsize=7.8, color=INK, va="bottom")
+        for axes in panels if start else ():
+            axes.axhline(start - (1 + gap / line) / 2, color="#e3e3e3", linewidth=0.8)
+    panels[2].axvline(share(DOUBT), color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+    panels[2].text(share(DOUBT), -0.85, " 1 % of plays", fontsize=7.8, color=INK, va="bottom")
     titles = (
-        "Answers asked of the teacher", "Plays that were not allowed, E",
+        "Answers asked of the teacher", "Checks", "Plays that were not allowed, E",
         "Regret above a mask\nthat is told the limits",
     )  # fmt: skip
     for axes, title in zip(panels, titles, strict=True):
@@ -110,26 +126,23 @@ def _headline(out: Path, runs: pl.DataFrame, about: Mapping[str, str]) -> dict[s
         axes.spines[["bottom", "left"]].set_visible(False)
         axes.axvline(0.0, color=GREY, linewidth=0.8)
     lowest = min([cell.excess for members in found.values() for cell in members] + [0.0])
-    panels[1].set_xlim(-0.02, 1.62)
-    panels[2].set_xlim(min(lowest / dearest * 1.1, -0.02), 1.5)
-    panels[0].set_ylim((len(found) - 1) * span + shown - 0.3, -0.9)
+    panels[1].set_xlim(-0.02, 1.55)
+    panels[2].set_xlim(-0.02, 1.82)
+    panels[3].set_xlim(min(lowest / dearest * 1.1, -0.02), 1.55)
+    panels[0].set_ylim(tall - gap / line - 0.3, -0.9)
     title = "Limits that people really set: what is asked, and what goes wrong"
-    figure.text(0.013, 1 - 0.18 / high, title, fontsize=13, fontweight="bold", color=INK,
-                va="top")  # fmt: skip
-    figure.text(
-        0.013, 1 - 0.47 / high,
-        f"{_seeds_and_steps(runs)} Shorter is better everywhere. Thin lines reach from the least "
-        "to the most of the seeds.", fontsize=8.6, color="#5a5a5a", va="top",
-    )  # fmt: skip
-    _legend(figure, first, 1 - 0.66 / high)
+    mine = runs.filter(pl.col("kind") == LIMITS)
+    heading(figure, title, f"{seeds_and_steps(mine)} Shorter is better everywhere. Thin lines "
+            "reach from the least to the most of the seeds.")  # fmt: skip
+    _legend(figure, methods, 1 - 0.66 / high)
     caption = (
         "Means over seeds; thin lines reach from the least to the most. Beside E stands its share "
         "of the plays in the worst seed. Answers are on a scale that is logarithmic above 10, E/T "
         "above .1 %. Shorter is better everywhere."
     )
     words = "; ".join(
-        f"{world}, {WORDS[cell.method]}: {number(cell.answers, 'E')} answers, E {_errors(cell)}, "
-        f"regret {cell.excess:+.3f}"
+        f"{world}, {WORDS[cell.method]}: {number(cell.answers, 'E')} answers, "
+        f"{number(cell.audits, 'E')} checks, E {_errors(cell)}, regret {cell.excess:+.3f}"
         for world, members in found.items()
         for cell in members
     )
@@ -160,42 +173,31 @@ def _bar(
     )  # fmt: skip
 
 
-def _legend(figure: Figure, members: Sequence[Cell], y: float) -> None:
-    handles = [Patch(color=TINTS[cell.method]) for cell in members]
-    labels = [WORDS[cell.method] for cell in members]
+def _legend(figure: Figure, methods: Sequence[str], y: float) -> None:
     drawn = figure.legend(
-        handles, labels, loc="upper left", bbox_to_anchor=(0.006, y), ncols=len(handles),
+        [Patch(color=TINTS[method]) for method in methods], [WORDS[method] for method in methods],
+        loc="upper left", bbox_to_anchor=(0.006, y), ncols=min(len(methods), IN_A_ROW),
         frameon=False, fontsize=9, handlelength=1.1, handleheight=0.9, columnspacing=1.8,
     )  # fmt: skip
-    for text, cell in zip(drawn.get_texts(), members, strict=True):
-        text.set_fontweight("bold" if cell.ours else "normal")
-        text.set_color(dark(TINTS[DEFAULT]) if cell.ours else INK)
+    for text, method in zip(drawn.get_texts(), methods, strict=True):
+        text.set_fontweight("bold" if method == DEFAULT else "normal")
+        text.set_color(dark(TINTS[DEFAULT]) if method == DEFAULT else INK)
 
 
-def _asked(cell: Cell) -> str:
-    checks = f" + {number(cell.audits, 'E')} checks" if cell.audits else ""
-    return f"{number(cell.answers, 'E')}{checks}"
+def _starts(worlds: Iterable[Sequence[Cell]], gap: float) -> tuple[list[float], float]:
+    """Return where each world's lines begin, counted in lines, and where the last one's end."""
+    starts, end = list[float](), 0.0
+    for members in worlds:
+        starts.append(end)
+        end += len(members) + gap
+    return starts, end
 
 
 def _errors(cell: Cell) -> str:
     if cell.E == 0:
         return "0"
-    share = f"worst {_percent(cell.worst)}" if cell.seeds > 1 else _percent(cell.share)
+    share = f"worst {percent(cell.worst)}" if cell.seeds > 1 else percent(cell.share)
     return f"{number(cell.E, 'E')}  ({share})"
-
-
-def _percent(share: float) -> str:
-    """Write a share.
-
-    >>> _percent(0.0), _percent(0.00012), _percent(0.0431), _percent(0.268)
-    ('0', '.01 %', '4.3 %', '27 %')
-    """
-    percent = 100.0 * share
-    if percent == 0.0:
-        return "0"
-    if percent >= 10.0:
-        return f"{percent:.0f} %"
-    return f"{percent:.1f} %" if percent >= 0.95 else f"{percent:.2f} %".lstrip("0")
 
 
 # -- the doubt against the truth -----------------------------------------------------------------
@@ -209,7 +211,7 @@ def _calibration(out: Path, calibration: pl.DataFrame) -> dict[str, Path]:
     columns = min(COLUMNS, len(found))
     rows = math.ceil(len(found) / columns)
     high = 1.55 + 2.55 * rows + 0.35
-    wide = 11.4 if columns == COLUMNS else 9.4
+    wide = 11.4  # inches, as the legend needs
     figure = Figure(figsize=(wide, high))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     figure.subplots_adjust(
@@ -287,7 +289,7 @@ def _panel(axes: Axes, by_answers: Mapping[str, Sequence[Said]], labels: dict[st
                       markerfacecolor=tint if pairs >= FEW else "white")  # fmt: skip
         key = Line2D([], [], color=tint, linewidth=wide, marker="o", markersize=4.6)
         labels.setdefault(_after(answers), key)
-    _share_axis(axes, "y", 1.35)
+    share_axis(axes, "y", 1.35)
     axes.set_xticks(places, [f"{least:g}".lstrip("0") for least in SAID])
     axes.set_xlim(-0.25, len(SAID) - 0.75)
 
@@ -301,53 +303,58 @@ def _after(answers: str) -> str:
 
 def _seeds(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
     """Draw E/T of every run: a row a world, a line in it a method, a dot a seed."""
-    found = _by_world(runs)
-    shown = max(len(members) for members in found.values())
-    span, top, bottom = shown + 0.9, 1.1, 0.6
-    high = top + bottom + 0.16 * span * len(found)
+    found = by_world(runs, LIMITS)
+    if not found:
+        return {}
+    methods = methods_of(found.values())
+    gap, bottom = 0.9, 0.6
+    top = 1.3 if len(methods) > IN_A_ROW else 1.1
+    starts, tall = _starts(found.values(), gap)
+    high = top + bottom + 0.16 * tall
     figure = Figure(figsize=(11.4, high))
     axes = figure.subplots()
     figure.subplots_adjust(left=0.21, right=0.975, top=1 - top / high, bottom=bottom / high)
     worst = 0.0
-    for row, (world, members) in enumerate(found.items()):
+    for start, (world, members) in zip(starts, found.items(), strict=True):
         for place, cell in enumerate(members):
             mine = runs.filter((pl.col("world") == world) & (pl.col("method") == cell.method))
             shares = (mine["E"] / mine["T"]).to_list()
             worst = max(worst, *shares)
             axes.plot(
-                shares, [row * span + place] * len(shares), MARKS[cell.method], markersize=5.4,
+                shares, [start + place] * len(shares), MARKS[cell.method], markersize=5.4,
                 color=TINTS[cell.method], markeredgecolor="white", markeredgewidth=0.5, alpha=0.85,
                 clip_on=False, zorder=3,
             )  # fmt: skip
             none = shares.count(0.0)
             if none > 1:  # they lie on each other
-                axes.annotate(f"× {none}", (0.0, row * span + place), xytext=(6, 0), fontsize=7.6,
+                axes.annotate(f"× {none}", (0.0, start + place), xytext=(6, 0), fontsize=7.6,
                               textcoords="offset points", va="center", color=GREY)  # fmt: skip
-        if row:
-            axes.axhline(row * span - 0.95, color="#e3e3e3", linewidth=0.8)
-    _share_axis(axes, "x", 1.25 * max(worst, 0.05))
+        if start:
+            axes.axhline(start - 0.95, color="#e3e3e3", linewidth=0.8)
+    share_axis(axes, "x", 1.25 * max(worst, 0.05))
     axes.axvline(DOUBT, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     axes.axvspan(axes.get_xlim()[0], DOUBT, color="#009E73", alpha=0.07, linewidth=0)
     axes.grid(visible=False, axis="y")
-    axes.set_yticks([row * span + (shown - 1) / 2 for row in range(len(found))], [*found])
+    middles = [
+        start + (len(members) - 1) / 2
+        for start, members in zip(starts, found.values(), strict=True)
+    ]
+    axes.set_yticks(middles, [*found])
     for tick in axes.get_yticklabels():
         tick.set_fontweight("bold")
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim((len(found) - 1) * span + shown - 0.2, -0.8)
+    axes.set_ylim(tall - gap - 0.2, -0.8)
     axes.set_xlabel("share of plays that were not allowed (linear to .1 %, then log)")
     title = "Every seed: how much of what was played was not allowed"
-    figure.text(0.013, 1 - 0.18 / high, title, fontsize=13, fontweight="bold", color=INK,
-                va="top")  # fmt: skip
-    figure.text(0.013, 1 - 0.47 / high, f"{_seeds_and_steps(runs)} A dot is a seed; the green area "
-                "is up to 1 %.", fontsize=8.6, color="#5a5a5a", va="top")  # fmt: skip
-    members = next(iter(found.values()))
+    mine = runs.filter(pl.col("kind") == LIMITS)
+    heading(figure, title, f"{seeds_and_steps(mine)} A dot is a seed; the green area is up to 1 %.")
     handles = [
-        Line2D([], [], linestyle="", marker=MARKS[cell.method], color=TINTS[cell.method])
-        for cell in members
+        Line2D([], [], linestyle="", marker=MARKS[method], color=TINTS[method])
+        for method in methods
     ]
     figure.legend(
-        handles, [WORDS[cell.method] for cell in members], loc="upper left", frameon=False,
-        bbox_to_anchor=(0.006, 1 - 0.68 / high), ncols=len(handles), fontsize=9,
+        handles, [WORDS[method] for method in methods], loc="upper left", frameon=False,
+        bbox_to_anchor=(0.006, 1 - 0.68 / high), ncols=min(len(handles), IN_A_ROW), fontsize=9,
         handletextpad=0.3, columnspacing=1.8,
     )  # fmt: skip
     caption = (
@@ -355,34 +362,14 @@ def _seeds(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
         "asked about, so a wrong belief can last."
     )
     words = "; ".join(
-        f"{world}, {WORDS[cell.method]}: mean {_percent(cell.share)}, worst {_percent(cell.worst)}"
+        f"{world}, {WORDS[cell.method]}: mean {percent(cell.share)}, worst {percent(cell.worst)}"
         for world, cells_of in found.items()
         for cell in cells_of
     )
     return save_figure(figure, out, "seeds", title, f"{caption}\n\n{words}", dpi=160)
 
 
-# -- what they share -----------------------------------------------------------------------------
-
-
-def _by_world(runs: pl.DataFrame) -> dict[str, list[Cell]]:
-    """Gather the cells of each world, without the mask that is told the limits."""
-    found: dict[str, list[Cell]] = {}
-    for cell in cells(runs):
-        if cell.method != TOLD:
-            found.setdefault(cell.world, []).append(cell)
-    return found
-
-
-def _seeds_and_steps(runs: pl.DataFrame) -> str:
-    """Say how many seeds and steps there were; both may differ between worlds."""
-    gathered = runs.group_by("world").agg(pl.col("seed").n_unique(), pl.col("T").max())
-    return f"{_ends(gathered['seed'])} seeds of {_ends(gathered['T'])} steps."
-
-
-def _ends(values: pl.Series) -> str:
-    low, high = int(str(values.min())), int(str(values.max()))
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+# -- words -----------------------------------------------------------------------------------------
 
 
 def _folded(text: str, wide: int = 34) -> str:
@@ -393,24 +380,3 @@ def _folded(text: str, wide: int = 34) -> str:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return "\n".join(lines)
-
-
-def _share_axis(axes: Axes, which: Literal["x", "y"], most: float) -> None:
-    """Scale an axis of shares so that .1 % and 50 % can both be read."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    how: dict[str, Any] = {
-        f"{which}scale": SymmetricalLogScale(axis, linthresh=LINEAR_TO),
-        f"{which}lim": (-0.12 * LINEAR_TO, most),
-    }
-    axes.set(**how)
-    ticks = [tick for tick in SHARES if tick <= most]
-    axis.set_ticks(ticks, [f"{100 * tick:g} %" if tick else "0" for tick in ticks])
-    axis.set_ticks([], minor=True)
-    axes.tick_params(which="both", color=FAINT)
-
-
-def _log_place(most: float, linear_to: float) -> Callable[[float], float]:
-    """Return where a value stands between 0 and `most`: linear at first, then logarithmic."""
-    scale = SymmetricalLogScale(None, linthresh=linear_to).get_transform()
-    top = float(scale.transform([max(most, linear_to)])[0])
-    return lambda value: float(scale.transform([value])[0]) / top

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from bridle.asking import Asking, online_asking
-from bridle.kernels.types import Floats, Ints
+from bridle.kernels.types import Bools, Floats, Ints
 from bridle.lessons import teach_beliefs
 from bridle.limits import Beliefs, make_limits
 from bridle.policies import BehaviorConstrained, KnownMask
-from bridle.simulate import Run, online, teach
+from bridle.simulate import Run, Tables, online, teach
 from bridle.study.frontier_methods import CENTRED_V, groups_of
-from bridle.study.real_scope import DEFAULT, SAID, TOLD
+from bridle.study.real_scope import ALPHA, COIN, DEFAULT, METHODS, PROMISE, SAID, TOLD, UNCHECKED
 from bridle.study.work import Fold
 from bridle.worlds.world import World
 
-__all__ = ["RUNS", "calibrate", "default_limits", "default_run", "random_answers"]
+__all__ = ["RUNS", "Trial", "calibrate", "default_limits", "default_run", "random_answers"]
 
 SIGMA = 0.25  # the paper's best position of the dial
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trial:
+    """What a method is run on.
+
+    Attributes
+    ----------
+    fold : Fold
+        A world, and its contexts in order.
+    taught : int
+        Random examples of a method that is taught beforehand.
+    limits : str
+        The kind of limits of the default.
+    later : (int, array (M, K) of bools), optional
+        Where limits change: what is allowed from this step on.
+    marks : list of int, optional
+        The steps after which measures are taken; the last is always among them.
+    """
+
+    fold: Fold
+    taught: int
+    limits: str = "auto"
+    later: tuple[int, Bools] | None = None
+    marks: list[int] | None = None
 
 
 def default_limits(world: World, seed: int, *, limits: str = "auto") -> Beliefs:
@@ -27,7 +53,17 @@ def default_limits(world: World, seed: int, *, limits: str = "auto") -> Beliefs:
     return make_limits(limits, schema=world.schema, groups=groups_of(world), seed=seed)
 
 
-def default_run(world: World, rows: Ints, seed: int, *, limits: str = "auto") -> Asking:
+def default_run(
+    world: World,
+    rows: Ints,
+    seed: int,
+    *,
+    limits: str = "auto",
+    checks: bool = True,
+    promise: tuple[float, float] | None = None,
+    later: tuple[int, Bools] | None = None,
+    marks: list[int] | None = None,
+) -> Asking:
     """Run the product's default in a world: the one place that says what it is.
 
     Parameters
@@ -40,9 +76,17 @@ def default_run(world: World, rows: Ints, seed: int, *, limits: str = "auto") ->
         Equal seeds give equal runs.
     limits : str, default "auto"
         The kind of limits; "found" where no groups are declared.
+    checks : bool, default True
+        Whether a coin chooses plays that the teacher judges afterwards.
+    promise : (alpha, q), optional
+        Left out by default: a promise is switched on.
+    later, marks
+        As in `Trial`.
     """
-    beliefs = default_limits(world, seed, limits=limits)
-    return online_asking(world.tables, beliefs=beliefs, rows=rows, seed=seed)
+    return online_asking(
+        world.tables, beliefs=default_limits(world, seed, limits=limits), rows=rows, seed=seed,
+        checks=checks, promise=promise, later=later, checkpoints=marks,
+    )  # fmt: skip
 
 
 def random_answers(
@@ -57,9 +101,19 @@ def random_answers(
 
 
 def calibrate(world: World, beliefs: Beliefs, rows: Ints, arms: Ints) -> list[list[int]]:
-    """Count what was said to be allowed, and how much of it is, over pairs never asked about.
+    """Count what was said to be allowed, and how much of it is, over pairs never judged.
 
-    A pair is an item (a row of the world) and a unit of the limits.
+    A pair is an item (a row of the world) and a unit of the limits. What the limits say is counted,
+    not yet lowered by the exceptions that checks have found.
+
+    Parameters
+    ----------
+    world : World
+        What is so.
+    beliefs : Beliefs
+        What is said.
+    rows, arms : arrays
+        What was judged, by a question or a check.
 
     Returns
     -------
@@ -71,54 +125,90 @@ def calibrate(world: World, beliefs: Beliefs, rows: Ints, arms: Ints) -> list[li
     unit_of = np.asarray(beliefs.unit_of)
     _, first = np.unique(unit_of, return_index=True)
     truth = world.tables.allowed[:, first].T  # (U, M): arms of a unit share their limits
-    unasked = np.ones(p.shape, np.bool_)
-    unasked[unit_of[arms], rows] = False
+    unjudged = np.ones(p.shape, np.bool_)
+    unjudged[unit_of[arms], rows] = False
     return [
         [int(np.count_nonzero(said)), int(np.count_nonzero(said & truth))]
-        for said in (unasked & (p >= least) for least in SAID)
+        for said in (unjudged & (p >= least) for least in SAID)
     ]
 
 
-# -- the others, for comparison ------------------------------------------------------------------
+# -- the methods: a run, and the teacher's answers that it took ----------------------------------
 
 
-def _asking(kind: str) -> Callable[[Fold, int], tuple[Run, int]]:
-    """Return the run of one kind of limits that asks when in doubt."""
+def _default(
+    *, checks: bool, promise: tuple[float, float] | None = None
+) -> Callable[[Trial], tuple[Run, int]]:
+    """Return the run of the default, or of the default but for its checks or a promise."""
 
-    def run(fold: Fold, taught: int) -> tuple[Run, int]:
-        world = fold.world
-        beliefs = make_limits(kind, schema=world.schema, groups=groups_of(world), seed=fold.seed)
-        made = online_asking(world.tables, beliefs=beliefs, rows=fold.online_rows, seed=fold.seed)
+    def run(trial: Trial) -> tuple[Run, int]:
+        fold = trial.fold
+        made = default_run(
+            fold.world, fold.online_rows, fold.seed, limits=trial.limits, checks=checks,
+            promise=promise, later=trial.later, marks=trial.marks,
+        )  # fmt: skip
         return made, len(made.said)
 
     return run
 
 
-def _bcts(fold: Fold, taught: int) -> tuple[Run, int]:
+def _asking(kind: str) -> Callable[[Trial], tuple[Run, int]]:
+    """Return the run of one kind of limits that asks when in doubt."""
+
+    def run(trial: Trial) -> tuple[Run, int]:
+        fold, world = trial.fold, trial.fold.world
+        beliefs = make_limits(kind, schema=world.schema, groups=groups_of(world), seed=fold.seed)
+        made = online_asking(
+            world.tables, beliefs=beliefs, rows=fold.online_rows, seed=fold.seed,
+            later=trial.later, checkpoints=trial.marks,
+        )  # fmt: skip
+        return made, len(made.said)
+
+    return run
+
+
+def _bcts(trial: Trial) -> tuple[Run, int]:
     """Run the paper's agent: a blend of reward and of what it was taught at random."""
-    tables = fold.world.tables
-    lesson = teach(tables, examples=taught, rows=fold.teach_rows, seed=fold.seed)
+    fold = trial.fold
+    lesson = teach(fold.world.tables, examples=trial.taught, rows=fold.teach_rows, seed=fold.seed)
+    tables, rows = _in_force(trial)
     run = online(
-        tables, policy=BehaviorConstrained(sigma=SIGMA), limits=lesson.limits[taught],
-        rows=fold.online_rows, seed=fold.seed,
+        tables, policy=BehaviorConstrained(sigma=SIGMA), limits=lesson.limits[trial.taught],
+        rows=rows, seed=fold.seed, checkpoints=trial.marks,
     )  # fmt: skip
-    return run, taught
+    return run, trial.taught
 
 
-def _told(fold: Fold, taught: int) -> tuple[Run, int]:
-    """Run the mask that is told the limits, with our reward side."""
-    policy = KnownMask(reading="argmax", v=CENTRED_V)
+def _told(trial: Trial) -> tuple[Run, int]:
+    """Run the mask that is told the limits, at once where they change, with our reward side."""
+    tables, rows = _in_force(trial)
     run = online(
-        fold.world.tables, policy=policy, rows=fold.online_rows, seed=fold.seed, prior="centred"
-    )
+        tables, policy=KnownMask(reading="argmax", v=CENTRED_V), rows=rows, seed=trial.fold.seed,
+        prior="centred", checkpoints=trial.marks,
+    )  # fmt: skip
     return run, 0
 
 
-# By method: a run, and the teacher's answers that it took.
-RUNS: dict[str, Callable[[Fold, int], tuple[Run, int]]] = {
+def _in_force(trial: Trial) -> tuple[Tables, Ints]:
+    """Return tables and rows such that each step has the limits that are in force at it."""
+    tables, rows = trial.fold.world.tables, trial.fold.online_rows
+    if trial.later is None:
+        return tables, rows
+    turn, allowed = trial.later
+    both = Tables(
+        np.concatenate([tables.contexts] * 2), np.concatenate([tables.rewards] * 2),
+        np.concatenate([tables.allowed, allowed]),
+    )  # fmt: skip
+    return both, rows + len(tables) * (np.arange(len(rows)) >= turn)
+
+
+RUNS: dict[str, Callable[[Trial], tuple[Run, int]]] = {
+    DEFAULT: _default(checks=True),
+    PROMISE: _default(checks=True, promise=(ALPHA, COIN)),
+    UNCHECKED: _default(checks=False),
     "rules": _asking("rules"),
     "logistic": _asking("logistic"),
     "bcts": _bcts,
     TOLD: _told,
 }
-assert DEFAULT not in RUNS
+assert set(RUNS) == set(METHODS)

@@ -9,21 +9,28 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bridle.study.journal import FOLDER, OWNER, Journal
-from bridle.study.real_scope import METHODS, OWN, Job, Result, Scope
+from bridle.study.real_scope import DEFAULT, METHODS, OWN, TOLD, Job, Result, Scene, Scope
 from bridle.study.real_scope import SAID as THRESHOLDS
 
 __all__ = ["Parts"]
 
 # What the study writes beside what `Journal` knows of.
 WRITTEN = (
-    "real.csv", "calibration.csv",
-    *(f"{name}.{kind}" for name in ("real", "calibration", "seeds") for kind in ("png", "svg")),
+    "real.csv", "calibration.csv", "course.csv",
+    *(
+        f"{name}.{kind}"
+        for name in ("real", "calibration", "seeds", "exceptions", "changes")
+        for kind in ("png", "svg")
+    ),
 )  # fmt: skip
-MEASURES = {"answers", "audits", "E", "T", "R", "Rc", "abstentions"}
+MEASURES = {
+    "answers", "audits", "E", "T", "R", "Rc", "abstentions", "found", "frozen", "anew", "E_after",
+}  # fmt: skip
+COURSE = {"t", "answers", "audits", "E"}
 
 
 class Parts:
@@ -37,16 +44,26 @@ class Parts:
     fingerprint : str
         What the results depend on, hashed.
     scope : Scope
+    scenes : sequence of Scene
         What a finished job has to hold.
     fresh : bool
         Forget what was finished.
     """
 
-    def __init__(self, out: Path, fingerprint: str, scope: Scope, *, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        out: Path,
+        fingerprint: str,
+        scope: Scope,
+        scenes: Sequence[Scene],
+        *,
+        fresh: bool = False,
+    ) -> None:
         self._journal = Journal(out, fingerprint, fresh=fresh)
         self._folder = out / FOLDER
         self._fingerprint = fingerprint
         self._scope = scope
+        self._scenes = {scene.name: scene for scene in scenes}
         if fresh:
             self.clear()
             for name in WRITTEN:
@@ -91,11 +108,14 @@ class Parts:
         return self._folder / f"job-{job.key}.json"
 
     def _whole(self, job: Job, result: Mapping[str, object]) -> bool:
+        scene = self._scenes[job.world]
         if job.part in METHODS:
             run = result["run"]
             if not isinstance(run, dict) or run.keys() != MEASURES:
                 return False
-            if job.part != METHODS[0]:
+            if scene.turn is not None and job.part != TOLD and not _is_course(result["course"]):
+                return False
+            if job.part != DEFAULT or not scene.calibrated:
                 return True
         counts = result["calibration"]
         wanted = {OWN} if job.part in METHODS else {str(N) for N in self._scope.calibrated}
@@ -104,6 +124,14 @@ class Parts:
             and counts.keys() == wanted
             and all(len(pairs) == len(THRESHOLDS) for pairs in counts.values())
         )
+
+
+def _is_course(course: object) -> bool:
+    return (
+        isinstance(course, dict)
+        and course.keys() == COURSE
+        and len({len(column) for column in course.values()}) == 1
+    )
 
 
 def _write(path: Path, value: object) -> None:

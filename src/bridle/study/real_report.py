@@ -14,9 +14,21 @@ from rich.table import Table
 
 from bridle.errors import NotPossible
 from bridle.study.canvas import number
-from bridle.study.real_figures import DOUBT, WORDS
-from bridle.study.real_scope import DEFAULT, OWN, TOLD
-from bridle.study.real_summary import Cell, Said, calibrations, cells
+from bridle.study.real_canvas import WORDS
+from bridle.study.real_scope import (
+    ALPHA,
+    CHANGES,
+    COIN,
+    DEFAULT,
+    EXCEPTIONS,
+    LIMITS,
+    METHODS,
+    OWN,
+    PROMISE,
+    TOLD,
+    UNCHECKED,
+)
+from bridle.study.real_summary import DOUBT, Cell, Said, calibrations, cells
 from bridle.study.report import (
     MAX_SETTINGS,
     REPORT,
@@ -35,7 +47,8 @@ SURE = 0.99  # what the default plays is at least as probable
 MEANINGS = {
     "Answers": "How often the teacher was asked whether an arm is allowed. The paper’s agent is "
     "taught with random examples beforehand.",
-    "Checks": "Plays that were judged afterwards, as spot checks.",
+    "Checks": "Plays that the teacher judged afterwards because a coin said so; “found” are those "
+    "that were not allowed. Answers and checks are counted apart.",
     "E": "Plays that were not allowed. E/T is their share of all plays; “worst” is that of the "
     "worst seed.",
     "R": "Average regret: the best reward of all arms, denied ones too, less that of the arm "
@@ -43,9 +56,15 @@ MEANINGS = {
     "Rc": "Average regret against the best allowed arm; a play that was not allowed earns nothing.",
     "Rc − told": "Rc above that of a mask that is told the limits and learns rewards as we do: "
     "what not knowing the limits costs.",
+    "E after": "E from the step on at which limits changed, in the worst seed below it.",
+    "Frozen": "Share of the steps at which the promise let nothing be played that the teacher did "
+    "not allow at that very step; “anew” is how often what was learned was begun anew.",
     "Abstentions": "Steps in which nothing was played, because nothing was known to be allowed.",
     "default": "bridle as it comes: what kind of limits there are is found out from the answers, "
-    "arms in a declared group share theirs, and it asks when in doubt.",
+    "arms in a declared group share theirs, it asks when in doubt, and a coin has plays checked.",
+    "promise": f"The default with a promise of α = {ALPHA:g}: every play has a coin of at least "
+    f"{COIN:g}, and what its checks find freezes it in time.",
+    "unchecked": "The default without any check.",
     "rules, logistic": "The same questions, but only rules are learned, or only log odds.",
     "bcts": "The paper’s agent: it blends reward with what it was taught, σ = .25.",
     "Pairs": "An item and a unit: a band of people who share their limits, or a person where "
@@ -55,9 +74,15 @@ MEANINGS = {
 
 def lead(runs: pl.DataFrame, calibration: pl.DataFrame) -> list[str]:
     """Say what came out, in sentences computed from the results alone."""
-    ours = [cell for cell in cells(runs) if cell.ours]
-    others = [cell for cell in cells(runs) if cell.method not in (DEFAULT, TOLD)]
-    told = [_on_errors(ours), _on_answers(ours), _on_others(others), _on_doubt(calibration)]
+    by_kind: dict[str, dict[str, list[Cell]]] = {}
+    for cell in cells(runs):
+        by_kind.setdefault(cell.kind, {}).setdefault(cell.method, []).append(cell)
+    limits, rare, changes = (by_kind.get(kind, {}) for kind in (LIMITS, EXCEPTIONS, CHANGES))
+    ours = limits.get(DEFAULT, [])
+    told = [
+        _on_errors(ours), _on_answers(ours), _on_promise(limits), _on_exceptions(rare),
+        *_on_changes(changes), _on_others(limits), _on_doubt(calibration),
+    ]  # fmt: skip
     return [sentence for sentence in told if sentence]
 
 
@@ -92,7 +117,7 @@ def _on_answers(ours: Sequence[Cell]) -> str:
         return ""
     least, most = (end(ours, key=lambda cell: cell.answers) for end in (min, max))
     dear = max(ours, key=lambda cell: cell.excess)
-    if len(ours) == 1:
+    if least.answers == most.answers:
         asked = f"{number(most.answers, 'E')} answers{_range(most)}"
     else:
         asked = (
@@ -101,7 +126,7 @@ def _on_answers(ours: Sequence[Cell]) -> str:
         )
     checks = max(cell.audits for cell in ours)
     checked = f" and had up to {number(checks, 'E')} plays checked" if checks else ""
-    where = f" (“{dear.world}”)" if len(ours) > 1 else ""
+    where = f" (“{dear.world}”)" if len(ours) > 1 and dear.excess else ""
     return (
         f"It asked for {asked}{checked}. Its regret is on average {dear.excess:.3f} above "
         f"that of a mask that is told the limits{where}."
@@ -112,11 +137,62 @@ def _range(cell: Cell) -> str:
     return "" if cell.fewest == cell.most else f" ({cell.fewest:,} to {cell.most:,})"
 
 
-def _on_others(others: Sequence[Cell]) -> str:
+def _on_promise(limits: Mapping[str, Sequence[Cell]]) -> str:
+    """Say what a promise adds to the default."""
+    told = [
+        f"in “{cell.world}” {number(cell.E, 'E')} denied plays, {number(cell.answers, 'E')} "
+        f"answers and {number(cell.audits, 'E')} checks, {100 * cell.frozen:.1f} % of the steps "
+        "frozen"
+        for cell in limits.get(PROMISE, ())
+    ]
+    return f"With a promise of {100 * ALPHA:g} %: {'; '.join(told)}." if told else ""
+
+
+def _on_exceptions(rare: Mapping[str, Sequence[Cell]]) -> str:
+    """Say what checks do about rare exceptions, and what they cost."""
+    checked, unchecked = rare.get(DEFAULT, ()), rare.get(UNCHECKED, ())
+    if not checked or not unchecked:
+        return ""
+    each = []
+    for members in (checked, unchecked):
+        worst = max(members, key=lambda cell: cell.worst)
+        seeds, broke = (sum(getattr(cell, name) for cell in members) for name in ("seeds", "broke"))
+        least, most = (end(cell.spent for cell in members) for end in (min, max))
+        each.append(
+            f"{broke} of {seeds} runs played more than {100 * DOUBT:g} % of denied arms, the worst "
+            f"{100 * worst.worst:.2f} % (“{worst.world}”), for {_between(least, most)}"
+        )
+    return (
+        f"Where a few of the things that are free for all deviate: with checks {each[0]} answers "
+        f"and checks on average; without checks {each[1]} answers."
+    )
+
+
+def _on_changes(changes: Mapping[str, Sequence[Cell]]) -> list[str]:
+    """Say what was violated after limits changed, a sentence a world."""
+    worlds = dict.fromkeys(cell.world for members in changes.values() for cell in members)
+    told = []
+    for world in worlds:
+        each = [
+            f"{cell.method} {number(cell.after, 'E')} ({cell.after_most:,} in the worst seed)"
+            for method in METHODS
+            for cell in changes.get(method, ())
+            if cell.world == world and cell.after is not None and method != TOLD
+        ]
+        told.append(f"Denied plays after the change in “{world}”: {', '.join(each)}.")
+    return told
+
+
+def _between(least: float, most: float) -> str:
+    low, high = number(least, "E"), number(most, "E")
+    return low if low == high else f"{low} to {high}"
+
+
+def _on_others(limits: Mapping[str, Sequence[Cell]]) -> str:
     told = []
     for method in WORDS:
-        mine = [cell for cell in others if cell.method == method]
-        if mine:
+        mine = limits.get(method, ())
+        if mine and method != DEFAULT:
             worst = max(mine, key=lambda cell: cell.worst)
             kept = sum(cell.worst <= DOUBT for cell in mine)
             told.append(
@@ -145,33 +221,97 @@ def _on_doubt(calibration: pl.DataFrame) -> str:
 # -- the terminal --------------------------------------------------------------------------------
 
 
-HEADINGS = ("answers", "checks", "E", "E/T, worst", "R", "Rc − told", "abst.")
+HEADINGS = ("answers", "checks", "E", "E/T, worst")
+# What follows, by how many columns only this world has: as much as 80 letters have room for.
+MORE = (("R", "Rc − told", "abst."), ("Rc − told", "abst."), ("Rc − told",))
 
 
 def print_real(console: Console, runs: pl.DataFrame) -> None:
-    """Show the table of each world in the terminal."""
+    """Show the table of each world in the terminal, and one of all worlds with exceptions."""
+    rare: dict[str, list[Cell]] = {}
     for world, members in _by_world(runs).items():
-        table = Table(
-            title=f"{world}: T = {members[0].T:,}, means over {members[0].seeds} seeds",
-            title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0),
-            pad_edge=False,
-        )  # fmt: skip
-        table.add_column("method", overflow="fold")
-        for name in HEADINGS:
+        if members[0].kind == EXCEPTIONS:
+            rare[world] = members
+            continue
+        table = _grid(world, members[0], "method")
+        also = _also(members)
+        columns = (*HEADINGS, *also, *MORE[len(also)])
+        for name in columns:
             table.add_column(name, justify="right", no_wrap=True)
         for cell in members:
-            table.add_row(cell.method, *_entries(cell), style="bold" if cell.ours else None)
+            entries = _entries(cell)
+            table.add_row(
+                cell.method, *(entries[name] for name in columns),
+                style="bold" if cell.ours else None,
+            )  # fmt: skip
         console.print()
         console.print(table)
+    if rare:
+        console.print()
+        console.print(_rare_table(rare))
 
 
-def _entries(cell: Cell) -> list[str]:
+def _grid(title: str, first: Cell, of: str) -> Table:
+    """Return a table without rows; all worlds in it are as long as the first."""
+    table = Table(
+        title=f"{title}: T = {first.T:,}, means over {_seeds(first)}", title_justify="left",
+        title_style="bold", box=None, padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    table.add_column(of, no_wrap=True)
+    return table
+
+
+def _rare_table(rare: Mapping[str, Sequence[Cell]]) -> Table:
+    """Return a row a world with exceptions: the default, and beside it what no checks would do."""
+    table = _grid("Rare exceptions", next(iter(rare.values()))[0], "world")
+    names = (
+        "answers",
+        "checks",
+        "E/T, worst",
+        "> 1 %",
+        "unchecked:\nanswers",
+        "E/T, worst",
+        "> 1 %",
+    )
+    for name in names:
+        table.add_column(name if "\n" in name else f"\n{name}", justify="right", no_wrap=True)
+    for world, members in rare.items():
+        by_method = {cell.method: cell for cell in members}
+        entries = list[str]()
+        for method in (DEFAULT, UNCHECKED):
+            cell = by_method[method]
+            entries += [
+                number(cell.answers, "E"), *([number(cell.audits, "E")] if cell.ours else []),
+                f"{100 * cell.worst:.2f} %", f"{cell.broke}/{cell.seeds}",
+            ]  # fmt: skip
+        table.add_row(world.removeprefix("exceptions "), *entries)
+    return table
+
+
+def _seeds(cell: Cell) -> str:
+    return f"{cell.seeds} seed{'s' if cell.seeds > 1 else ''}"
+
+
+def _also(members: Sequence[Cell]) -> list[str]:
+    """Return the columns that only some worlds have."""
+    also = ["E after"] if any(cell.after is not None for cell in members) else []
+    return [*also, *(["frozen"] if any(cell.method == PROMISE for cell in members) else [])]
+
+
+def _entries(cell: Cell) -> dict[str, str]:
+    """Return every entry that a row may have, by its column."""
     told = cell.method == TOLD
-    return [
-        "told" if told else f"{number(cell.answers, 'E')}{_range(cell)}",
-        number(cell.audits, "E"), number(cell.E, "E"), f"{100 * cell.worst:.2f} %",
-        f"{cell.R:.3f}", "–" if told else f"{cell.excess:+.3f}", number(cell.abstentions, "E"),
-    ]  # fmt: skip
+    return {
+        "answers": "told" if told else f"{number(cell.answers, 'E')}{_range(cell)}",
+        "checks": number(cell.audits, "E"),
+        "E": number(cell.E, "E"),
+        "E/T, worst": f"{100 * cell.worst:.2f} %",
+        "E after": "–" if cell.after is None else number(cell.after, "E"),
+        "frozen": f"{100 * cell.frozen:.1f} %" if cell.method == PROMISE else "–",
+        "R": f"{cell.R:.3f}",
+        "Rc − told": "–" if told else f"{cell.excess:+.3f}",
+        "abst.": number(cell.abstentions, "E"),
+    }
 
 
 def _by_world(runs: pl.DataFrame) -> dict[str, list[Cell]]:
@@ -257,30 +397,37 @@ def _facts(manifest: Mapping[str, Any], runs: pl.DataFrame) -> list[str]:
 
 
 def _table(members: Sequence[Cell]) -> dict[str, Any]:
-    first = members[0]
+    first, also = members[0], _also(members)
     return {
-        "caption": f"{first.world}: T = {first.T:,}, {first.seeds} seed"
-        f"{'s' if first.seeds > 1 else ''}",
+        "also": also,
+        "caption": f"{first.world}: T = {first.T:,}, {_seeds(first)}",
         "rows": [
             {
                 "method": cell.method, "words": WORDS.get(cell.method, "told the limits"),
-                "ours": cell.ours, "entries": [*_pairs(cell)],
+                "ours": cell.ours, "entries": _pairs(cell, also),
             }
             for cell in members
         ],
     }  # fmt: skip
 
 
-def _pairs(cell: Cell) -> list[tuple[str, str, bool | None]]:
+def _pairs(cell: Cell, also: Sequence[str]) -> list[tuple[str, str, bool | None]]:
     """Return the entries of a row: a value, what stands below it, and whether it is good."""
     told = cell.method == TOLD
     ends = "" if told or cell.fewest == cell.most else f"{cell.fewest:,}–{cell.most:,}"
     good = None if told else cell.worst <= DOUBT
+    anew = f"anew {number(cell.anew, 'E')} ×" if cell.anew else ""
+    after = "–" if cell.after is None else number(cell.after, "E")
+    extra = {
+        "E after": (after, f"worst {cell.after_most:,}" if cell.after_most else "", None),
+        "frozen": (f"{100 * cell.frozen:.1f} %" if cell.method == PROMISE else "–", anew, None),
+    }
     return [
         ("told" if told else number(cell.answers, "E"), ends, None),
-        (number(cell.audits, "E"), "", None),
+        (number(cell.audits, "E"), f"found {number(cell.found, 'E')}" if cell.audits else "", None),
         (number(cell.E, "E"), f"{100 * cell.share:.2f} %", None),
         (f"{100 * cell.worst:.2f} %", "", good),
+        *(extra[name] for name in also),
         (f"{cell.R:.3f}", "", None),
         (f"{cell.Rc:.3f}", "", None),
         ("–" if told else f"{cell.excess:+.3f}", "", None),
@@ -306,22 +453,29 @@ def _doubt(world: str, by_answers: Mapping[str, Sequence[Said]]) -> dict[str, An
 
 
 def _origins(origins: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return where data came from; worlds that share theirs stand together."""
+    """Return where data came from; worlds that share theirs stand together.
+
+    Worlds of one table may differ by a sentence: then each has its own.
+    """
     found: dict[str, dict[str, Any]] = {}
     for world, given in origins.items():
         origin = mapping(given)
-        limits = str(origin.get("limits") or "")
-        same = {key: value for key, value in origin.items() if key != "limits"}
+        limits, about = (str(origin.get(key) or "") for key in ("limits", "about"))
+        same = {
+            key: value for key, value in origin.items() if key not in ("limits", "about", "title")
+        }
         entry = found.setdefault(
             json.dumps(same, sort_keys=True, default=str),
             {
                 "worlds": [],
                 "synthetic": bool(origin.get("synthetic")),
-                **{key: str(origin.get(key) or "") for key in ("title", "about", "licence")},
+                "abouts": {},
+                "licence": str(origin.get("licence") or ""),
                 "link": link(origin.get("url")),
                 "notes": listed(origin.get("notes")),
                 "files": mapping(origin.get("files")),
             },
         )
         entry["worlds"].append((world, limits))
+        entry["abouts"].setdefault(about, []).append(world)
     return [*found.values()]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import polars as pl
 from rich.console import Console
@@ -34,8 +34,10 @@ from bridle.study.real_report import lead, print_real, write_real_report
 from bridle.study.real_scope import Job, Result, Scene, Scope, cost, jobs
 from bridle.study.real_summary import (
     CALIBRATION_SCHEMA,
+    COURSE_SCHEMA,
     RUNS_SCHEMA,
     calibration_frame,
+    course_frame,
     runs_frame,
 )
 from bridle.study.report import mapping
@@ -44,7 +46,15 @@ from bridle.waiting import patience
 
 __all__ = ["RealOutcome", "real"]
 
-RUNS, CALIBRATION = "real.csv", "calibration.csv"
+RUNS, CALIBRATION, COURSE = "real.csv", "calibration.csv", "course.csv"
+
+
+class Frames(NamedTuple):
+    """What `real.csv`, `calibration.csv` and `course.csv` hold."""
+
+    runs: pl.DataFrame
+    calibration: pl.DataFrame
+    course: pl.DataFrame
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,8 +65,8 @@ class RealOutcome:
     ----------
     out : Path
         The folder with all files.
-    runs, calibration : DataFrame
-        What `real.csv` and `calibration.csv` hold.
+    runs, calibration, course : DataFrame
+        What `real.csv`, `calibration.csv` and `course.csv` hold.
     manifest : dict
         How it was made.
     """
@@ -64,6 +74,7 @@ class RealOutcome:
     out: Path
     runs: pl.DataFrame
     calibration: pl.DataFrame
+    course: pl.DataFrame
     manifest: dict[str, Json]
 
 
@@ -106,8 +117,8 @@ def real(
     )  # fmt: skip
     made = make_engine(engine, cast(Any, work), workers=workers, address=address)
     if not fresh and not (out / FOLDER / OWNER).exists():
-        refuse_foreign(out, (RUNS, CALIBRATION), "this study")
-    parts = Parts(out, mark, scope, fresh=fresh)
+        refuse_foreign(out, (RUNS, CALIBRATION, COURSE), "this study")
+    parts = Parts(out, mark, scope, scenes, fresh=fresh)
     try:
         found = None if fresh else _finished(out, mark)
         if found is None:
@@ -132,17 +143,17 @@ def _run(
     mark: str,
     console: Console,
     how: Mapping[str, Json],
-) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, Json]]:
+) -> tuple[Frames, dict[str, Json]]:
     started = datetime.now(UTC)
     scenes, scope = [*work.scenes.values()], work.scope
     with patience(console):
         _warm_up(work)
     begin = time.perf_counter() - parts.seconds
     todo = jobs(scenes)
-    results = _do(engine, todo, parts, begin, console)
+    results = _do(engine, todo, work.scenes, parts, begin, console)
     done = [*zip(todo, results, strict=True)]
-    runs = runs_frame(done)
-    return runs, calibration_frame(done), {
+    runs = runs_frame(done, {scene.name: scene.kind for scene in scenes})
+    return Frames(runs, calibration_frame(done), course_frame(done)), {
         "study": "real",
         "worlds": [scene.name for scene in scenes],
         **made_by(mark),
@@ -165,7 +176,12 @@ def _run(
 
 
 def _do(
-    engine: Engine, todo: Sequence[Job], parts: Parts, begin: float, console: Console
+    engine: Engine,
+    todo: Sequence[Job],
+    scenes: Mapping[str, Scene],
+    parts: Parts,
+    begin: float,
+    console: Console,
 ) -> list[Result]:
     """Do the jobs that are not yet done; each is kept as soon as it is there."""
     columns = (
@@ -174,8 +190,9 @@ def _do(
     )  # fmt: skip
     results: list[Result | None] = [parts.load(job) for job in todo]
     left = [place for place, result in enumerate(results) if result is None]
-    total = sum(map(cost, todo))
-    done = total - sum(cost(todo[place]) for place in left)
+    costs = [cost(job, scenes[job.world]) for job in todo]
+    total = sum(costs)
+    done = total - sum(costs[place] for place in left)
     if len(left) < len(todo):
         console.print(f"Going on: {len(todo) - len(left)} of {len(todo)} jobs are there.")
     worlds = len({job.world for job in todo})
@@ -186,7 +203,7 @@ def _do(
             job = todo[left[number]]
             results[left[number]] = made = cast(Result, result)
             parts.save(job, made, time.perf_counter() - begin)
-            before, done = done, done + cost(job)
+            before, done = done, done + costs[left[number]]
             progress.update(bar, completed=done)
             if not console.is_terminal and int(10 * done / total) > int(10 * before / total):
                 console.print(f"{text}: {100 * done / total:.0f} %")  # a log has no bar
@@ -195,10 +212,10 @@ def _do(
 
 def _warm_up(work: Real) -> None:
     """Call each kernel once, here, so that workers find it compiled."""
-    tiny = Scope(seeds=1, seeds_found=1, steps=20, steps_rules=20, taught=20, calibrated=(5,))
-    kinds: dict[str, Scene] = {}
+    tiny = Scope(taught=20, calibrated=(5,))
+    kinds: dict[tuple[str, frozenset[str]], Scene] = {}
     for scene in work.scenes.values():
-        kinds.setdefault(scene.limits, scene)
+        kinds.setdefault((scene.limits, frozenset(scene.methods)), scene)
     small = Real([replace(scene, steps=20, seeds=1) for scene in kinds.values()], tiny)
     for job in jobs([*small.scenes.values()]):
         small.do(job)
@@ -207,36 +224,36 @@ def _warm_up(work: Real) -> None:
 def _settings(scene: Scene) -> dict[str, Json]:
     return {
         "steps": scene.steps, "seeds": scene.seeds, "limits": scene.limits, "rules": scene.rules,
-        "teaching_contexts": scene.teaching_contexts, **scene.recipe.settings(),
+        "teaching_contexts": scene.teaching_contexts, "kind": scene.kind,
+        "methods": list(scene.methods), "calibrated": scene.calibrated, "turn": scene.turn,
+        "bonus": scene.pays, **scene.recipe.settings(),
     }  # fmt: skip
 
 
-def _finished(out: Path, mark: str) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, Json]] | None:
+def _finished(out: Path, mark: str) -> tuple[Frames, dict[str, Json]] | None:
     """Return the results that are there, if they are of this very study."""
     try:
         manifest = json.loads((out / MANIFEST).read_bytes())
-        runs = pl.read_csv(out / RUNS, schema=RUNS_SCHEMA)
-        said = pl.read_csv(out / CALIBRATION, schema=CALIBRATION_SCHEMA)
+        frames = Frames(
+            pl.read_csv(out / RUNS, schema=RUNS_SCHEMA),
+            pl.read_csv(out / CALIBRATION, schema=CALIBRATION_SCHEMA),
+            pl.read_csv(out / COURSE, schema=COURSE_SCHEMA),
+        )
     except (OSError, ValueError, pl.exceptions.PolarsError):
         return None
     same = isinstance(manifest, dict) and manifest.get("fingerprint") == mark
-    return (runs, said, manifest) if same else None
+    return (frames, manifest) if same else None
 
 
-def _write(
-    out: Path,
-    runs: pl.DataFrame,
-    calibration: pl.DataFrame,
-    manifest: dict[str, Json],
-    console: Console,
-) -> RealOutcome:
+def _write(out: Path, frames: Frames, manifest: dict[str, Json], console: Console) -> RealOutcome:
     """Write every file; the manifest last, as it says that all is there."""
-    runs.write_csv(out / RUNS)
-    calibration.write_csv(out / CALIBRATION)
+    runs, calibration, course = frames
+    for frame, name in zip(frames, (RUNS, CALIBRATION, COURSE), strict=True):
+        frame.write_csv(out / name)
     with console.status("drawing ..."):
         origins = mapping(manifest["origins"])
         about = {world: str(origin["limits"]) for world, origin in origins.items()}
-        figures = draw_real(out, runs, calibration, about)
+        figures = draw_real(out, runs, calibration, about, course=course)
         report = write_real_report(
             out, manifest=manifest, runs=runs, calibration=calibration, figures=figures
         )
@@ -253,4 +270,4 @@ def _write(
         f"{manifest['workers']} at a time)."
     )
     console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
-    return RealOutcome(out=out, runs=runs, calibration=calibration, manifest=manifest)
+    return RealOutcome(out=out, **frames._asdict(), manifest=manifest)

@@ -12,15 +12,25 @@ from bridle.settings import Json
 from bridle.worlds.world import Recipe
 
 __all__ = [
-    "CALIBRATION", "DEFAULT", "METHODS", "OWN", "SAID", "TOLD", "Job", "Result", "Scene", "Scope",
-    "cost", "jobs",
+    "ALPHA", "CALIBRATION", "CHANGES", "COIN", "DEFAULT", "EXCEPTIONS", "KINDS", "LIMITS",
+    "METHODS", "OWN", "PROMISE", "SAID", "TOLD", "UNCHECKED", "USUAL", "Job", "Result", "Scene",
+    "Scope", "cost", "jobs",
 ]  # fmt: skip
 
 # Ours, as an agent is made where nothing is set; no other name begins so.
 DEFAULT = "default"
+# The same with a promise beside its checks, and without any check.
+PROMISE, UNCHECKED = "promise", "unchecked"
 TOLD = "told"
-# All methods, in the order in which they are shown.
-METHODS = (DEFAULT, "rules", "logistic", "bcts", TOLD)
+# All methods, in the order in which they are shown. (A teacher who errs is one more: a name here
+# and in `COSTS`, a run in `real_methods.RUNS`, words and a colour in `real_figures`.)
+METHODS = (DEFAULT, PROMISE, UNCHECKED, "rules", "logistic", "bcts", TOLD)
+# Those of a world for which nothing else is said.
+USUAL = (DEFAULT, UNCHECKED, "rules", "logistic", "bcts", TOLD)
+# What a world is there to show: limits as they are, rare exceptions to them, limits that change.
+KINDS = LIMITS, EXCEPTIONS, CHANGES = "limits", "exceptions", "changes"
+# The promise: at most this share of denied plays, with a coin of at least this probability.
+ALPHA, COIN = 0.01, 0.02
 # A job of its own, which is no method: what is believed after random answers.
 CALIBRATION = "calibration"
 # Calibration after the method's own questions, beside that after so many random ones.
@@ -32,7 +42,8 @@ COUNT = validate.IntRange(1, 1_000)
 STEPS = validate.IntRange(1, 10_000_000)
 MAX_SIZES = 10
 
-# What a job gives, as plain JSON: `run`, the measures, and `calibration`, counts by answers.
+# What a job gives, as plain JSON: `run`, the measures; `calibration`, counts by answers; where
+# limits change `course`, measures on the way.
 Result: TypeAlias = dict[str, Any]
 
 
@@ -42,8 +53,8 @@ class Scope:
 
     Parameters
     ----------
-    seeds, seeds_found : int
-        Draws of each world; of the one whose groups are found.
+    seeds, seeds_found, seeds_exceptions : int
+        Draws of each world; of the one whose groups are found; of those with rare exceptions.
     steps, steps_rules : int
         T; in the worlds of the frontier, whose limits are rules.
     seed : int
@@ -56,6 +67,7 @@ class Scope:
 
     seeds: int = 10
     seeds_found: int = 30
+    seeds_exceptions: int = 20
     steps: int = 20_000
     steps_rules: int = 50_000
     seed: int = 0
@@ -63,7 +75,7 @@ class Scope:
     calibrated: tuple[int, ...] = (100, 300, 1_000)
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "seeds_found"):
+        for name in ("seeds", "seeds_found", "seeds_exceptions"):
             COUNT.check(getattr(self, name), name, "Scope")
         for name in ("steps", "steps_rules", "taught"):
             STEPS.check(getattr(self, name), name, "Scope")
@@ -79,8 +91,9 @@ class Scope:
     def quick(cls) -> Scope:
         """Return a scope that takes seconds and shows nothing but that it runs."""
         return cls(
-            seeds=2, seeds_found=2, steps=400, steps_rules=400, taught=1_000, calibrated=(20, 60)
-        )
+            seeds=2, seeds_found=2, seeds_exceptions=1, steps=400, steps_rules=400, taught=1_000,
+            calibrated=(20, 60),
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Json]:
         """Return every choice as plain JSON values."""
@@ -108,6 +121,16 @@ class Scene:
         The kind of limits of the default method.
     about : str
         What its limits are, in a few words.
+    kind : str
+        One of `KINDS`: what it is there to show.
+    methods : tuple of str
+        What is run in it, among `METHODS`.
+    calibrated : bool
+        Whether the doubt is held against the truth.
+    pays : float
+        What a denied arm earns more: violating pays.
+    stricter : bool
+        Whether limits become one step stricter half-way.
     """
 
     name: str
@@ -118,6 +141,16 @@ class Scene:
     teaching_contexts: int | None = None
     limits: str = "auto"
     about: str = ""
+    kind: str = LIMITS
+    methods: tuple[str, ...] = USUAL
+    calibrated: bool = True
+    pays: float = 0.0
+    stricter: bool = False
+
+    @property
+    def turn(self) -> int | None:
+        """The first step at which other limits are in force, if there are."""
+        return self.steps // 2 if self.stricter else None
 
 
 class Job(NamedTuple):
@@ -136,19 +169,25 @@ class Job(NamedTuple):
 
 def jobs(scenes: list[Scene]) -> list[Job]:
     """Cut the study into jobs, those of one world and seed one after the other."""
-    parts = (*METHODS, CALIBRATION)
     return [
         Job(scene.name, seed, part)
         for scene in scenes
         for seed in range(scene.seeds)
-        for part in parts
+        for part in (*scene.methods, *([CALIBRATION] if scene.calibrated else []))
     ]
 
 
 # Seconds of a job on one core at full length, roughly: for the bar.
-COSTS = {DEFAULT: 5.0, "rules": 1.5, "logistic": 1.5, "bcts": 1.0, TOLD: 0.3, CALIBRATION: 2.0}
+COSTS = {
+    DEFAULT: 3.0, PROMISE: 3.5, UNCHECKED: 1.5, "rules": 0.1, "logistic": 0.1, "bcts": 0.1,
+    TOLD: 0.05, CALIBRATION: 1.5,
+}  # fmt: skip
+# So much of that where nearly all is free for all, as there is less to learn, and where groups are
+# found, as every arm is a unit.
+FREE, UNGROUPED = 0.7, 2.7
 
 
-def cost(job: Job) -> float:
+def cost(job: Job, scene: Scene) -> float:
     """Guess what a job costs, beside others."""
-    return COSTS[job.part]
+    scale = FREE if scene.kind == EXCEPTIONS else UNGROUPED if scene.limits == "found" else 1.0
+    return COSTS[job.part] * scale

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bridle.errors import InvalidValue, NotPossible
 from bridle.study import inputs
-from bridle.study.real_scope import Scene, Scope
+from bridle.study.real_scope import (
+    CHANGES,
+    DEFAULT,
+    EXCEPTIONS,
+    PROMISE,
+    TOLD,
+    UNCHECKED,
+    USUAL,
+    Scene,
+    Scope,
+)
 from bridle.worlds.ages import Ages, read_ages
+from bridle.worlds.exceptions import Exceptions
 from bridle.worlds.items import Items, Tastes, read_tastes
 from bridle.worlds.itemtables import ItemTable, read_items
 from bridle.worlds.pairs import Pairs
 from bridle.worlds.world import Recipe
 
-__all__ = ["NAMES", "Found", "data_folder", "own_scene", "scenes"]
+__all__ = ["FAMILIES", "NAMES", "Found", "data_folder", "own_scene", "scenes"]
 
 OWNER = "study"
 FILMS, GAMES, PATIENTS = "mpaa/films.csv", "esrb/games.csv", "warfarin/warfarin.csv"
@@ -26,9 +37,33 @@ RATED = ("E", "ET", "T", "M")
 GENRES, KEYWORDS, ESRB = "MPAA genres", "MPAA genres and keywords", "ESRB"
 WARFARIN, AGES, FOUND = "Warfarin", "ages", "groups found"
 SINGLE, PAIRS, BOTH = "single rules", "pairs", "both"
-NAMES = (GENRES, KEYWORDS, ESRB, WARFARIN, AGES, SINGLE, PAIRS, BOTH, FOUND)
-# In a quick study so many people, movies and viewers.
-SMALL = {"movies": 200, "people": 30, "viewers": 200}
+PAYING, STRICTER = "MPAA violating pays", "MPAA stricter half-way"
+BONUS = 0.3  # what a denied play earns more, where violating pays
+# Rare exceptions inside free kinds: whose features the items have, how many deviate, what they pay.
+# No name has a comma in it: `--worlds` takes them by commas.
+FEATURES, RATES = ("MPAA", "ESRB", "made-up"), (0.01, 0.02, 0.05)
+RARE: dict[str, tuple[str, float, float]] = {
+    f"exceptions {100 * rate:g} % {features}{' paying' if pays else ''}": (features, rate, pays)
+    for features in FEATURES
+    for rate in RATES
+    for pays in (0.0, BONUS)
+}
+NAMES = (
+    GENRES, KEYWORDS, ESRB, WARFARIN, AGES, SINGLE, PAIRS, BOTH, FOUND, PAYING, STRICTER, *RARE,
+)  # fmt: skip
+# Names for several worlds at once.
+FAMILIES = {
+    "exceptions": tuple(RARE),
+    **{
+        f"exceptions {features}": tuple(name for name, (of, *_) in RARE.items() if of == features)
+        for features in FEATURES
+    },
+}
+# With the promise beside the default; and what is run where others would not be at home.
+PROMISED = (DEFAULT, PROMISE, *USUAL[1:])
+OURS = (DEFAULT, PROMISE, UNCHECKED, TOLD)
+# In a quick study so many people, movies, viewers, and items of worlds with exceptions.
+SMALL = {"movies": 200, "people": 30, "viewers": 200, "items": 300}
 
 
 @dataclass(frozen=True)
@@ -75,25 +110,33 @@ def scenes(
     scope : Scope
         How long, and how often.
     only : sequence of str, optional
-        Names of worlds; all by default.
+        Names of worlds, or of `FAMILIES` of them; all by default.
     small : bool
         Few people, movies and viewers.
     """
     for name in only or ():
-        if name not in NAMES:
-            raise InvalidValue("worlds", OWNER, f"among {', '.join(NAMES)}", name)
-    wanted = NAMES if only is None else tuple(name for name in NAMES if name in only)
+        if name not in NAMES and name not in FAMILIES:
+            known = (*NAMES, *FAMILIES)
+            raise InvalidValue("worlds", OWNER, f"among {', '.join(known)}", name)
+    chosen = {each for name in only or NAMES for each in FAMILIES.get(name, (name,))}
+    wanted = tuple(name for name in NAMES if name in chosen)
     found, skipped = dict[str, Scene](), list[str]()
     for names, needs, make in _MAKERS:
         asked = [name for name in names if name in wanted]
         missing = [need for need in needs if not (folder / need).exists()]
         if asked and missing:
-            skipped.append(f"{', '.join(asked)}: skipped, as {folder / missing[0]} is not there.")
+            skipped.append(f"{_listed(asked)}: skipped, as {folder / missing[0]} is not there.")
         elif asked:
             found |= {scene.name: scene for scene in make(folder, scope, asked, small)}
     if not found:
         raise NotPossible(f"No world can be run. {' '.join(skipped)} Give --data or --items.")
     return Found([found[name] for name in NAMES if name in found], skipped)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name worlds; a whole family by its own name."""
+    family = next((name for name, members in FAMILIES.items() if members == tuple(names)), None)
+    return family or ", ".join(names)
 
 
 def _of_items(name: str, recipe: Items, scope: Scope, label: str) -> Scene:
@@ -102,23 +145,58 @@ def _of_items(name: str, recipe: Items, scope: Scope, label: str) -> Scene:
 
 
 def _films(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
-    columns = {GENRES: ["genres"], KEYWORDS: ["genres", "keywords:60"]}
     tastes: Tastes | None = None
     for name in asked:
-        table: ItemTable = read_items(
-            folder / FILMS, label="certificate", levels=CERTIFICATES, features=columns[name]
-        )
-        # The same films in both: their ratings are read once.
+        table = _read_films(folder, keywords=name == KEYWORDS)
+        # The same films in all: their ratings are read once.
         tastes = tastes or read_tastes(
             folder / RATINGS, table, people=SMALL["people"] if small else 100
         )
-        yield _of_items(name, Items(table, tastes, name=name), scope, "MPAA certificate")
+        scene = _of_items(name, Items(table, tastes, name=name), scope, "MPAA certificate")
+        if name == PAYING:
+            about = f"as {GENRES}, but what is denied earns {BONUS:g} more"
+            scene = replace(scene, about=about, methods=OURS, calibrated=False, pays=BONUS)
+        elif name == STRICTER:
+            about = f"as {GENRES}; half-way every certificate counts as the next higher one"
+            scene = replace(
+                scene, about=about, kind=CHANGES, methods=OURS, calibrated=False, stricter=True
+            )
+        elif name == GENRES:
+            scene = replace(scene, methods=PROMISED)
+        yield scene
+
+
+def _read_films(folder: Path, *, keywords: bool = False) -> ItemTable:
+    columns = ["genres", "keywords:60"] if keywords else ["genres"]
+    return read_items(folder / FILMS, label="certificate", levels=CERTIFICATES, features=columns)
 
 
 def _games(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
     table = read_items(folder / GAMES, label="esrb_rating", levels=RATED)
     recipe = Items(table, name=ESRB, people=SMALL["people"] if small else 60)
-    yield _of_items(ESRB, recipe, scope, "ESRB rating")
+    yield replace(_of_items(ESRB, recipe, scope, "ESRB rating"), methods=PROMISED)
+
+
+def _exceptions(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
+    tables: dict[str, Callable[[], ItemTable | None]] = {
+        "MPAA": lambda: _read_films(folder),
+        "ESRB": lambda: read_items(folder / GAMES, label="esrb_rating", levels=RATED),
+        "made-up": lambda: None,
+    }
+    table = tables[RARE[asked[0]][0]]()  # a maker's names have their features in common
+    for name in asked:
+        _, rate, pays = RARE[name]
+        more = f" and earn {pays:g} more" if pays else ""
+        yield Scene(
+            name=name,
+            recipe=Exceptions(
+                features=table, rate=rate, pays=pays, name=name,
+                items=SMALL["items"] if small else 1_500, people=SMALL["people"] if small else 60,
+            ),
+            steps=scope.steps, seeds=scope.seeds_exceptions, kind=EXCEPTIONS, calibrated=False,
+            methods=(DEFAULT, UNCHECKED, TOLD),
+            about=f"{100 * rate:g} % of what is free for all deviate{more}",
+        )  # fmt: skip
 
 
 def _warfarin(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
@@ -160,9 +238,12 @@ def _rules(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
 # Names of worlds, the files that they need, and how they are made.
 _Maker = Callable[[Path, Scope, Sequence[str], bool], Iterator[Scene]]
 _MAKERS: tuple[tuple[tuple[str, ...], tuple[str, ...], _Maker], ...] = (
-    ((GENRES, KEYWORDS), (FILMS, RATINGS), _films),
+    ((GENRES, KEYWORDS, PAYING, STRICTER), (FILMS, RATINGS), _films),
     ((ESRB,), (GAMES,), _games),
     ((WARFARIN,), (PATIENTS,), _warfarin),
     ((AGES,), (), _ages),
     ((SINGLE, PAIRS, BOTH, FOUND), (RATINGS,), _rules),
+    (FAMILIES["exceptions MPAA"], (FILMS,), _exceptions),
+    (FAMILIES["exceptions ESRB"], (GAMES,), _exceptions),
+    (FAMILIES["exceptions made-up"], (), _exceptions),
 )
