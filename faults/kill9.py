@@ -18,6 +18,7 @@ from faults.traffic import AGENTS, Client, make_agents
 
 CLIENTS = 8
 DURING_START = 0.1  # the share of kills that come while it starts
+LAST_SECONDS = 120.0  # how long the last server may take to serve every agent
 
 
 def kill9(
@@ -78,6 +79,7 @@ def kill9(
                 server.start()
                 if tick is not None:
                     tick(done, kills, f"{ledger.events:,} events acknowledged")
+            _wait_for_each(ledger)
             stop.set()
             for client in clients:
                 client.join()
@@ -106,3 +108,15 @@ def kill9(
         "statuses": {str(status): count for status, count in sorted(ledger.statuses.items())},
         "examples": [*found.examples, *wrong],
     }
+
+
+def _wait_for_each(ledger: Ledger) -> None:
+    """Wait until the last server has acknowledged something of each agent.
+
+    What it never had in memory it keeps no snapshot of when it is stopped.
+    """
+    before, end = len(ledger.acknowledged), time.monotonic() + LAST_SECONDS
+    while not {told.agent for told in ledger.acknowledged[before:]} >= set(AGENTS):
+        if time.monotonic() > end:
+            raise RuntimeError(f"Not every agent was acknowledged within {LAST_SECONDS:g} s.")
+        time.sleep(0.02)
