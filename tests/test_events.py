@@ -131,10 +131,12 @@ GOLDEN: list[tuple[Event, str]] = [
         '"scope": "item", "until": 9.0, "replaces": [2, "d"]}',
     ),
     (
-        Judged((0.1, 1e-300), 1, False, "model", 0.25, 3, 5, 7, "item", 9.0, "\u00e9", 2.5),
+        Judged(
+            (0.1, 1e-300), 1, False, "model", 0.25, 3, 5, 7, "item", 9.0, "\u00e9", 2.5, "w", "Ann"
+        ),
         '{"event": "Judged", "context": [0.1, 1e-300], "arm": 1, "allowed": false, "by": "model", '
         '"prior": 0.25, "question": 3, "check": 5, "item": 7, "scope": "item", "until": 9.0, '
-        '"note": "\\u00e9", "at": 2.5}',
+        '"note": "\\u00e9", "at": 2.5, "id": "w", "who": "Ann"}',
     ),
     (
         Retracted("e", "Ann", None, None),

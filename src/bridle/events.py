@@ -130,7 +130,8 @@ class Judged:
     """One of several declared teachers said of an arm in a context: allowed, or not.
 
     It says who errs how often, and is no example. What it settles is written as `Taught` after it.
-    `prior`: the limits' own P(allowed) then. The rest as in `Taught`.
+    `prior`: the limits' own P(allowed) then. `id`: the caller's name for this word, if it has one;
+    `who`: who said so in the teacher's name, if that is known. The rest as in `Taught`.
     """
 
     context: Context
@@ -145,6 +146,8 @@ class Judged:
     until: float | None = None
     note: str | None = None
     at: float | None = None
+    id: ItemId | None = None
+    who: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +488,7 @@ _EARLIER: dict[type, tuple[set[str], ...]] = {
     Decided: ({"ask", *_PRICED, *_COIN}, _PRICED | _COIN, _COIN),
     Abstained: ({"ask", "propensity", *_PRICED}, _PRICED),
     Taught: ({"item", *_LIFE}, _LIFE),
+    Judged: ({"id", "who"},),
     **dict.fromkeys((ArmsAdded, SigmaChanged, RuleDeclared, RuleWithdrawn), ({"by", "note"},)),
 }
 

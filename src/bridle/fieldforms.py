@@ -250,6 +250,8 @@ FORMS: dict[str, Form] = {
     "Taught.question": _maybe(_ID),
     "Judged.question": _maybe(_ID),
     "Judged.by": Form(_name, _name),
+    "Judged.id": _maybe(_ID),
+    "who": _maybe(_TEXT),
     "prior": Form(_share, _share),
     "Lapsed.question": _ID,
     "groups": _each(_PAIR),

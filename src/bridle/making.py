@@ -71,7 +71,8 @@ class _Word(NamedTuple):
     check: ItemId | None = None
     scope: str = "all"
     until: float | None = None
-    id: ItemId | None = None
+    id: ItemId | None = None  # of the example that it makes, if it settles its case
+    word: ItemId | None = None  # its own
 
 
 class _Hearing:
@@ -80,10 +81,17 @@ class _Hearing:
     What is only made changes nothing: the fold finds the same.
     """
 
-    def __init__(self, knowledge: Knowledge, by: str, note: str | None, time: float | None) -> None:
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        by: str,
+        note: str | None,
+        time: float | None,
+        who: str | None,
+    ) -> None:
         self.events: list[Event] = []
         self._know = knowledge
-        self._by, self._note, self._time = by, note, time
+        self._by, self._note, self._time, self._who = by, note, time, who
         self._teachers = knowledge.teachers.copy()
         self._judged: dict[tuple[Key, Key], JudgedCase] = {}  # those of these words
         self._taught = knowledge.taught
@@ -99,7 +107,8 @@ class _Hearing:
         verdict = self._teachers.judge(self._by, *key, word.allowed, prior)
         event = Judged(
             context, know.arm_ids[word.arm], word.allowed, self._by, prior, word.question,
-            word.check, word.item, word.scope, word.until, self._note, self._time,
+            word.check, word.item, word.scope, word.until, self._note, self._time, word.word,
+            self._who,
         )  # fmt: skip
         self.events.append(event)
         self._judged[key] = know.judged_by(event, self._case(key), word.context, word.arm)
@@ -280,7 +289,7 @@ class Maker(Changer):
         names = self._names(ids, len(rows), know.taught, "Agent.teach")
         numbers = [know.arm_number(arm) for arm in arms]
         know.check_examples(names, numbers)
-        ends = self._life(scope, until, items)
+        ends = self._life(scope, until, items, "Agent.teach")
         replaced = self._replaced(numbers, items, answers, by)
         said = [know.arm_ids[k] for k in numbers]
         return [
@@ -292,9 +301,10 @@ class Maker(Changer):
             )
         ]
 
-    def _life(self, scope: str, until: float | None, items: list[ArmId | None]) -> float | None:
+    def _life(
+        self, scope: str, until: float | None, items: list[ArmId | None], owner: str
+    ) -> float | None:
         """Return when answers end, or refuse their scope or their end."""
-        owner = "Agent.teach"
         validate.one_of(scope, SCOPES, "scope", owner)
         if scope == "item" and None in items:
             remedy = "Name it: item=..., or declare an Id in the schema."
@@ -325,11 +335,14 @@ class Maker(Changer):
         by: str | None = None,
         note: str | None = None,
         at: float | None = None,
+        word: str | None = None,
+        who: str | None = None,
     ) -> list[Event]:
         """Write down what a teacher says of a play that a coin chose.
 
         With a promise, a denial of what the teacher had allowed begins what was learned anew. The
-        word of a declared teacher answers it if it settles its case; else the check waits.
+        word of a declared teacher answers it if it settles its case; else the check waits. `word`
+        and `who` are of a declared teacher: the word's own id, and who says so in their name.
         """
         know, owner = self._knowledge, "Agent.judge"
         id = plain_id(_id_of(check))
@@ -337,8 +350,9 @@ class Maker(Changer):
         answer = validate.truth(allowed, "allowed", owner)
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         if know.declares(by):
-            word = _Word(open_.context, open_.arm, open_.item, answer, check=id)
-            return self._heard([word], by, note, time).events
+            own = None if word is None else item_id(word, owner)
+            said = _Word(open_.context, open_.arm, open_.item, answer, check=id, word=own)
+            return self._heard([said], by, note, time, who).events
         names = self._names(None, 1, know.taught, owner)
         know.check_examples(names, [open_.arm])
         (gone,) = self._replaced([open_.arm], [open_.item], [answer], by)
@@ -358,10 +372,13 @@ class Maker(Changer):
         *,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
     ) -> Taught:
         """Write down the answer to an open question."""
-        return self.answered_many([question], [allowed], by=by, note=note, at=at)[0]
+        said: Any = {"by": by, "note": note, "scope": scope, "until": until, "at": at}
+        return self.answered_many([question], [allowed], **said)[0]
 
     def answered_many(
         self,
@@ -370,6 +387,8 @@ class Maker(Changer):
         *,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
     ) -> list[Taught]:
         """Write down the answers to many open questions."""
@@ -381,13 +400,13 @@ class Maker(Changer):
         names = self._names(None, len(ids), know.taught, owner)
         know.check_examples(names, [one.arm for one in found])
         contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
-        replaced = self._replaced(
-            [one.arm for one in found], [one.item for one in found], answers, by
-        )
+        items = [one.item for one in found]
+        ends = self._life(scope, until, items, owner)
+        replaced = self._replaced([one.arm for one in found], items, answers, by)
         return [
             Taught(
-                name, context, know.arm_ids[one.arm], answer, id, by, note, time, one.item,
-                replaces=gone,
+                name, context, know.arm_ids[one.arm], answer, id, by, note, time, one.item, None,
+                scope, ends, gone,
             )
             for name, context, one, answer, id, gone in zip(
                 names, contexts, found, answers, ids, replaced, strict=True
@@ -412,20 +431,32 @@ class Maker(Changer):
         *,
         by: str,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
+        words: Sequence[str] | None = None,
+        who: str | None = None,
     ) -> Heard:
         """Write down what a declared teacher answers to open questions, and what that settles.
 
-        A question whose case is not settled stays open.
+        A question whose case is not settled stays open. `words` are ids of the words themselves,
+        and `who` says so in the teacher's name.
         """
         know, owner = self._knowledge, "Agent.answer"
         ids, found, answers = self._open(questions, allowed, owner)
         name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
-        words = [
-            _Word(one.context, one.arm, one.item, answer, question=id)
-            for id, one, answer in zip(ids, found, answers, strict=True)
-        ]
-        for word in words:
+        ends = self._life(scope, until, [one.item for one in found], owner)
+        own: list[Any] = [None] * len(ids)
+        if words is not None:
+            own = self._names(words, len(ids), 0, owner)
+        spoken = [
+            _Word(
+                one.context, one.arm, one.item, answer, question=id, scope=scope, until=ends,
+                word=mine,
+            )
+            for id, one, answer, mine in zip(ids, found, answers, own, strict=True)
+        ]  # fmt: skip
+        for word in spoken:
             key = know.case_key(word.context, word.item, word.arm)
             if know.teachers.said(*key).get(name) is word.allowed:
                 raise NotPossible(
@@ -433,7 +464,7 @@ class Maker(Changer):
                     "settle it. Ask another, whom agent.whom(question) names, or give it up: "
                     "agent.skip(question)."
                 )
-        return self._heard(words, name, note, time)
+        return self._heard(spoken, name, note, time, who)
 
     def examples_by(
         self,
@@ -448,6 +479,7 @@ class Maker(Changer):
         scope: str = "all",
         until: float | None = None,
         at: float | None = None,
+        who: str | None = None,
     ) -> Heard:
         """Write down what a declared teacher says of many cases, and what that settles."""
         rows = self._schema.encode_many(contexts)
@@ -458,19 +490,24 @@ class Maker(Changer):
         names: list[Any] = [None] * n
         if ids is not None:
             names = self._names(ids, n, know.taught, owner)
-        ends = self._life(scope, until, named)
+        ends = self._life(scope, until, named, "Agent.teach")
         name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
         words = [
-            _Word(row.tobytes(), k, item, answer, None, None, scope, ends, id)
+            _Word(row.tobytes(), k, item, answer, None, None, scope, ends, id, id)
             for row, k, item, answer, id in zip(rows, numbers, named, answers, names, strict=True)
         ]
-        return self._heard(words, name, note, time)
+        return self._heard(words, name, note, time, who)
 
     def _heard(
-        self, words: Sequence[_Word], by: str, note: str | None, time: float | None
+        self,
+        words: Sequence[_Word],
+        by: str,
+        note: str | None,
+        time: float | None,
+        who: str | None,
     ) -> Heard:
         """Write down words of a declared teacher, and the examples that they settle."""
-        hearing = _Hearing(self._knowledge, by, note, time)
+        hearing = _Hearing(self._knowledge, by, note, time, some_words(who, "who"))
         examples = [hearing.hear(word) for word in words]
         made = [event for event in hearing.events if isinstance(event, Taught)]
         numbers = [self._knowledge.arm_number(event.arm) for event in made]

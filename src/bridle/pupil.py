@@ -141,12 +141,15 @@ class Pupil(Reader):
         *,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
     ) -> Answer:
         """Take the teacher's answer to a question, and go on with the decision that waits for it.
 
         If a declared teacher (`Agent.teachers`) gives it and it does not settle the case, the
-        question stays open, for whom `whom` names next, or until `skip` gives it up.
+        question stays open, for whom `whom` names next, or until `skip` gives it up. `scope` and
+        `until` are as in `teach`.
 
         Returns
         -------
@@ -155,7 +158,8 @@ class Pupil(Reader):
             came to, a `Decision`, another `Question` or an `Abstention`, or None if none waited.
             Of an answer that settles nothing: no example, and the same `Question` again.
         """
-        return self.answer_many([question], [allowed], by=by, note=note, at=at)[0]
+        said: Any = {"by": by, "note": note, "scope": scope, "until": until, "at": at}
+        return self.answer_many([question], [allowed], **said)[0]
 
     def answer_many(
         self,
@@ -164,12 +168,15 @@ class Pupil(Reader):
         *,
         by: str | None = None,
         note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
         at: float | None = None,
     ) -> list[Answer]:
         """Take the answers to many questions, all or none; then go on with what waited for them."""
+        said: Any = {"note": note, "scope": scope, "until": until, "at": at}
         if self._knowledge.declares(by):
-            return self._answers_by(questions, allowed, by, note, at)
-        events = self.make.answered_many(questions, allowed, by=by, note=note, at=at)
+            return self._answers_by(questions, allowed, by, said)
+        events = self.make.answered_many(questions, allowed, by=by, **said)
         asked = [self._knowledge.questions.open[event.question] for event in events]  # type: ignore[index]
         self._commit_all(events)
         return [
@@ -255,19 +262,18 @@ class Pupil(Reader):
         questions: Sequence[Question | ItemId],
         allowed: Truths,
         by: str,
-        note: str | None,
-        at: float | None,
+        said: dict[str, Any],
     ) -> list[Answer]:
         """Take answers of a declared teacher; a question that is not settled is given again."""
         given = listed(questions, "questions", "Agent.answer")
-        heard = self.make.answers_by(given, allowed, by=by, note=note, at=at)
+        heard = self.make.answers_by(given, allowed, by=by, **said)
         words = [event for event in heard.events if isinstance(event, Judged)]
         asked = [self._knowledge.questions.open[word.question] for word in words]  # type: ignore[index]
         self._commit_all(heard.events)
         return [
             Answer(None, again if isinstance(again, Question) else self._question(word))
             if example is None
-            else Answer(example, self._go_on(one.decision, at))
+            else Answer(example, self._go_on(one.decision, said["at"]))
             for again, word, one, example in zip(given, words, asked, heard.examples, strict=True)
         ]
 

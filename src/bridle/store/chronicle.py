@@ -22,6 +22,7 @@ from bridle.events import (
     Decided,
     Event,
     Expired,
+    Judged,
     Promised,
     PromiseDropped,
     Rewarded,
@@ -38,7 +39,7 @@ MOST_SPANS = 256
 MOST_ARMS = 1_000
 _COUNTS = (
     "decisions", "abstentions", "questions", "taught", "rewards", "judged", "violations",
-    "drawn", "checks", "exceptions",
+    "drawn", "checks", "exceptions", "words",
 )  # fmt: skip
 _TALLY = 4  # counts of a tally, beside its coins
 
@@ -59,6 +60,8 @@ class Span:
     drawn, checks, exceptions : int
         Plays that a check's coin chose; those that were judged; those that were denied. The
         judgements are among `taught`, too.
+    words : int
+        What one of several teachers said, whether or not it settled its case.
     reward : float
         The sum of rewards, in the agent's own range.
     plays : array of ints
@@ -83,6 +86,7 @@ class Span:
     drawn: int = 0
     checks: int = 0
     exceptions: int = 0
+    words: int = 0
     reward: float = 0.0
     plays: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     audits: Tally | None = None
@@ -210,7 +214,7 @@ class Chronicle:
             strict=True,
         )  # fmt: skip
         for (first, last, *counts), (reward, began, ended), plays, length, audits, promise in rows:
-            # Those from before there were checks have fewer counts.
+            # Those from before there were checks, or words, have fewer counts.
             counts += [0] * (len(_COUNTS) - len(counts))
             made.spans.append(
                 Span(
@@ -251,6 +255,8 @@ def _count(span: Span, event: Event, know: Known) -> None:
         if event.check is not None:
             span.checks += 1
             span.exceptions += not event.allowed
+    elif isinstance(event, Judged):
+        span.words += 1
     elif isinstance(event, Rewarded | Expired) and event.value is not None:
         span.rewards += 1
         span.reward += event.value

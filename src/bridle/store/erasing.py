@@ -1,22 +1,26 @@
 """Erasing what the log holds of a person: all events that have to do with a decision or an example.
 
 A decision has to do with the questions that came up in it, those with their answers, and so on, and
-with the judgement of its play, if a coin chose that: all of them hold the same context. What is
-erased stays in the chain as a hash, so the log still verifies. From then on the agent is what it
+with the judgement of its play, if a coin chose that: all of them hold the same context. Where
+several teachers are declared, so do their words and the example that these settled. What is erased
+stays in the chain as a hash, so the log still verifies. From then on the agent is what it
 would be if those events had never been.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from bridle.errors import InvalidValue, UnknownId
 from bridle.events import (
     Abstained,
     Asked,
+    Created,
     Decided,
     Event,
     Expired,
+    Judged,
     Lapsed,
     Retracted,
     Rewarded,
@@ -45,6 +49,8 @@ def erase(
 ) -> Head:
     """Erase all events that name these decisions and examples; give the new head.
 
+    The word of one of several teachers goes by its own id, as an example does.
+
     Nobody else may hold this agent in memory: stop the service before. Backups and forks have
     copies of their own, which are not touched.
     """
@@ -67,18 +73,40 @@ def _places(
     """Give the sequences of all events that have to do with these, however far around."""
     wanted = {("decision", id) for id in decisions} | {("example", id) for id in examples}
     for space, id in sorted(wanted):
-        if id not in store.find(agent, space, [id]):
+        spaces = ("example", "word") if space == "example" else (space,)
+        if not any(id in store.find(agent, one, [id]) for one in spaces):
             raise UnknownId(space, id, "The log has none of that id.")
     found: set[int] = set()
+    declared: set[str] = set()
     size = -1
     while size != len(found):  # until a pass over the log adds nothing
         size = len(found)
         for seq, event in enumerate(events_in(store, agent), 1):
-            mine = _about(event)
-            if seq not in found and not wanted.isdisjoint(mine):
+            if isinstance(event, Created):
+                declared = {teacher.name for teacher in event.settings.teachers}
+            mine, case = _about(event), _case(event, declared)
+            # What answers a question or a check goes with that, and not with its case: another
+            # decision may have been about the same.
+            bound = any(space in ("question", "decision") for space, _ in mine)
+            if seq not in found and not wanted.isdisjoint(mine if bound else mine | case):
                 found.add(seq)
-                wanted |= mine
+                wanted |= mine | case
     return sorted(found)
+
+
+def _case(event: Event, declared: set[str]) -> set[tuple[str, str]]:
+    """Name the case of a word of one of several teachers, and of what their words settled.
+
+    What is settled later than it was said names neither a word nor a question, but holds the same
+    context: it must go with the words.
+    """
+    if not isinstance(event, Judged):
+        by = event.by if isinstance(event, Taught) else None
+        if by is None or not declared or not declared.issuperset(by.split(", ")):
+            return set()
+    assert isinstance(event, Judged | Taught)
+    about = repr((event.context, event.item, event.arm))
+    return {("case", hashlib.blake2b(about.encode(), digest_size=16).hexdigest())}
 
 
 def _about(event: Event) -> set[tuple[str, str]]:
@@ -93,6 +121,8 @@ def _about(event: Event) -> set[tuple[str, str]]:
     elif isinstance(event, Taught):
         # Not what it replaces: that may be of another decision about the same item. It stands
         # again if this goes; and if that goes, this replaces nothing (`kept.without_erased`).
+        named = {"example": event.id, "question": event.question, "decision": event.check}
+    elif isinstance(event, Judged):
         named = {"example": event.id, "question": event.question, "decision": event.check}
     elif isinstance(event, Lapsed):
         named = {"question": event.question}

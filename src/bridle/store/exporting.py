@@ -34,8 +34,8 @@ def export(store: Store, agent: str, path: Path | str) -> int:
     The columns are seq, kind, at, decision, example, question, arm, value, propensity, coin,
     checked, allowed, by and payload, which holds the whole event as JSON, the seeds of coins among
     them: it is not for everybody. Ids and arms are text there, whatever they are in the event. An
-    example that judges a play names its decision. What an event does not have is null; an erased
-    one has only seq and kind.
+    example that judges a play, and the word of one of several teachers on it, name its decision.
+    What an event does not have is null; an erased one has only seq and kind.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _row(entry: Entry) -> tuple[object, ...]:
             read = json.loads(text)
             event = read if isinstance(read, dict) else {}
     named = _ID_OF.get(entry.kind)
-    if entry.kind == "Taught":
+    if entry.kind in ("Taught", "Judged"):
         event["decision"] = event.get("check")
     ids = (event.get("id") if name == named else event.get(name) for name in _IDS)
     return (

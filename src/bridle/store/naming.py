@@ -15,6 +15,7 @@ from bridle.events import (
     Decided,
     Event,
     Expired,
+    Judged,
     Lapsed,
     Retracted,
     Rewarded,
@@ -54,7 +55,8 @@ def names_of(event: Event, know: Known) -> tuple[tuple[str, str], ...]:
     """Give the names of an event that is about to be folded: pairs of a space and an id.
 
     A decision that asks is named by its question, and again, as settled, when it is made. The
-    judgement of a play that a check's coin chose has the name of its decision.
+    judgement of a play that a check's coin chose has the name of its decision. The word of one of
+    several teachers has its own, if whoever sent it gave it one.
     """
     waiting = know.questions.waiting
     if isinstance(event, Decided | Abstained):
@@ -73,6 +75,8 @@ def names_of(event: Event, know: Known) -> tuple[tuple[str, str], ...]:
         if event.question is None:
             return (mine,)
         return (mine, ("answer", text_of(event.question)))
+    if isinstance(event, Judged):
+        return () if event.id is None else (("word", text_of(event.id)),)
     if isinstance(event, Lapsed):
         return (("answer", text_of(event.question)),)
     if isinstance(event, Retracted):

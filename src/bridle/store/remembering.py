@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from bridle.events import Abstained, Asked, Decided, Event, Taught
+from bridle.events import Abstained, Asked, Decided, Event, Judged, Taught
 from bridle.kernels import doubt
 from bridle.knowledge import Knowledge
 
@@ -98,8 +98,10 @@ class Guesses:
 
     def fold(self, event: Event, know: Knowledge) -> None:
         """Take an event that is about to be folded into what is known."""
-        if not isinstance(event, Taught) or event.question is None or event.by is None:
+        if not isinstance(event, Taught | Judged) or event.question is None or event.by is None:
             return
+        if isinstance(event, Taught) and know.settled_by(event.by):
+            return  # what several teachers say is counted as they say it, each for themselves
         p = know.believing.seen(know.raw(event.context)).p[know.arm_number(event.arm)]
         mine = self.of.setdefault(event.by, deque(maxlen=MOST_ANSWERS))
         mine.append(bool(p >= 0.5) == event.allowed)
