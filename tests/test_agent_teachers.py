@@ -121,7 +121,7 @@ def test_a_case_that_is_settled_later_is_taught_then():
     agent, log = agent_of(Teacher("model"), Teacher("other"))
     agent.teach(X, "a", False, item="late", by="model", scope="item", until=9.0)
     assert agent.examples == ()
-    for n in range(40):  # they always agree
+    for n in range(150):  # they always agree
         for by in ("model", "other"):
             agent.teach(Y, "b", n % 2 == 0, item=n, by=by)
     late = [e for e in log if isinstance(e, Taught) and e.item == "late"]
