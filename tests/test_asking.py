@@ -294,7 +294,7 @@ def test_rules_in_groups_need_few_answers_and_do_not_err():
 # -- several teachers ------------------------------------------------------------------------
 
 
-def movies_by(teachers: list[tuple[float, float]], seed: int = 1, **more: Any) -> Any:
+def movies_by(teachers: list[tuple[float, ...]], seed: int = 1, **more: Any) -> Any:
     made = synthetic_movies(seed=seed, people=20, movies=300)
     limits = RuleLimits(
         arms=made.tables.arms, features=made.tables.features, groups=[a.group for a in made.arms]
@@ -310,8 +310,13 @@ def test_one_who_errs_beside_one_who_does_not(seed):
     """What the good one is asked is about what it takes alone; and what is played is allowed."""
     alone, both = movies_by([], seed), movies_by([(0.0, 0.35), (0.2, 0.02)], seed)
     assert alone.words.shape == (0, 2) and alone.rates.shape == (0,)
+    assert alone.heard.shape == (0, 2) and not alone.learned.size
     assert both.words[0, 0] <= 1.5 * len(alone.said)
     assert both.words[:, 0].sum() == len(both.said)
+    whose, wrong = both.heard.T
+    assert np.bincount(whose, minlength=2).tolist() == both.words.sum(1).tolist()
+    assert both.learned.shape == (len(whose), 2) and (both.learned[-1] == both.rates).all()
+    assert not wrong[whose == 0].any() and (size(0, 1) or wrong.any())
     assert both.E[-1] <= 0.002 * len(both.played)
     if size(1, 0):
         assert both.words[1, 0] > 20 and both.words[1, 1] == 0  # checks go to the good one
@@ -324,6 +329,24 @@ def test_one_alone_is_taken_at_their_word():
     assert alone.played.tolist() == one.played.tolist()
     assert alone.said.tolist() == one.said.tolist()
     assert one.words.tolist() == [[len(alone.said), len(alone.found)]]
+
+
+def test_what_is_told_of_a_teacher_is_believed():
+    """Two of whom it is told that they never err: the cheaper answers all, and is believed."""
+    run = movies_by([(0.0, 0.35, 0.0), (0.2, 0.02, 0.0)])
+    assert run.rates.tolist() == [0.0, 0.0]
+    assert run.words[0].sum() == 0 < run.words[1, 0]
+    if size(1, 0):
+        assert run.E[-1] > 0
+
+
+def test_who_errs_does_so_in_checks_too():
+    run = movies_by([], flips=0.3)
+    wrong = run.judged == run.found
+    right = movies_by([])
+    assert (right.judged != right.found).all()
+    if size(1, 0):
+        assert 0 < wrong.sum() < len(wrong)
 
 
 def test_nobody_is_asked_who_is_not_worth_it():
@@ -347,7 +370,8 @@ def test_who_is_asked_again_says_the_same():
 
 @pytest.mark.parametrize(
     "wrong", [{"teachers": "ab"}, {"teachers": [(0.6, 1.0)]}, {"teachers": [0.1]},
-              {"teachers": [(0.1, -1.0)]}, {"teachers": [(0.1, 0.1)], "flips": 0.1}],
+              {"teachers": [(0.1, -1.0)]}, {"teachers": [(0.1, 0.1, 0.6)]},
+              {"teachers": [(0.1, 0.1, 0.1, 0.1)]}, {"teachers": [(0.1, 0.1)], "flips": 0.1}],
 )  # fmt: skip
 def test_teachers_who_cannot_be_are_refused(wrong):
     with pytest.raises(InvalidValue):

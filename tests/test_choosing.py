@@ -68,13 +68,13 @@ def context_of(agent: Agent, row: Any) -> Any:
 
 def live(
     agent: Agent, tables: Tables, run: Asking, named: bool = True, change: Any = None
-) -> tuple[list[int], list[tuple[int, int]], list[int]]:
+) -> tuple[list[int], list[tuple[int, int]], list[tuple[int, bool]]]:
     """Put an agent through the steps of a run, with the answers that were given there."""
     turn, changed = (len(run.rows), tables.allowed) if change is None else change
     later = (tables.allowed, changed)
-    checked: list[int] = []
+    checked: list[tuple[int, bool]] = []
     number = {arm.id: k for k, arm in enumerate(agent.arms)}
-    said = iter(run.said.tolist())
+    said, judged = iter(run.said.tolist()), iter(run.judged.tolist())
     played: list[int] = []
     asked: list[tuple[int, int]] = []
     for step, row in enumerate(run.rows.tolist()):
@@ -92,8 +92,8 @@ def live(
             played[-1] = k
             agent.reward(made.id, tables.rewards[row, k])
             if made.check is not None:
-                checked.append(step)
-                agent.judge(made.check, bool(later[step >= turn][row, k]))
+                checked.append((step, not later[step >= turn][row, k]))
+                agent.judge(made.check, next(judged))
     return played, asked, checked
 
 
@@ -149,7 +149,9 @@ def check_equal(
     )
     played, asked, checked = live(agent, tables, run, identity, change)
     assert played == run.played.tolist()
-    assert checked == run.checked_at.tolist()
+    assert checked == list(zip(run.checked_at.tolist(), run.found.tolist(), strict=True))
+    wrong = int(np.count_nonzero(run.judged == run.found))
+    assert wrong == 0 or error == 0.1  # who errs does so in checks, too
     assert asked == list(zip(run.asked_at.tolist(), run.asked_arms.tolist(), strict=True))
     know = agent._knowledge
     assert know.reward_arms.means.tobytes() == run.arms.means.tobytes()

@@ -55,6 +55,8 @@ class Asking(Run):
         The steps whose plays a coin chose to be judged.
     found : array (checks,) of bools
         Which of these were not allowed.
+    judged : array (checks,) of bools
+        What the teacher said of these; with several teachers what is so.
     frozen : int
         Steps at which the promise let nothing be played that was not allowed at that very step.
     anew : array
@@ -63,6 +65,10 @@ class Asking(Run):
         With several teachers: how often each answered a question, and judged a check.
     rates : array (teachers,)
         What was learned of how often each errs: the means.
+    heard : array (words, 2)
+        Every word of several teachers, of questions and checks: whose it was, and whether wrong.
+    learned : array (words, teachers)
+        What was known of the rates after each word: the means.
     """
 
     asked_at: Ints
@@ -73,10 +79,13 @@ class Asking(Run):
     beliefs: Beliefs
     checked_at: Ints
     found: npt.NDArray[np.bool_]
+    judged: npt.NDArray[np.bool_]
     frozen: int
     anew: Ints
     words: Ints
     rates: Floats
+    heard: Ints
+    learned: Floats
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, answers={len(self.said)}, checks={len(self.found)})"
@@ -106,7 +115,7 @@ def online_asking(
     promise: tuple[float, float] | None = None,
     lag: int = 0,
     later: tuple[int, npt.ArrayLike] | None = None,
-    teachers: Sequence[tuple[float, float]] = (),
+    teachers: Sequence[tuple[float, ...]] = (),
     tell: Callable[[int, int], None] | None = None,
 ) -> Asking:
     """Run the online phase, asking the teacher when in doubt.
@@ -128,7 +137,7 @@ def online_asking(
     on_empty : {"abstain", "safe_arm", "least_bad"}
         Where no arm is safe: play nothing, the arm `safe_arm`, or the one most likely allowed.
     flips : float
-        Share of the teacher's answers that are wrong.
+        Share of the teacher's answers that are wrong, to questions and to checks, at random.
     remember : bool
         Take an answer as certain for its own item and unit. Not for a teacher who errs: then an
         answer is one more piece of evidence.
@@ -149,11 +158,12 @@ def online_asking(
         Steps that the answer to a check takes; the purse is made for it.
     later : (int, array (M, K) of bools), optional
         What is allowed from this step on, where limits change.
-    teachers : list of (error, price)
-        Several teachers: how often each errs, which is not told, and what an answer of theirs
-        costs. A question goes to whom `Teachers.choose` names until its case is settled, or until
-        nobody is worth it; then it is given up for this step. A check goes to who errs least.
-        Who is asked again says the same. Every answer is in `said`.
+    teachers : list of (error, price) or (error, price, told)
+        Several teachers: how often each errs, what an answer of theirs costs, and what the agent is
+        told of the error, which need not be true; by default nothing. A question goes to whom
+        `Teachers.choose` names until its case is settled, or until nobody is worth it; then it is
+        given up for this step. A check goes to who errs least. Who is asked again says the same.
+        Every answer is in `said`.
 
     Examples
     --------
@@ -196,12 +206,13 @@ def online_asking(
     start = keys.stream(validate.SEED.check(seed, "seed", owner), keys.DECIDE)
     ask_start = keys.stream(seed, keys.DOUBT)
     answers = keys.stream(seed, keys.ANSWER)
+    of_checks = keys.stream(seed, keys.ANSWER_NAMED)
     numbers = np.arange(1, T + 1, dtype=np.uint64)
     totals = FIRST_GUESS.copy()
     unit = np.ascontiguousarray(believed.unit_of, np.int64)
     played = np.empty(T, np.int64)
     asked: list[tuple[int, int, int, bool]] = []
-    checked: list[tuple[int, bool]] = []
+    checked: list[tuple[int, bool, bool]] = []
     anew: list[int] = []
     due: deque[tuple[int, int, int, int, bool]] = deque()  # checks whose answers are to come
     allowed = [tables.allowed] * 2
@@ -270,6 +281,7 @@ def online_asking(
         own, u = int(item[row]), int(unit[k])
         staff.cases[own, u] = row, k
         verdict = staff.known.judge(str(who), own, u, word, prior_of(row, k))
+        staff.learned.append([rate.mean for rate in staff.known.rates().values()])
         others = staff.known.review(lambda case, v: prior_of(*staff.cases[case, v]), REVIEWED)  # type: ignore[index]
         return verdict.allowed, others
 
@@ -315,7 +327,10 @@ def online_asking(
                 return label
 
     def audit(step: int, row: int, k: int, truth: bool) -> None:
-        """Have a check judged, by several teachers if need be; what is not settled waits."""
+        """Have a check judged, by several teachers if need be; what is not settled waits.
+
+        Of one teacher it is their word, not the truth.
+        """
         if staff is None:
             judge(step, row, k, truth)
             return
@@ -357,7 +372,11 @@ def online_asking(
         truth = bool(allowed[step >= turn][row, k])
         if why == questions.CHECKS:
             at, look = step + 1, 0
-            checked.append((step, not truth))
+            found = not truth
+            if staff is None and wrong > 0.0:
+                bits = np.uint64(keys.key_of(of_checks, np.uint64(step + 1)))
+                truth = truth != (float(keys.uniform(bits)) < wrong)
+            checked.append((step, found, truth))
             if purse is not None:
                 purse.pass_by(step - purse.steps)
                 purse.step(coin=float(coins.drawn[0]), audit=step + 1)
@@ -400,11 +419,14 @@ def online_asking(
         arms, columns[:, 0], columns[:, 1], columns[:, 2],
         np.array([entry[3] for entry in asked], np.bool_),
         np.searchsorted(columns[:, 0], marks_t), believed,
-        np.array([step for step, _ in checked], np.int64),
-        np.array([found for _, found in checked], np.bool_), int(coins.drawn[1]),
+        np.array([step for step, _, _ in checked], np.int64),
+        np.array([found for _, found, _ in checked], np.bool_),
+        np.array([word for _, _, word in checked], np.bool_), int(coins.drawn[1]),
         np.array(anew, np.int64),
         np.zeros((0, 2), np.int64) if staff is None else staff.words,
         np.array([] if staff is None else [one.mean for one in staff.known.rates().values()]),
+        np.array([] if staff is None else staff.heard, np.int64).reshape(-1, 2),
+        np.zeros((0, 0)) if staff is None else np.array(staff.learned).reshape(-1, len(teachers)),
     )  # fmt: skip
 
 
@@ -443,6 +465,8 @@ class _Staff:
     def __init__(self, errors: Sequence[float], known: Teachers, seed: int) -> None:
         self.known = known
         self.words = np.zeros((len(errors), 2), np.int64)
+        self.heard: list[tuple[int, bool]] = []
+        self.learned: list[list[float]] = []
         self.cases: dict[tuple[int, int], tuple[int, int]] = {}  # the row and the arm of each
         # Checks that wait for their case to be settled: step, row, arm.
         self.hung: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
@@ -455,7 +479,9 @@ class _Staff:
         key = keys.key_of(self._start, np.uint64(who))
         key = keys.key_of(np.uint64(key), np.uint64(item))
         bits = np.uint64(keys.bits_of(np.uint64(key), unit))
-        return truth != (float(keys.uniform(bits)) < self._errors[who])
+        errs = float(keys.uniform(bits)) < self._errors[who]
+        self.heard.append((who, errs))
+        return truth != errs
 
     def drop(self, item: int, unit: int) -> None:
         """Let what was said of a case go, as it is asked about anew."""
@@ -469,15 +495,18 @@ class _Staff:
 
 
 def _staff(teachers: object, seed: int, owner: str) -> _Staff | None:
-    wanted = "a list of (error, price), the error in [0, 0.5]"
+    wanted = "a list of (error, price) or (error, price, told), errors in [0, 0.5]"
     if not isinstance(teachers, list | tuple):
         raise InvalidValue("teachers", owner, wanted, teachers)
     if not teachers:
         return None
-    if not all(isinstance(one, list | tuple) and len(one) == 2 for one in teachers):
+    if not all(isinstance(one, list | tuple) and len(one) in (2, 3) for one in teachers):
         raise InvalidValue("teachers", owner, wanted, teachers)
-    errors = [ERROR.check(error, "teachers", owner) for error, _ in teachers]
-    known = [Teacher(str(n), price=price) for n, (_, price) in enumerate(teachers)]
+    errors = [ERROR.check(one[0], "teachers", owner) for one in teachers]
+    known = [
+        Teacher(str(n), price=one[1], error=one[2] if len(one) > 2 else None)
+        for n, one in enumerate(teachers)
+    ]
     return _Staff(errors, Teachers(known, doubt=SETTLES), validate.SEED.check(seed, "seed", owner))
 
 
