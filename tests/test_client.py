@@ -27,6 +27,7 @@ from bridle.service.app import App
 from bridle.service.serving import Service
 from bridle.service.table import endpoints
 from bridle.store.sqlite import SqliteStore
+from bridle.teachers import Teacher
 from tests.service.driving import Server
 
 URL = "http://service.test"
@@ -297,6 +298,44 @@ def test_checks_a_promise_and_a_fresh_start(client: Client):
     assert client.drop_promise("ann").promise is None
 
 
+STAFF = [Teacher("editor", price=0.35), Teacher("model", price=0.01)]
+
+
+def test_several_teachers(client: Client, server: Server):
+    made = client.create("ann", **AGENT, teachers=STAFF, budget=10)
+    assert made.teachers == ("editor", "model")
+    asked = client.ask("ann", CHILD, item="Up")
+    assert asked.whom is not None and asked.whom.teacher == "model" and asked.whom.explores
+    assert [one.id for one in client.questions("ann", teacher="model").questions] == [asked.id]
+    with pytest.raises(ServiceError) as caught:
+        client.answer("ann", asked.id, False)
+    assert (caught.value.status, caught.value.field) == (422, "teacher")
+    first = client.answer("ann", asked.id, False, teacher="model", by="a program")
+    assert first.example is None and first.judgement is not None
+    assert first.judgement.allowed is None and first.judgement.said == {"model": False}
+    assert first.judgement.next is not None and first.judgement.next.teacher == "editor"
+    assert client.questions("ann", teacher="model").total == 0
+    # Another mind of the same teacher is another word.
+    changed = client.answer("ann", asked.id, True, teacher="model")
+    assert changed.judgement is not None and changed.judgement.said == {"model": True}
+    with pytest.raises(ServiceError) as caught:
+        client.answer("ann", asked.id, True, teacher="model")
+    assert caught.value.status == 409
+    client.answer("ann", asked.id, False, teacher="model", id="third")
+    shown = client.teachers("ann")
+    assert [one.name for one in shown.teachers] == ["editor", "model"] and shown.open_total == 1
+    assert shown.open[0].question == asked.id and shown.open[0].item == "Up"
+    last = client.answer("ann", asked.id, False, teacher="editor", scope="item", until=4e9)
+    assert last.judgement is not None and last.judgement.allowed is False
+    [example] = client.examples("ann").examples
+    assert (example.by, example.scope, example.until) == ("editor, model", "item", 4e9)
+    taught = client.teach("ann", ADULT, "nature", True, item="Saw", teacher="model")
+    assert taught.examples == (None,) and taught.judgements is not None
+    many = client.teach_many("ann", [ADULT], ["nature"], [True], items=["Saw"], teacher="editor")
+    assert many.judgements is not None and many.judgements[0].allowed is True
+    assert client.teachers("ann").teachers[0].shared == 2
+
+
 def test_tokens_are_made_used_and_revoked(client: Client, through: Through):
     made = client.make_token("teacher", agents=["ann"], note="of the editor")
     assert made.token not in repr(made)
@@ -397,6 +436,32 @@ def test_what_was_done_and_not_heard_of_is_done_once(client: Client, through: Th
         assert client.agent("ann").version == before + events
 
 
+# Each with the words and the examples that it makes: here nothing is settled by one teacher.
+SPOKEN: dict[str, tuple[int, Callable[[Client], object]]] = {
+    "teach": (1, lambda one: one.teach("ann", CHILD, "crime", False, item="a", teacher="model")),
+    "teach_many": (
+        2, lambda one: one.teach_many(
+            "ann", [CHILD, ADULT], ["crime"] * 2, [False, False], items=["a", "b"],
+            teacher="model",
+        )
+    ),
+    "answer": (1, lambda one: one.answer("ann", "asked", False, teacher="model")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", [*SPOKEN])
+def test_a_word_that_settles_nothing_is_taken_once(client: Client, through: Through, verb: str):
+    client.create("ann", **AGENT, teachers=STAFF)
+    client.ask("ann", CHILD, id="asked")
+    before = client.agent("ann").version
+    through.lost = {through.count + 1, through.count + 2}
+    words, call = SPOKEN[verb]
+    call(client)
+    assert through.count == max(through.lost) + 1
+    assert client.agent("ann").version == before + words
+    assert sum(one.answers for one in client.teachers("ann").teachers) == words
+
+
 def test_an_id_of_the_callers_own_can_be_sent_again_much_later(client: Client):
     client.create("ann", **AGENT)
     client.teach("ann", CHILD, "nature", True)
@@ -436,6 +501,7 @@ def test_many_calls_at_once_and_each_once(tmp_path: Path, monkeypatch):
         transport = Losing(App(service, endpoints()))
         async with AsyncClient(URL, first.text, transport=transport) as client:
             await client.create("ann", **AGENT)
+            await client.create("eve", **AGENT, teachers=STAFF)
             await client.teach_many("ann", [CHILD, ADULT], ["nature", "nature"], [True, True])
 
             async def one(i: int) -> str:
@@ -444,6 +510,9 @@ def test_many_calls_at_once_and_each_once(tmp_path: Path, monkeypatch):
                 assert rewarded.outcome == "learned"
                 return str(choice.id)
 
+            word = await client.teach("eve", CHILD, "crime", False, teacher="model")
+            assert word.judgements is not None and word.judgements[0].said == {"model": False}
+            assert (await client.teachers("eve")).open_total == 1
             ids = await asyncio.gather(*map(one, range(100)))
             kinds = [entry.kind async for entry in client.events("ann", limit=50)]
             assert len(set(ids)) == 100

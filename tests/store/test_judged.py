@@ -121,7 +121,7 @@ def test_a_word_has_one_name(lived):
 def test_an_export_has_a_word_as_other_answers(lived):
     rows = [_row(entry) for entry in lived.read("movies", 0, 1_000) if entry.kind == "Judged"]
     assert len(rows) == len(words(lived))
-    seq, kind, at, decision, example, question, arm, *_, allowed, by, payload = rows[5]
+    kind, at, decision, example, question, arm, *_, allowed, by, _ = rows[5][1:]
     assert (kind, at, decision, example, question) == ("Judged", NOW, None, None, "1")
     assert (arm, allowed, by) == (words(lived)[5].arm, True, "model")
     check = Judged((1.0,), "crime", True, "model", 0.5, None, 7)

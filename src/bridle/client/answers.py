@@ -19,9 +19,9 @@ __all__ = [
     "CalibrationQuestion", "CertificateShown", "CheckJudged", "CheckList", "CheckShown",
     "ChecksShown", "Choice", "EvaluationList", "EvaluationShown", "EventList", "EventShown",
     "ExampleList", "ExampleShown", "Filed", "FreshStartProposed", "FreshStartShown",
-    "IntervalShown", "MeterShown", "PendingAudit", "PriceShown", "Promise", "PromiseKept",
+    "IntervalShown", "Judgement", "MeterShown", "OpenCase", "PendingAudit", "PriceShown", "Promise", "PromiseKept",
     "PromiseShown", "QuestionList", "QuestionShown", "Recommended", "RewardShown", "ShadowShown",
-    "StandingShown", "TaughtShown", "TokenMade", "TokenShown", "WindowForm", "read",
+    "StandingShown", "TaughtShown", "TeacherShown", "TeachersShown", "TokenMade", "TokenShown", "WhomShown", "WindowForm", "read",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -62,7 +62,8 @@ class ChecksShown:
 class AgentShown:
     """An agent, and what it is doing. `settings`: as it was made, every one in full.
 
-    `promise`: "playing", "cautious" or "frozen"; None if it keeps none. `warnings`: sentences.
+    `promise`: "playing", "cautious" or "frozen"; None if it keeps none. `teachers`: the names of
+    those that are declared. `warnings`: sentences.
     """
 
     name: str
@@ -86,6 +87,7 @@ class AgentShown:
     reward_range: tuple[float, ...]
     checks: ChecksShown
     promise: str | None
+    teachers: tuple[str, ...]
     warnings: tuple[str, ...]
     settings: Plain
 
@@ -144,10 +146,84 @@ class RewardShown(Answered):
 
 
 @dataclass(frozen=True)
-class TaughtShown(Answered):
-    """What was taken: the ids of the examples."""
+class WhomShown:
+    """Whom of several teachers to ask, and why.
 
-    examples: tuple[Id, ...]
+    `cost`: what is expected to be spent until the case is settled or given up, in rewards.
+    """
+
+    teacher: str
+    cost: float
+    explores: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What stands of a case after the word of one of several teachers.
+
+    `allowed`: as what it is settled; None while it is open, and then `next` is whom to ask, if
+    anybody's answer is worth its price. `said`: who said what.
+    """
+
+    teacher: str
+    allowed: bool | None
+    p: float
+    said: dict[str, bool]
+    next: WhomShown | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class TeacherShown:
+    """A teacher, and how often they err: `rate`, with a 90 % interval; in words, `sentence`."""
+
+    name: str
+    price: float
+    rate: float
+    low: float
+    high: float
+    answers: int
+    shared: int
+    told: bool
+    known: bool
+    trusted: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class OpenCase:
+    """A case that some have judged and that is not settled; `whom`: whom to ask about it."""
+
+    context: Plain
+    arm: Id
+    item: Id | None
+    p: float
+    said: dict[str, bool]
+    question: Id | None
+    whom: WhomShown | None
+
+
+@dataclass(frozen=True)
+class TeachersShown(Answered):
+    """The declared teachers, and a page of the cases that stand open."""
+
+    teachers: tuple[TeacherShown, ...]
+    open: tuple[OpenCase, ...]
+    open_total: int
+    doubt: float
+    trust: float
+
+
+@dataclass(frozen=True)
+class TaughtShown(Answered):
+    """What was taken: the ids of the examples.
+
+    With several teachers, None for what does not settle its case yet: see `judgements`.
+    """
+
+    examples: tuple[Id | None, ...]
+    judgements: tuple[Judgement, ...] | None
 
 
 @dataclass(frozen=True)
@@ -180,7 +256,7 @@ class ExampleList:
 class QuestionShown:
     """A question that waits for its answer. `decision`: the one it came up in, if any.
 
-    `worth`: what its answer is worth now, in rewards.
+    `worth`: what its answer is worth now, in rewards. `whom`: whom of several teachers to ask.
     """
 
     id: Id
@@ -189,6 +265,7 @@ class QuestionShown:
     decision: Id | None
     item: Id | None
     worth: float | None
+    whom: WhomShown | None
 
 
 @dataclass(frozen=True)
@@ -201,10 +278,15 @@ class QuestionList:
 
 @dataclass(frozen=True)
 class AnswerShown(Answered):
-    """What became of an answer: the example that it made, and the decision that went on."""
+    """What became of an answer: the example that it made, and the decision that went on.
+
+    `judgement`: with several teachers, what stands of the case; while it is open, so is the
+    question.
+    """
 
     example: Id | None
     then: Choice | None
+    judgement: Judgement | None
 
 
 # -- checks, the promise that acts, fresh starts -----------------------------------------------
@@ -212,13 +294,17 @@ class AnswerShown(Answered):
 
 @dataclass(frozen=True)
 class CheckShown:
-    """A play that waits to be judged. `coin`: the probability with which it was chosen."""
+    """A play that waits to be judged. `coin`: the probability with which it was chosen.
+
+    `whom`: who of several teachers judges it.
+    """
 
     decision: Id
     context: Plain
     arm: Id
     item: Id | None
     coin: float
+    whom: WhomShown | None
 
 
 @dataclass(frozen=True)
@@ -231,10 +317,14 @@ class CheckList:
 
 @dataclass(frozen=True)
 class CheckJudged(Answered):
-    """What became of a judgement: the example that it made, and whether limits were begun anew."""
+    """What became of a judgement: the example that it made, and whether limits were begun anew.
 
-    example: Id
+    `judgement`: with several teachers, what stands of the case; while it is open, the check waits.
+    """
+
+    example: Id | None
     started_anew: bool
+    judgement: Judgement | None
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def create(
 ) -> Sent[a.AgentShown]:
     """Make an agent, with every setting of `Agent` in the API's form.
 
-    Arms and rules may be `Arm` and `Rule`, features a `Schema`. The name is its id: if nobody knows
+    Arms, rules and teachers may be `Arm`, `Rule` and `Teacher`, features a `Schema`. The name is its id: if nobody knows
     whether it was made, `agent(name)` does.
     """
     agent = {"arms": arms, "features": features, **settings}
@@ -108,15 +108,17 @@ def teach(
     note: str | None = None,
     scope: Scope = "all",
     until: float | None = None,
+    teacher: str | None = None,
 ) -> Sent[a.TaughtShown]:
     """Teach one example. `item`: the name of what the context is about.
 
     It replaces what the same teacher said before of the same item and unit. `scope`: of "all" that
     looks like it, or of this very "item" alone. `until`: when it ends, in seconds since 1970.
+    `teacher`: which of several says so, where some are declared.
     """
     body = _given(
         context=context, arm=arm, allowed=allowed, item=item, id=id or new_id(), by=by, note=note,
-        **_life(scope, until),
+        teacher=teacher, **_life(scope, until),
     )  # fmt: skip
     return _sent(a.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body)
 
@@ -133,10 +135,14 @@ def teach_many(
     note: str | None = None,
     scope: Scope = "all",
     until: float | None = None,
+    teacher: str | None = None,
 ) -> Sent[a.TaughtShown]:
-    """Teach up to 1,000 examples: all are taken, or none; `scope` and `until` are of all."""
+    """Teach up to 1,000 examples: all are taken, or none.
+
+    `scope`, `until` and `teacher`, which of several says so, are of all.
+    """
     rows = _rows("teach_many", contexts, arms=arms, allowed=allowed, items=items, ids=ids)
-    body = _given(examples=rows, by=by, note=note, **_life(scope, until))
+    body = _given(examples=rows, by=by, note=note, teacher=teacher, **_life(scope, until))
     return _sent(a.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body)
 
 
@@ -164,17 +170,38 @@ def ask(
     return _sent(a.QuestionShown, "POST", "agents", agent, "questions", again="named", body=body)
 
 
-def questions(agent: str, *, after: int = 0, limit: int = 100) -> Sent[a.QuestionList]:
-    """List the questions that wait: the most valuable first."""
-    query = {"after": after, "limit": limit}
+def questions(
+    agent: str, *, teacher: str | None = None, after: int = 0, limit: int = 100
+) -> Sent[a.QuestionList]:
+    """List the questions that wait: the most valuable first.
+
+    With `teacher`, those that this one of several is to be asked.
+    """
+    query = _given(teacher=teacher, after=after, limit=limit)
     return _sent(a.QuestionList, "GET", "agents", agent, "questions", query=query)
 
 
 def answer(
-    agent: str, question: Id, allowed: bool, *, by: str | None = None, note: str | None = None
+    agent: str,
+    question: Id,
+    allowed: bool,
+    *,
+    by: str | None = None,
+    note: str | None = None,
+    scope: Scope = "all",
+    until: float | None = None,
+    teacher: str | None = None,
+    id: str | None = None,
 ) -> Sent[a.AnswerShown]:
-    """Answer a question; the decision that waits for it goes on, and comes back in `then`."""
-    return _answer(agent, question, "allowed" if allowed else "denied", by, note)
+    """Answer a question; the decision that waits for it goes on, and comes back in `then`.
+
+    `scope` and `until` are as in `teach`. `teacher`: which of several says so, and `id` is of what
+    they say; then the question stays open until their words settle it: see `judgement`.
+    """
+    said = "allowed" if allowed else "denied"
+    word = id if id is not None or teacher is None else new_id()
+    more = _given(teacher=teacher, id=word, **_life(scope, until))
+    return _answer(agent, question, said, by, note, **more)
 
 
 def skip(
@@ -185,11 +212,17 @@ def skip(
 
 
 def _answer(
-    agent: str, question: Id, said: str, by: str | None, note: str | None
+    agent: str, question: Id, said: str, by: str | None, note: str | None, **more: object
 ) -> Sent[a.AnswerShown]:
     parts = ("agents", agent, "questions", question, "answer")
-    body = _given(answer=said, by=by, note=note)
+    body = _given(answer=said, by=by, note=note, **more)
     return _sent(a.AnswerShown, "POST", *parts, again="named", body=body)
+
+
+def teachers(agent: str, *, after: int = 0, limit: int = 100) -> Sent[a.TeachersShown]:
+    """Show the declared teachers, how often each errs, and the cases that stand open."""
+    query = {"after": after, "limit": limit}
+    return _sent(a.TeachersShown, "GET", "agents", agent, "teachers", query=query)
 
 
 # -- decisions -------------------------------------------------------------------------------
@@ -261,17 +294,34 @@ def shadow(agent: str) -> Sent[a.ShadowShown]:
 # -- checks, the promise that acts, fresh starts -----------------------------------------------
 
 
-def checks(agent: str, *, after: int = 0, limit: int = 100) -> Sent[a.CheckList]:
-    """List the plays that a coin chose and that wait to be judged, oldest first."""
-    query = {"after": after, "limit": limit}
+def checks(
+    agent: str, *, teacher: str | None = None, after: int = 0, limit: int = 100
+) -> Sent[a.CheckList]:
+    """List the plays that a coin chose and that wait to be judged, oldest first.
+
+    With `teacher`, those that this one of several judges.
+    """
+    query = _given(teacher=teacher, after=after, limit=limit)
     return _sent(a.CheckList, "GET", "agents", agent, "checks", query=query)
 
 
 def judge_check(
-    agent: str, decision: Id, allowed: bool, *, by: str | None = None, note: str | None = None
+    agent: str,
+    decision: Id,
+    allowed: bool,
+    *,
+    by: str | None = None,
+    note: str | None = None,
+    teacher: str | None = None,
+    id: str | None = None,
 ) -> Sent[a.CheckJudged]:
-    """Judge a play that a check's coin chose, by the limits as they stood then. It teaches."""
-    body = _given(allowed=allowed, by=by, note=note)
+    """Judge a play that a check's coin chose, by the limits as they stood then. It teaches.
+
+    `teacher`: which of several says so, and `id` is of what they say; then the check waits until
+    their words settle it.
+    """
+    word = id if id is not None or teacher is None else new_id()
+    body = _given(allowed=allowed, by=by, note=note, teacher=teacher, id=word)
     parts = ("agents", agent, "checks", decision)
     return _sent(a.CheckJudged, "POST", *parts, again="named", body=body)
 
@@ -461,7 +511,7 @@ def _sent(
     *parts: Id,
     again: Again = "read",
     body: Body | None = None,
-    query: Mapping[str, float] | None = None,
+    query: Mapping[str, object] | None = None,
 ) -> Sent[T]:
     def reader(value: Any) -> T:
         return a.read(kind, value)
@@ -476,7 +526,7 @@ def _within(
     *parts: Id,
     again: Again = "read",
     body: Body | None = None,
-    query: Mapping[str, float] | None = None,
+    query: Mapping[str, object] | None = None,
 ) -> Sent[tuple[T, ...]]:
     """The same for a list that stands under a name."""
 
@@ -486,7 +536,7 @@ def _within(
     return Sent(method, _path(*parts, query=query), again, reader, _json(body))
 
 
-def _path(*parts: Id, query: Mapping[str, float] | None = None) -> str:
+def _path(*parts: Id, query: Mapping[str, object] | None = None) -> str:
     # Dots too: an id may be "..", and must not lead up.
     path = "/".join(quote(str(part), safe="").replace(".", "%2E") for part in parts)
     return f"/v1/{path}?{urlencode(query)}" if query else f"/v1/{path}"

@@ -74,6 +74,7 @@ class Verbs:
     questions = Verb(calls.questions)
     answer = Verb(calls.answer)
     skip = Verb(calls.skip)
+    teachers = Verb(calls.teachers)
 
     decide = Verb(calls.decide)
     decide_many = Verb(calls.decide_many)

@@ -16,6 +16,7 @@ from bridle.policies import policy_from_json, policy_parameters
 from bridle.rules import Rule
 from bridle.service.forms import ArmName, Form, Words
 from bridle.settings import Arm, Settings
+from bridle.teachers import MAX_TEACHERS, Teacher
 
 __all__ = [
     "AgentForm",
@@ -23,6 +24,7 @@ __all__ = [
     "AuditForm",
     "PromiseForm",
     "RuleForm",
+    "TeacherForm",
     "arms_of",
     "promise_of",
     "rule_of",
@@ -33,6 +35,8 @@ MAX_ARMS = 100_000
 MAX_RULES = 1_000
 # What is known of reward takes so many numbers, of 8 bytes, and some copies of them.
 MAX_NUMBERS = 20_000_000
+# Settings that `Agent` takes in another form than the one in which they are written.
+OTHERWISE = ("arms", "features", "policy", "rules", "seed", "checks", "promise", "teachers")
 
 
 class ArmForm(Form):
@@ -167,6 +171,18 @@ class PromiseForm(Form):
     ] = None
 
 
+class TeacherForm(Form):
+    """One of several teachers, who may err."""
+
+    name: Annotated[Words, Field(pattern=r"^[^,]*$", description="Without commas")]
+    price: Annotated[
+        float, Field(ge=0, le=1e6, description="What an answer of theirs costs, in rewards")
+    ] = 0.35
+    error: Annotated[
+        float | None, Field(ge=0, le=0.5, description="How often they err; null: it is learned")
+    ] = None
+
+
 class AgentForm(Form):
     """An agent: its arms, its features and how it learns. What is left out has its default."""
 
@@ -213,18 +229,25 @@ class AgentForm(Form):
         ),
     ] = None
     promise: PromiseForm | tuple[Level, Coin] | None = None
+    teachers: Annotated[
+        tuple[TeacherForm, ...],
+        Field(
+            max_length=MAX_TEACHERS,
+            description="Several teachers, who may err: their words are weighed, and an example is "
+            "made once a case is settled",
+        ),
+    ] = ()
 
 
 def settings_of(form: AgentForm) -> Settings:
     """Give the settings of an agent, every one in full, or refuse them as `Agent` does."""
     _check_size(form)
     given: dict[str, Any] = {
-        name: getattr(form, name)
-        for name in AgentForm.model_fields
-        if name not in ("arms", "features", "policy", "rules", "seed", "checks", "promise")
+        name: getattr(form, name) for name in AgentForm.model_fields if name not in OTHERWISE
     }
     given["policy"] = None if form.policy is None else _policy(form.policy)
     given["rules"] = [rule_of(rule) for rule in form.rules]
+    given["teachers"] = [Teacher(one.name, one.price, one.error) for one in form.teachers]
     given["seed"] = secrets.randbits(53) if form.seed is None else form.seed
     features = form.features
     if not isinstance(features, int):

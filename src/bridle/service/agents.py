@@ -80,6 +80,7 @@ class AgentShown(Form):
         Literal["playing", "cautious", "frozen"] | None,
         Field(description="Where the promise stands; null: none binds"),
     ]
+    teachers: Annotated[list[str], Field(description="The names of the declared teachers")]
     warnings: Annotated[list[str], Field(description="What whoever made it so should know")]
     settings: Annotated[dict[str, Any], Field(description="As it was made, every one in full")]
 
@@ -263,6 +264,7 @@ def shown(name: str, kept: Kept) -> AgentShown:
             open=len(checks.open), drawn=checks.drawn, judged=checks.judged, found=checks.found
         ),
         promise=None if purse is None else purse.state,
+        teachers=[teacher.name for teacher in know.teachers.teachers],
         warnings=[NO_CHECKS] if unchecked else [],
         settings={key: value for key, value in settings.items() if key != "seed"},
     )

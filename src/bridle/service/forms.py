@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -27,13 +27,15 @@ MAX_BATCH = 1_000
 MAX_PAGE = 1_000
 MAX_WIDTH = 10_000
 # Fields that forms have not always had, and what they are if left out: see `digest_of`.
-_LATER = {"item": None, "scope": "all", "until": None}
+_LATER = {"item": None, "scope": "all", "until": None, "teacher": None}
 
 
 class Form(BaseModel):
     """The base of all forms: nothing is guessed, nothing unknown is let pass."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+    # Fields that name the request and are no part of what it says: see `digest_of`.
+    NAMES: ClassVar[frozenset[str]] = frozenset()
 
 
 Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
@@ -102,5 +104,6 @@ def digest_of(form: BaseModel | None, *more: Any) -> bytes:
     # What came later is left out where it is not given, so that a request from before there was
     # such a thing has the digest that it had.
     unsaid = {name for name, default in _LATER.items() if getattr(form, name, 0) == default}
+    unsaid |= getattr(form, "NAMES", frozenset())
     text = "" if form is None else form.model_dump_json(exclude=unsaid)
     return hashlib.sha256("\0".join([text, *map(str, more)]).encode()).digest()

@@ -11,6 +11,7 @@ from bridle.service import (
     looking,
     operations,
     promising,
+    teachers,
     teaching,
 )
 from bridle.service.endpoints import Endpoint
@@ -23,6 +24,7 @@ def endpoints(*, open_metrics: bool = False) -> tuple[Endpoint, ...]:
     return (
         *agents.ENDPOINTS,
         *teaching.ENDPOINTS,
+        *teachers.ENDPOINTS,
         *deciding.ENDPOINTS,
         *checking.ENDPOINTS,
         *acting.ENDPOINTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from bridle.decisions import Question
 from bridle.errors import Duplicate, InvalidValue, NotPossible
-from bridle.events import Abstained, Asked, Decided, Event, Taught
+from bridle.events import Abstained, Asked, Decided, Event, Judged, Taught
 from bridle.notes import Erased
 from bridle.reading import worth_of
 from bridle.service.agents import who
@@ -26,12 +27,29 @@ from bridle.service.forms import (
     ItemName,
     Page,
     Said,
+    Words,
     digest_of,
 )
+from bridle.service.teachers import (
+    Came,
+    Judgement,
+    Speaks,
+    WhomShown,
+    Word,
+    asked_of,
+    closed_by,
+    heard_before,
+    judged_of,
+    taken_of,
+    teacher_of,
+    word_id,
+    word_of,
+)
+from bridle.store.kept import Kept
 from bridle.store.naming import id_of
 from bridle.store.writing import Desk, Stood
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "close"]
 
 
 class Example(Form):
@@ -57,20 +75,25 @@ class Life(Form):
     ] = None
 
 
-class Teach(Said, Life, Example):
+class Teach(Said, Life, Speaks, Example):
     """One example. It replaces what the same teacher said before of the same item and unit."""
 
 
-class TeachMany(Said, Life):
-    """Up to 1,000 examples: all are taken, or none. `scope` and `until` are of all of them."""
+class TeachMany(Said, Life, Speaks):
+    """Up to 1,000 examples: all are taken, or none. `scope`, `until` and `teacher` are of all."""
 
     examples: Annotated[tuple[Example, ...], Field(min_length=1, max_length=MAX_BATCH)]
 
 
 class TaughtShown(Answered):
-    """What was taken."""
+    """What was taken: the id of each example.
 
-    examples: list[Id]
+    Where several teachers are declared, null for what does not settle its case yet, and
+    `judgements` says what stands of each.
+    """
+
+    examples: list[Id | None]
+    judgements: list[Judgement] | None
 
 
 class ExampleShown(Form):
@@ -98,7 +121,8 @@ class QuestionShown(Form):
     """A question that waits for its answer. `decision`: the one it came up in, if any.
 
     `worth`: what its answer is worth now, in rewards; null beyond the oldest 1,000 questions. Of
-    agents from before answers had a price it is what the answer would teach, in nats.
+    agents from before answers had a price it is what the answer would teach, in nats. `whom`: whom
+    of several teachers to ask; null if there are none, or if nobody's answer is worth its price.
     """
 
     id: Id
@@ -107,6 +131,13 @@ class QuestionShown(Form):
     decision: Id | None
     item: ItemName | None
     worth: float | None
+    whom: WhomShown | None
+
+
+class QuestionQuery(Page):
+    """Which part of the list; with `teacher`, only what this one of several is to be asked."""
+
+    teacher: Words | None = None
 
 
 class QuestionList(Form):
@@ -130,17 +161,22 @@ class AskFor(Form):
     id: ClientId | None = None
 
 
-class Answer(Said):
+class Answer(Said, Life, Word):
     """The teacher's answer; or `skip`, if nobody will answer."""
 
     answer: Literal["allowed", "denied", "skip"]
 
 
 class AnswerShown(Answered):
-    """What became of an answer: the example that it made, and the decision that went on."""
+    """What became of an answer: the example that it made, and the decision that went on.
+
+    `judgement`: what stands of the case, where several teachers are declared. While it is open the
+    question is, too, and there is no example.
+    """
 
     example: Id | None
     then: Choice | None
+    judgement: Judgement | None
 
 
 async def teach(call: Call) -> Reply:
@@ -153,46 +189,108 @@ async def teach(call: Call) -> Reply:
         kept = desk.kept
         more = [] if isinstance(form, Teach) else _life_said(form)
         digests = [digest_of(one, form.note, *more) for one in examples]
+        teacher = teacher_of(kept.know, form.teacher)
+        if teacher is not None:
+            return _spoken(desk, form, examples, digests, teacher, by)
         pairs = zip(examples, digests, strict=True)
         known = [_taught_before(desk, one, digest) for one, digest in pairs]
         if all(found is not None for found in known):
             last = max(found.seq for found in known if found is not None)
-            return TaughtShown(version=last, examples=[one.id or "" for one in examples])
+            taken: list[Id | None] = [one.id or "" for one in examples]
+            return TaughtShown(version=last, examples=taken, judgements=None)
         if any(found is not None for found in known):
             raise NotPossible("Some of these examples were taken before, and some were not.")
-        if form.until is not None and form.until <= desk.now:
-            wanted = f"later than now, which is {desk.now:.0f}"
-            raise InvalidValue("until", "POST examples", wanted, form.until)
-        made = _made(desk, examples, by, form)
+        _check_end(desk, form, "POST examples")
+        made: list[Taught] = _made(kept.agent.make.taught_many, desk, examples, by, form)
         for event, digest in zip(made, digests, strict=True):
             kept.record(event, digest)
-        return TaughtShown(version=kept.version, examples=[event.id for event in made])
+        taught: list[Id | None] = [event.id for event in made]
+        return TaughtShown(version=kept.version, examples=taught, judgements=None)
 
     return Reply(201, await call.service.do(call.path["agent"], do))
 
 
-def _life_said(form: Life) -> list[object]:
+def _life_said(form: TeachMany) -> list[object]:
     """Return what a batch says of its examples' lives, for their digests; nothing if nothing."""
-    return [] if form.scope == "all" and form.until is None else [form.scope, form.until]
+    said: list[object] = []
+    if form.scope != "all" or form.until is not None:
+        said += [form.scope, form.until]
+    return said if form.teacher is None else [*said, "by", form.teacher]
+
+
+def _check_end(desk: Desk, form: Life, owner: str) -> None:
+    if form.until is not None and form.until <= desk.now:
+        wanted = f"later than now, which is {desk.now:.0f}"
+        raise InvalidValue("until", owner, wanted, form.until)
+
+
+def _spoken(
+    desk: Desk,
+    form: Teach | TeachMany,
+    examples: tuple[Example, ...],
+    digests: list[bytes],
+    teacher: str,
+    by: str | None,
+) -> TaughtShown:
+    """Take examples of one of several teachers: each is a word, and an example if it settles."""
+    kept = desk.kept
+    pairs = zip(examples, digests, strict=True)
+    known = [None if one.id is None else word_of(desk, one.id, digest) for one, digest in pairs]
+    if all(found is not None for found in known):
+        heard = [heard_before(desk, found) for found in known if found is not None]
+        return _heard_shown(kept, [came for came, _, _ in heard], max(end for *_, end in heard))
+    if any(found is not None for found in known):
+        raise NotPossible("Some of these examples were taken before, and some were not.")
+    _check_end(desk, form, "POST examples")
+    made = _made(kept.agent.make.examples_by, desk, examples, teacher, form, who=by).events
+    digest = iter(digests)
+    for event in made:
+        if isinstance(event, Judged):
+            mine = next(digest)
+        kept.record(event, mine)
+    shown = _heard_shown(kept, taken_of(made), kept.version)
+    close(desk, made)
+    return shown
+
+
+def _heard_shown(kept: Kept, came: list[Came], version: int) -> TaughtShown:
+    return TaughtShown(
+        version=version, examples=[one.example for one in came],
+        judgements=[judged_of(kept, one) for one in came],
+    )  # fmt: skip
+
+
+def close(desk: Desk, made: Sequence[Event]) -> None:
+    """Close the questions that were settled by words about something else; decisions go on."""
+    kept = desk.kept
+    for id in closed_by(desk, made):
+        waits = kept.know.questions.get(id).decision
+        kept.record(kept.agent.make.lapsed(id, at=desk.now))
+        _go_on(desk, waits)
 
 
 def _made(
-    desk: Desk, examples: tuple[Example, ...], by: str | None, form: Teach | TeachMany
-) -> list[Taught]:
-    """Make the events of examples; those with ids of their own and those without may be mixed."""
-    make = desk.kept.agent.make
+    make: Callable[..., Any],
+    desk: Desk,
+    examples: tuple[Example, ...],
+    by: str | None,
+    form: Teach | TeachMany,
+    **more: Any,
+) -> Any:
+    """Make the events of examples; all of a batch have ids of their own, or none has."""
     contexts = [one.context for one in examples]
     arms, allowed = [one.arm for one in examples], [one.allowed for one in examples]
     said: dict[str, Any] = {
         "by": by, "note": form.note, "scope": form.scope, "until": form.until, "at": desk.now,
+        **more,
     }  # fmt: skip
     if any(one.item is not None for one in examples):
         said["items"] = [one.item for one in examples]
     ids = [one.id for one in examples]
     if all(id is None for id in ids):
-        return make.taught_many(contexts, arms, allowed, **said)
+        return make(contexts, arms, allowed, **said)
     if all(id is not None for id in ids):
-        return make.taught_many(contexts, arms, allowed, ids=ids, **said)  # type: ignore[arg-type]
+        return make(contexts, arms, allowed, ids=ids, **said)
     raise NotPossible("Give every example of a batch an id, or none.")
 
 
@@ -247,15 +345,20 @@ async def examples(call: Call) -> Reply:
 
 async def questions(call: Call) -> Reply:
     """List the questions that wait."""
-    page: Page = call.query
+    page: QuestionQuery = call.query
 
     def do(desk: Desk) -> QuestionList:
+        know = desk.kept.know
         waiting = desk.kept.agent.open_questions
-        decode = desk.kept.know.settings.features.decode
+        if page.teacher is not None:
+            teacher = teacher_of(know, page.teacher)
+            waiting = tuple(one for one in waiting if one.to == teacher)
+        decode = know.settings.features.decode
         some = [
             QuestionShown(
                 id=one.id, context=decode(one.context), arm=one.arm, decision=one.decision,
                 item=one.item, worth=one.worth,
+                whom=asked_of(know, know.raw(one.context), one.item, know.arm_number(one.arm)),
             )
             for one in waiting[page.after : page.after + page.limit]
         ]  # fmt: skip
@@ -293,6 +396,7 @@ def _question(desk: Desk, event: Asked) -> QuestionShown:
         id=event.id, context=know.settings.features.decode(row), arm=event.arm,
         decision=event.decision, item=event.item,
         worth=worth_of(know, row, know.arm_number(event.arm), event.item),
+        whom=asked_of(know, know.raw(event.context), event.item, know.arm_number(event.arm)),
     )  # fmt: skip
 
 
@@ -303,6 +407,10 @@ async def answer(call: Call) -> Reply:
 
     def do(desk: Desk) -> AnswerShown:
         kept = desk.kept
+        if form.answer != "skip":
+            teacher = teacher_of(kept.know, form.teacher)
+            if teacher is not None:
+                return _answered_by(desk, form, text, digest, teacher, by)
         found = desk.stood("answer", text)
         if found is not None:
             return _answered_before(desk, found, digest, text)
@@ -312,13 +420,61 @@ async def answer(call: Call) -> Reply:
         if form.answer == "skip":
             kept.record(make.lapsed(id, at=desk.now), digest)
         else:
-            taught = make.answered(id, form.answer == "allowed", by=by, note=form.note, at=desk.now)
+            _check_end(desk, form, "POST answer")
+            taught = make.answered(
+                id, form.answer == "allowed", by=by, note=form.note, scope=form.scope,
+                until=form.until, at=desk.now,
+            )  # fmt: skip
             kept.record(taught, digest)
             example = taught.id
         then = _go_on(desk, waits)
-        return AnswerShown(version=kept.version, example=example, then=then)
+        return AnswerShown(version=kept.version, example=example, then=then, judgement=None)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def _answered_by(
+    desk: Desk, form: Answer, text: str, digest: bytes, teacher: str, by: str | None
+) -> AnswerShown:
+    """Take the answer of one of several teachers; the question stays open until it is settled."""
+    kept, id = desk.kept, word_id(form.id, "answer", text, teacher)
+    found = word_of(desk, id, digest)
+    if found is not None:
+        return _answered_by_before(desk, found, text)
+    if desk.stood("answer", text) is not None:
+        remedy = "It is settled, or was skipped. What is known all the same can be taught."
+        raise Duplicate("answer", text, remedy)
+    _check_end(desk, form, "POST answer")
+    question = id_of(text)
+    waits = kept.know.questions.get(question).decision
+    heard = kept.agent.make.answers_by(
+        [question], [form.answer == "allowed"], by=teacher, note=form.note, scope=form.scope,
+        until=form.until, at=desk.now, words=[id], who=by,
+    )  # fmt: skip
+    for event in heard.events:
+        kept.record(event, digest)
+    [came] = taken_of(heard.events)
+    then = None if came.example is None else _go_on(desk, waits)
+    version, judgement = kept.version, judged_of(kept, came)
+    close(desk, heard.events)
+    return AnswerShown(version=version, example=came.example, then=then, judgement=judgement)
+
+
+def _answered_by_before(desk: Desk, found: Stood, text: str) -> AnswerShown:
+    """Give the same answer again; of a case that was open then, what stands of it now."""
+    came, _, end = heard_before(desk, found)
+    then, decision = None, _decision_of(desk, text)
+    following = None if came.example is None or decision is None else desk.at(end + 1)
+    if following is not None and _is_of(following, decision):
+        then, end = choice_of(following), end + 1
+    judgement = judged_of(desk.kept, came)
+    return AnswerShown(version=end, example=came.example, then=then, judgement=judgement)
+
+
+def _decision_of(desk: Desk, text: str) -> Id | None:
+    """Return the decision that a question came up in, if any."""
+    question = desk.stood("question", text)
+    return question.event.decision if question and isinstance(question.event, Asked) else None
 
 
 def _go_on(desk: Desk, decision: Any) -> Choice | None:
@@ -339,14 +495,13 @@ def _answered_before(desk: Desk, found: Stood, digest: bytes, text: str) -> Answ
         raise Duplicate("answer", text, "It said something else. Retract the example, and teach.")
     example = event.id if isinstance(event, Taught) else None
     then = None
-    question = desk.stood("question", text)
-    decision = question.event.decision if question and isinstance(question.event, Asked) else None
+    decision = _decision_of(desk, text)
     # A decision that waited for the answer went on in the same piece of work: it made, or asked,
     # what comes next.
     following = None if decision is None else desk.at(found.seq + 1)
     if following is not None and _is_of(following, decision):
         then, version = choice_of(following), found.seq + 1
-    return AnswerShown(version=version, example=example, then=then)
+    return AnswerShown(version=version, example=example, then=then, judgement=None)
 
 
 def _is_of(event: Event, decision: Id | None) -> bool:
@@ -359,7 +514,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST", path="/v1/agents/{agent}/examples", roles=("teacher", "admin"),
         handle=teach, body=Teach | TeachMany, summary="Teach",
-        description="One example, or up to 1,000, all or none.",
+        description="One example, or up to 1,000, all or none. The word of one of several teachers "
+        "is an example once it, or it with others', settles its case.",
         replies={201: (TaughtShown, "They are taken")},
         problems={409: "An id stands for another example"},
     ),
@@ -376,7 +532,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         method="GET", path="/v1/agents/{agent}/questions", roles=("teacher", "auditor", "admin"),
-        handle=questions, query=Page, summary="List the questions that wait",
+        handle=questions, query=QuestionQuery, summary="List the questions that wait",
         replies={200: (QuestionList, "The most valuable first")},
     ),
     Endpoint(
@@ -388,6 +544,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST", path="/v1/agents/{agent}/questions/{id}/answer",
         roles=("teacher", "admin"), handle=answer, body=Answer, summary="Answer a question",
+        description="Where several teachers are declared, the question stays open until their "
+        "words settle it.",
         replies={200: (AnswerShown, "The answer is taken, and the decision went on")},
         problems={409: "It was answered otherwise"},
     ),
