@@ -117,7 +117,10 @@ class Person:
         set_cookie = answer.headers.get("set-cookie", "")
         if set_cookie:
             name, _, value = set_cookie.partition(";")[0].partition("=")
-            self.cookie = f"{name}={value}" if value else ""
+            kept = [
+                one for one in self.cookie.split("; ") if one and not one.startswith(f"{name}=")
+            ]
+            self.cookie = "; ".join([*kept, f"{name}={value}"] if value else kept)
         return Shown(answer)
 
 

@@ -20,6 +20,7 @@ from bridle.service.pages.page import Html, Page, Redirect, Shown, Visit
 from bridle.service.pages.progress import FROM_CSV
 from bridle.service.pages.rendering import url
 from bridle.service.pages.saying import said_of
+from bridle.service.pages.voices import voice_of
 from bridle.service.problems import Problem, problem_of
 from bridle.service.teaching import Example, TeachMany
 from bridle.settings import Arm
@@ -61,7 +62,8 @@ async def preview(visit: Visit) -> Shown:
         "found": found,
         "against": sum(found.counts[e] for e in AGAINST),
     }
-    return Html("bulk-preview.html", {**values, "note": visit.form.get("note")})
+    said = {"note": visit.form.get("note"), "teacher": visit.form.get("teacher")}
+    return Html("bulk-preview.html", {**values, **said})
 
 
 async def confirm(visit: Visit) -> Shown:
@@ -95,6 +97,7 @@ async def confirm(visit: Visit) -> Shown:
     values = {
         "agent": visit.agent, "csv": text, "version": version, "fine": fine, "upto": upto,
         "at": at, "total": len(rows), "note": form.get("note"), "problem": wrong,
+        "teacher": form.get("teacher"),
     }  # fmt: skip
     return Html("bulk-going.html", values, 200 if wrong is None else wrong.status)
 
@@ -109,7 +112,8 @@ def _batch(visit: Visit, name: str, rows: list[ExampleRow], first: int) -> Teach
         )
         for n, row in enumerate(rows)
     ]
-    return TeachMany(examples=tuple(examples), **said_of(visit))
+    teacher = visit.form.optional("teacher")
+    return TeachMany(examples=tuple(examples), teacher=teacher, **said_of(visit))
 
 
 def name_of(csv: str, version: int) -> str:
@@ -139,13 +143,14 @@ async def _form(
     visit: Visit, text: str = "", problem: Problem | None = None, taught: int = 0
 ) -> Html:
     schema, arms = await _about(visit)
+    voice = await visit.service.do(visit.agent, lambda desk: voice_of(visit, desk.kept.know))
     wrongs: list[str] = []
     if problem is not None:
         wrongs = problem.wrongs if isinstance(problem, BadCsv) else [problem.message]
     values: dict[str, Any] = {
         "agent": visit.agent, "text": text, "wrongs": wrongs, "taught": taught,
         "note": visit.form.get("note"), "sample": _sample(schema, arms), "most": MAX_ROWS,
-        "remedy": problem.remedy if problem is not None else None,
+        "remedy": problem.remedy if problem is not None else None, "voice": voice,
     }  # fmt: skip
     return Html("bulk.html", values, 200 if problem is None else problem.status)
 

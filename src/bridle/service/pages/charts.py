@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-__all__ = ["Line", "bar", "curve", "diverging", "interval", "sparkline"]
+__all__ = ["Line", "bar", "curve", "diverging", "error_rate", "interval", "sparkline"]
 
 WIDTH, HEIGHT = 640, 220
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 28
@@ -98,6 +98,49 @@ def interval(value: float, low: float, high: float, most: float, style: str = "c
         'height="10"/><rect class="{} soft" x="{:.2f}" y="2" width="{:.2f}" height="6"/>'
         '<rect class="{}" x="{:.2f}" width="1" height="10"/></svg>'
     ).format(value, low, high, style, at(low), at(high) - at(low), style, at(value) - 0.5)
+
+
+def error_rate(
+    mean: float, low: float, high: float, most: float, trust: float, label: str
+) -> Markup:
+    """Draw a share of errors with its interval over a scale from 0, and the share that is trusted.
+
+    Examples
+    --------
+    >>> drawn = error_rate(0.1, 0.05, 0.2, 0.2, 0.02, "model errs in about 10 %")
+    >>> 'aria-label="model errs in about 10 %"' in drawn and "20 %" in drawn
+    True
+    """
+    left, width, top, height = 8.0, 304.0, 6.0, 14.0
+
+    def at(share: float) -> float:
+        return left + width * min(max(share / most, 0.0), 1.0)
+
+    tall = round(top + height)
+    parts = [
+        Markup('<rect class="rail" x="{:.1f}" y="{:.0f}" width="{:.1f}" height="{:.0f}"/>').format(
+            left, top, width, height
+        ),
+        Markup('<rect class="c1 soft" x="{:.1f}" y="{:.0f}" width="{:.1f}" height="{:.0f}"/>')
+        .format(at(low), top, max(at(high) - at(low), 1.0), height),
+        Markup('<line class="mark" x1="{0:.1f}" x2="{0:.1f}" y1="2" y2="{1}"/>').format(
+            at(trust), tall + 4
+        ),
+        Markup('<rect class="c1" x="{:.1f}" y="{:.0f}" width="3" height="{:.0f}"/>').format(
+            at(mean) - 1.5, top - 3, height + 6
+        ),
+    ]  # fmt: skip
+    steps = round(most / 0.1)
+    for n in range(steps + 1):
+        anchor = "start" if n == 0 else "end" if n == steps else "middle"
+        x = left + width * n / steps
+        text = f"{100 * most * n / steps:.0f} %"
+        parts.append(Markup(
+            '<text class="axis" x="{:.1f}" y="{}" text-anchor="{}">{}</text>'
+        ).format(x, tall + 20, anchor, text))  # fmt: skip
+    return Markup(
+        '<svg class="rate" viewBox="0 0 320 46" role="img" aria-label="{}">{}</svg>'
+    ).format(label, Markup("").join(parts))
 
 
 def sparkline(values: Sequence[float | None], label: str, style: str = "c1") -> Markup:

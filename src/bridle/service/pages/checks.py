@@ -13,14 +13,20 @@ from bridle.reading import unit_name
 from bridle.service import acting, checking
 from bridle.service.acting import StartAnew
 from bridle.service.agents import who
-from bridle.service.checking import CheckJudged, CheckJudgement, CheckList, CheckShown
-from bridle.service.forms import Page as Part
+from bridle.service.checking import (
+    CheckJudged,
+    CheckJudgement,
+    CheckList,
+    CheckQuery,
+    CheckShown,
+)
 from bridle.service.pages.examples import ExampleLine, line_of
 from bridle.service.pages.page import Html, Page, Redirect, Shown, Visit
 from bridle.service.pages.progress import Undone, undone_of
 from bridle.service.pages.rendering import url
 from bridle.service.pages.saying import said_of
 from bridle.service.pages.standing import one_in, plays
+from bridle.service.pages.voices import Voice, came, said_by, voice_of, word_name
 from bridle.service.pages.words import schema_context_words, short_words
 from bridle.service.problems import Problem
 from bridle.settings import Arm
@@ -76,19 +82,22 @@ class _Look(NamedTuple):
     found: Found
     last: ExampleLine | None
     undone: Undone | None
+    open: int
 
 
 async def show(visit: Visit) -> Shown:
     """Show the oldest play that waits, and what was found so far."""
     after = visit.query.whole("after", 0, low=0, high=2**53)
-    listed: CheckList = await visit.api(checking.checks, query=Part(after=after, limit=1))
+    voice = await visit.service.do(visit.agent, lambda desk: voice_of(visit, desk.kept.know))
+    listed = await _listed(visit, voice, after)
     if not listed.checks and after:  # all others were skipped, or judged meanwhile
         passed, after = after, 0
-        listed = await visit.api(checking.checks, query=Part(after=0, limit=1))
+        listed = await _listed(visit, voice, 0)
     else:
         passed = after
     one = listed.checks[0] if listed.checks else None
-    last, undone, mine = visit.query.get("last"), visit.query.get("undone"), _mine(visit)
+    last, undone = visit.query.get("last"), visit.query.get("undone")
+    mine, to = voice.mine if voice.names else _mine(visit), visit.query.get("to")
 
     def read(desk: Desk) -> _Look:
         return _Look(
@@ -96,14 +105,23 @@ async def show(visit: Visit) -> Shown:
             _found(desk.kept.know),
             _last(desk.kept.know, mine, last),
             undone_of(desk, mine, undone) if undone else None,
+            len(desk.kept.know.checks.open),
         )
 
     look = await visit.service.do(visit.agent, read)
     values = {
         "agent": visit.agent, "total": listed.total, "after": after, "passed": passed,
-        "most_lines": MOST_LINES, **look._asdict(),
+        "most_lines": MOST_LINES, "voice": voice, "to": to if to in voice.names else "",
+        "elsewhere": look.open - listed.total, **look._asdict(),
     }  # fmt: skip
     return Html("checks.html", values)
+
+
+async def _listed(visit: Visit, voice: Voice, after: int) -> CheckList:
+    """List what waits; of several teachers, for the one that this person is."""
+    query = CheckQuery(after=after, limit=1, teacher=voice.mine)
+    listed: CheckList = await visit.api(checking.checks, query=query)
+    return listed
 
 
 async def judge(visit: Visit) -> Shown:
@@ -113,13 +131,18 @@ async def judge(visit: Visit) -> Shown:
         raise Problem("invalid_value", f"{given[:40]!r} is no answer.", field="answer")
     after = visit.form.whole("after", 0, low=0, high=2**53) or None
     here = ("agents", visit.agent, "checks")
-    form = CheckJudgement(allowed=given == "allowed", **said_of(visit))
+    decision, teacher = visit.form.need("decision"), visit.form.optional("teacher")
+    word = None if teacher is None else word_name(decision, teacher, given)
+    form = CheckJudgement(allowed=given == "allowed", teacher=teacher, id=word, **said_of(visit))
     try:
-        taken: CheckJudged = await visit.api(checking.judge, form, id=visit.form.need("decision"))
+        taken: CheckJudged = await visit.api(checking.judge, form, id=decision)
     except (Duplicate, NotPossible, UnknownId):
         return Redirect(url(*here, after=after, said="before"))
-    said = "begun-anew" if taken.started_anew else ""
-    return Redirect(url(*here, after=after, last=text_of(taken.example), said=said))
+    told = {} if taken.judgement is None else came(taken.judgement, form.allowed)
+    if taken.started_anew:
+        told["said"] = "begun-anew"
+    last = "" if taken.example is None else text_of(taken.example)
+    return Redirect(url(*here, after=after, last=last, **told))
 
 
 async def start_again(visit: Visit) -> Shown:
@@ -161,7 +184,8 @@ def _when(desk: Desk, id: str) -> float | None:
 def _last(know: Knowledge, mine: str | None, text: str) -> ExampleLine | None:
     """Give what this person has just said, if it stands."""
     example = know.examples.get(id_of(text)) if text else None
-    return None if example is None or example.by != mine else line_of(know, example)
+    mine_it_is = example is not None and said_by(know, example.by, mine)
+    return line_of(know, example) if example is not None and mine_it_is else None
 
 
 def _found(know: Knowledge) -> Found:

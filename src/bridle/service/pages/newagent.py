@@ -16,6 +16,7 @@ from bridle.service.pages.featurelines import Proposal, proposed, read_arms, rea
 from bridle.service.pages.fields import Upload
 from bridle.service.pages.page import Html, Page, Redirect, Shown, Visit
 from bridle.service.pages.rendering import url
+from bridle.service.pages.teacherlines import read_teachers
 from bridle.service.problems import Problem, problem_of
 
 __all__ = ["PAGES"]
@@ -30,6 +31,7 @@ AT_FIRST = {
     "sigma": "",
     "budget": "0",
     "on_doubt": "play_safe",
+    "teachers": "",
     "reward_low": "0",
     "reward_high": "1",
     "wait": "",
@@ -116,6 +118,7 @@ def _new_agent(typed: dict[str, str]) -> NewAgent:
         "limits": typed["limits"],
         "budget": _whole("How many questions", typed["budget"] or "0"),
         "on_doubt": typed["on_doubt"],
+        "teachers": read_teachers(typed["teachers"]),
         "reward_range": [
             _number("The lowest reward", typed["reward_low"] or "0"),
             _number("The highest reward", typed["reward_high"] or "1"),

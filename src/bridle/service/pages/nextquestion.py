@@ -88,7 +88,9 @@ class Found(NamedTuple):
     settled: ItemId | None = None
 
 
-def next_question(kept: Kept, teacher: str, now: float, skipped: Collection[str] = ()) -> Found:
+def next_question(
+    kept: Kept, teacher: str, now: float, skipped: Collection[str] = (), voice: str | None = None
+) -> Found:
     """Find the next question for a teacher.
 
     Parameters
@@ -101,8 +103,12 @@ def next_question(kept: Kept, teacher: str, now: float, skipped: Collection[str]
         The time.
     skipped : collection of str
         Pairs that they would not answer, as `pair_of` names them.
+    voice : str, optional
+        Which of several declared teachers they are: what is to be asked of them comes first.
     """
     know = kept.know
+    if know.teachers.teachers:
+        return _for_voice(kept, skipped, voice)
     live = sum(
         one.decision is not None
         for one in itertools.islice(know.questions.open.values(), MOST_OPEN)
@@ -118,6 +124,41 @@ def next_question(kept: Kept, teacher: str, now: float, skipped: Collection[str]
         return Found(mine)
     best = _most_useful(kept, {*skipped, *taken})
     return Found(best, settled=None if mine is None else mine.id)
+
+
+def _for_voice(kept: Kept, skipped: Collection[str], voice: str | None) -> Found:
+    """Find the next question for one of several teachers; nobody is asked twice about a case.
+
+    First what they are to be asked, live before the rest; then what live decisions wait for, of
+    others; then a new one; and what is left of others at last.
+    """
+    know = kept.know
+    mine: list[Next] = []
+    others: list[Next] = []
+    live = 0
+    for one in open_questions(know)[:MOST_OPEN]:
+        asked = know.questions.open[one.id]
+        key = know.case_key(asked.context, asked.item, asked.arm)
+        if voice in know.teachers.said(*key) or pair_of(asked.context, asked.arm) in skipped:
+            continue
+        live += one.decision is not None
+        found = Next(asked.context, asked.arm, one.id, one.decision, item=asked.item)
+        (mine if one.to == voice else others).append(found)
+    for few in (mine, others):
+        few.sort(key=lambda one: one.decision is None)
+    if mine or (others and others[0].decision is not None):
+        return Found((mine or others)[0], live)
+    # What others are asked already is not asked anew.
+    taken = {pair_of(one.context, one.arm) for one in others}
+    best = _most_useful(kept, {*skipped, *taken, *_spoken_of(know, voice)})
+    return Found(best if best is not None or not others else others[0], live)
+
+
+def _spoken_of(know: Knowledge, voice: str | None) -> set[str]:
+    """Return the pairs of which this teacher has said something that settled nothing yet."""
+    open_ = know.teachers.open[-MOST_OPEN:]
+    said = [know.judged[key] for key in open_ if voice in know.teachers.said(*key)]
+    return {pair_of(case.context, case.arm) for case in said}
 
 
 def question_id(teacher: str, version: int, now: float) -> str:

@@ -48,6 +48,10 @@ class Doing(NamedTuple):
         Share of choices it is not sure of, in contexts met of late; None before the first.
     seen : float or None
         When it last did anything.
+    promise : {"playing", "cautious", "frozen"} or None
+        Where the promise stands; None if none binds.
+    teachers : int
+        How many are declared.
     """
 
     version: int
@@ -58,6 +62,8 @@ class Doing(NamedTuple):
     course: tuple[float | None, ...]
     unsure: float | None
     seen: float | None
+    promise: str | None = None
+    teachers: int = 0
 
 
 def doing_of(kept: Kept) -> Doing:
@@ -73,6 +79,8 @@ def doing_of(kept: Kept) -> Doing:
         course=_course(spans),
         unsure=kept.recent.unsure(know),
         seen=next((span.ended for span in reversed(spans) if span.ended is not None), None),
+        promise=None if know.purse is None else know.purse.state,
+        teachers=len(know.teachers.teachers),
     )
 
 

@@ -8,16 +8,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from bridle.believing import Example
-from bridle.events import Taught
+from bridle.events import Judged, Taught
 from bridle.knowledge import Knowledge
 from bridle.limits import FoundLimits
 from bridle.service.pages.examples import Disagreement, ExampleLine, disagreements, line_of
 from bridle.service.pages.nextquestion import FEW_DECISIONS, context_form
 from bridle.service.pages.picture import Row, Unit, rows_of
+from bridle.service.pages.voices import said_by
 from bridle.store.naming import id_of
 from bridle.store.writing import Desk
 
-__all__ = ["FROM_CSV", "Progress", "Undone", "progress_of", "undone_of"]
+__all__ = ["FROM_CSV", "Progress", "Undone", "progress_of", "undone_of", "word_said"]
 
 FROM_CSV = "csv."  # so the ids of examples begin that came in bulk
 MOST_LOOKED_AT = 5_000  # examples, the latest
@@ -88,7 +89,7 @@ def progress_of(desk: Desk, mine: str | None, undone: str = "") -> Progress:
 def _last(know: Knowledge, mine: str | None) -> ExampleLine | None:
     for one in islice(reversed(know.examples.values()), MOST_LOOKED_AT):
         bulk = isinstance(one.id, str) and one.id.startswith(FROM_CSV)
-        if one.by == mine and not bulk:
+        if said_by(know, one.by, mine) and not bulk:
             return line_of(know, one)
     return None
 
@@ -99,7 +100,7 @@ def undone_of(desk: Desk, mine: str | None, text: str) -> Undone | None:
     if found is None or not isinstance(found.event, Taught) or id_of(text) in know.examples:
         return None
     event = found.event
-    if event.by != mine or event.arm not in know.number_of:
+    if not said_by(know, event.by, mine) or event.arm not in know.number_of:
         return None
     raw = know.raw(event.context)
     about = {
@@ -110,8 +111,37 @@ def undone_of(desk: Desk, mine: str | None, text: str) -> Undone | None:
         event.id, raw, know.arm_number(event.arm), event.allowed, event.by, event.note, event.item,
         event.scope, event.until,
     )  # fmt: skip
-    key = hashlib.blake2b(f"{mine} {text}".encode(), digest_size=12).hexdigest()
-    return Undone(line_of(know, example), json.dumps(about), f"instead.{key}")
+    return Undone(line_of(know, example), json.dumps(about), f"instead.{_key(mine, text)}")
+
+
+def word_said(desk: Desk, mine: str | None, text: str) -> Undone | None:
+    """Give what this one of several teachers said last, if it has not settled its case.
+
+    There is no example to take back; but they can say the opposite.
+    """
+    know, found = desk.kept.know, desk.stood("word", text)
+    if found is None or not isinstance(found.event, Judged) or found.event.by != mine:
+        return None
+    event = found.event
+    if event.arm not in know.number_of:
+        return None
+    raw, k = know.raw(event.context), know.arm_number(event.arm)
+    key = know.case_key(raw, event.item, k)
+    if know.teachers.settled(*key) is not None or mine not in know.teachers.said(*key):
+        return None
+    allowed = know.teachers.said(*key)[mine]
+    example = Example(
+        event.id or "", raw, k, allowed, event.by, event.note, event.item, event.scope, event.until
+    )
+    about = {
+        "context": context_form(know, raw), "arm": event.arm, "item": event.item,
+        "scope": event.scope, "until": event.until,
+    }  # fmt: skip
+    return Undone(line_of(know, example), json.dumps(about), f"instead.{_key(mine, text)}")
+
+
+def _key(mine: str | None, text: str) -> str:
+    return hashlib.blake2b(f"{mine} {text}".encode(), digest_size=12).hexdigest()
 
 
 def _learned(know: Knowledge) -> list[Row]:

@@ -25,6 +25,7 @@ __all__ = ["Rendering", "static_files"]
 # The pages of an agent: where each is, what it is called, and whose right it takes.
 TABS = (
     ("teach", "Teach", "POST /v1/agents/{agent}/examples"),
+    ("teachers", "Teachers", "GET /v1/agents/{agent}/teachers"),
     ("checks", "Checks", "GET /v1/agents/{agent}/checks"),
     ("limits", "Limits", "POST /v1/agents/{agent}/believed"),
     ("dial", "Dial", "POST /v1/agents/{agent}/evaluate"),

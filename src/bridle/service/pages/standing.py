@@ -36,12 +36,15 @@ class Standing(NamedTuple):
         Plays that wait to be judged.
     fresh : FreshStart or None
         What speaks for starting again.
+    teachers : int
+        How many are declared.
     """
 
     tone: str
     text: str
     waiting: int
     fresh: FreshStart | None
+    teachers: int = 0
 
 
 async def look(service: Service, agent: str) -> Standing | None:
@@ -60,7 +63,8 @@ def standing_of(kept: Kept) -> Standing:
     """Say where an agent stands."""
     know = kept.know
     tone, text = _checked(know) if know.purse is None else _promised(know.purse)
-    return Standing(tone, text, len(know.checks.open), fresh_start_of(know))
+    many = len(know.teachers.teachers)
+    return Standing(tone, text, len(know.checks.open), fresh_start_of(know), many)
 
 
 def one_in(coin: float) -> str:

@@ -20,7 +20,9 @@ from bridle.service.pages import (
     promises,
     settings,
     teach,
+    teachers,
     visitor,
+    voices,
     whatif,
     why,
 )
@@ -49,7 +51,9 @@ def pages() -> tuple[Page, ...]:
         *promises.PAGES,
         *settings.PAGES,
         *teach.PAGES,
+        *teachers.PAGES,
         *visitor.PAGES,
+        *voices.PAGES,
         *whatif.PAGES,
         *why.PAGES,
     )

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from bridle.errors import Duplicate, InvalidValue, UnknownId
+from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
 from bridle.events import Asked, Taught
 from bridle.features import Schema
 from bridle.service import teaching
@@ -22,12 +22,21 @@ from bridle.service.pages.nextquestion import (
     question_id,
 )
 from bridle.service.pages.page import Html, Page, Redirect, Shown, Visit
-from bridle.service.pages.progress import Progress, progress_of
+from bridle.service.pages.progress import Progress, Undone, progress_of, word_said
 from bridle.service.pages.rendering import url
 from bridle.service.pages.saying import said_of
+from bridle.service.pages.voices import Voice, came, for_whom, voice_of, word_name
 from bridle.service.pages.words import schema_context_words, short_words
 from bridle.service.problems import Problem
-from bridle.service.teaching import Answer, AnswerShown, AskFor, QuestionShown, Teach
+from bridle.service.teachers import asked_of
+from bridle.service.teaching import (
+    Answer,
+    AnswerShown,
+    AskFor,
+    QuestionShown,
+    TaughtShown,
+    Teach,
+)
 from bridle.settings import Arm, ArmId, ItemId
 from bridle.store.naming import id_of
 from bridle.store.writing import Desk
@@ -38,7 +47,8 @@ MOST_SKIPPED = 20
 MOST_AGAIN = 100  # times that the same form is sent, and what it taught taken back
 MOST_LINES = 12  # of a context that are shown at once; the rest is folded away
 A_DAY = timedelta(days=1)
-ANSWERS = ("allowed", "denied", "skip")
+# To pass leaves a question to another of several teachers; to skip gives it up.
+ANSWERS = ("allowed", "denied", "skip", "pass")
 
 
 class Question(NamedTuple):
@@ -54,6 +64,8 @@ class Question(NamedTuple):
     key: str
     item: ArmId | None
     lives: bool  # whether an answer may be for one item, or for a time
+    whom: tuple[str, str] | None = None  # of several teachers: for whom it is, and why
+    yours: bool = False
 
 
 class _Look(NamedTuple):
@@ -68,7 +80,8 @@ class _Look(NamedTuple):
     arms: list[Arm]
     numbers: dict[ArmId, int]
     lives: bool
-    frozen: bool
+    voice: Voice
+    word: Undone | None
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -77,11 +90,15 @@ class _Look(NamedTuple):
 async def show(visit: Visit) -> Shown:
     """Show the next question, and how far teaching is."""
     skipped = _skipped(visit.query.get("skipped"))
-    teacher, mine, undone = _teacher(visit), _mine(visit), visit.query.get("undone")
+    teacher, undone, word = _teacher(visit), visit.query.get("undone"), visit.query.get("word")
 
     def read(desk: Desk) -> _Look:
         kept, know = desk.kept, desk.kept.know
-        found = next_question(kept, teacher, desk.now, skipped)
+        voice = voice_of(visit, know)
+        mine = voice.mine if voice.names else _mine(visit)
+        found = Found(None)
+        if not voice.asks:
+            found = next_question(kept, teacher, desk.now, skipped, voice.mine)
         question = found.question
         return _Look(
             found,
@@ -93,7 +110,8 @@ async def show(visit: Visit) -> Shown:
             know.arms,
             know.number_of,
             know.settings.lives,
-            know.purse is not None and know.purse.frozen,
+            voice,
+            word_said(desk, mine, word) if word else None,
         )
 
     look = await visit.service.do(visit.agent, read)
@@ -105,15 +123,21 @@ async def show(visit: Visit) -> Shown:
         "teach.html",
         {
             "agent": visit.agent, "question": question, "live": look.found.live,
-            "progress": look.progress, "mine": mine, "most_lines": MOST_LINES,
-            "skipped": ".".join(skipped),
+            "progress": look.progress, "most_lines": MOST_LINES, "skipped": ".".join(skipped),
+            "mine": look.voice.mine if look.voice.names else _mine(visit), "voice": look.voice,
+            "word": look.word, "to": _known(look.voice, visit.query.get("to")),
         },
     )  # fmt: skip
 
 
+def _known(voice: Voice, name: str) -> str:
+    """Give the name of a teacher that an address carries, if there is such a one."""
+    return name if name in voice.names else ""
+
+
 async def _question(visit: Visit, look: _Look, following: Next) -> Question:
     """Give a question as it is shown; it is filed, if it is to be."""
-    id, arm = following.id, following.arm
+    id, arm, whom = following.id, following.arm, None
     if following.file:
         try:
             asked: QuestionShown = await visit.api(
@@ -122,14 +146,20 @@ async def _question(visit: Visit, look: _Look, following: Next) -> Question:
             id, arm = asked.id, look.numbers[asked.arm]
         except Duplicate:  # asked for twice in one second, of other contexts
             pass
+    if look.voice.names:
+        whom = await visit.service.do(
+            visit.agent,
+            lambda desk: asked_of(desk.kept.know, following.context, following.item, arm),
+        )
     pair = pair_of(following.context, arm)
     about = {"context": look.context, "arm": look.arms[arm].id, "item": following.item}
-    # What is frozen plays only what is allowed in answer to its own question.
-    lives = look.lives and not (look.frozen and following.decision is not None)
+    mine = look.voice.mine
     return Question(
         id, following.decision is not None, short_words(look.schema, look.context),
         _lines(look.schema, look.context), look.arms[arm], pair, json.dumps(about),
-        f"{look.key}.{pair}", following.item, lives,
+        f"{look.key}.{pair}", following.item, look.lives,
+        for_whom(whom, mine) if look.voice.names else None,
+        whom is not None and whom.teacher == mine,
     )  # fmt: skip
 
 
@@ -147,12 +177,13 @@ def _lines(schema: Schema, context: dict[str, Any]) -> list[tuple[str, str]]:
 async def answer(visit: Visit) -> Shown:
     """Take the answer to a question that was filed."""
     question, given = visit.form.need("question"), _answer(visit)
-    life = _life(visit)
-    if life and given != "skip":
-        return await _for_a_time(visit, question, given == "allowed", life)
+    if given == "pass":
+        return _onward(visit, skip=True)
+    if visit.form.get("teacher") and given != "skip":
+        return await _spoken(visit, question, given)
     said = ""
     try:
-        form = Answer(answer=given, **said_of(visit))
+        form = Answer(answer=given, **_life(visit), **said_of(visit))
         taken: AnswerShown = await visit.api(teaching.answer, form, id=question)
         stands = await _stands(visit, taken.example)
     except (Duplicate, UnknownId):
@@ -162,34 +193,17 @@ async def answer(visit: Visit) -> Shown:
     return _onward(visit, skip=given == "skip", said=said)
 
 
-async def _for_a_time(visit: Visit, question: str, allowed: bool, life: dict[str, Any]) -> Shown:
-    """Take an answer for one item, or for a time: an example, with which the question is settled.
-
-    A decision that waits for it is then made by what was taught.
-    """
-
-    def read(desk: Desk) -> tuple[Any, ArmId, ArmId | None]:
-        asked = desk.stood("question", question)
-        if asked is None or not isinstance(asked.event, Asked):
-            raise UnknownId("question", question, "It was never asked, or was erased.")
-        know = desk.kept.know
-        context = context_form(know, know.raw(asked.event.context))
-        return context, asked.event.arm, asked.event.item
-
-    context, arm, item = await visit.service.do(visit.agent, read)
-    id = await _free(visit, f"life.{_teacher(visit)}.{_short(question)}")
+async def _spoken(visit: Visit, question: str, given: Any) -> Shown:
+    """Take the answer of one of several teachers."""
+    teacher = visit.form.need("teacher")
+    word = word_name(visit.form.get("key"), question, teacher, given)
+    form = Answer(answer=given, teacher=teacher, id=word, **_life(visit), **said_of(visit))
     try:
-        await visit.api(
-            teaching.teach,
-            Teach(context=context, arm=arm, item=item, allowed=allowed, id=id, **life,
-                  **said_of(visit)),
-        )  # fmt: skip
-        await visit.api(teaching.answer, Answer(answer="skip"), id=question)
-    except Duplicate:
-        return _onward(visit, said="before")
-    except UnknownId:  # somebody has answered it meanwhile
-        return _onward(visit, said="late")
-    return _onward(visit)
+        taken: AnswerShown = await visit.api(teaching.answer, form, id=question)
+    except (Duplicate, NotPossible, UnknownId):  # it is settled, or they have said so before
+        return _onward(visit, said="closed")
+    assert taken.judgement is not None
+    return _onward(visit, told={"word": word, **came(taken.judgement, given == "allowed")})
 
 
 async def _stands(visit: Visit, example: ItemId | None) -> bool:
@@ -244,8 +258,8 @@ async def _free(visit: Visit, id: str) -> str:
 
 async def say(visit: Visit) -> Shown:
     """Take an example: of a question that was not filed, or in the place of one taken back."""
-    given = _answer(visit)
-    if given == "skip":
+    given, teacher = _answer(visit), visit.form.optional("teacher")
+    if given in ("skip", "pass"):
         return _onward(visit, skip=True)
     try:
         about = json.loads(visit.form.need("about"))
@@ -253,16 +267,19 @@ async def say(visit: Visit) -> Shown:
         life = {name: about[name] for name in ("scope", "until") if name in about} | _life(visit)
     except (ValueError, TypeError, LookupError, RecursionError):
         raise Problem("malformed", "The form is not as the page made it.") from None
+    key = visit.form.need("key")
+    id = await _free(visit, key) if teacher is None else word_name(key, teacher, given)
     form = Teach(
-        context=context, arm=arm, item=item, allowed=given == "allowed",
-        id=await _free(visit, visit.form.need("key")), **life, **said_of(visit),
+        context=context, arm=arm, item=item, allowed=given == "allowed", id=id, teacher=teacher,
+        **life, **said_of(visit),
     )  # fmt: skip
-    said = ""
     try:
-        await visit.api(teaching.teach, form)
+        taken: TaughtShown = await visit.api(teaching.teach, form)
     except Duplicate:
-        said = "before"
-    return _onward(visit, said=said)
+        return _onward(visit, said="before")
+    if taken.judgements is None:
+        return _onward(visit)
+    return _onward(visit, told={"word": id, **came(taken.judgements[0], form.allowed)})
 
 
 async def undo(visit: Visit) -> Shown:
@@ -275,17 +292,27 @@ async def undo(visit: Visit) -> Shown:
 # -- small parts ---------------------------------------------------------------------------------
 
 
-def _onward(visit: Visit, *, skip: bool = False, undone: str = "", said: str = "") -> Redirect:
-    """Go to the next question; what was skipped goes along, so that it does not come again."""
+def _onward(
+    visit: Visit,
+    *,
+    skip: bool = False,
+    undone: str = "",
+    said: str = "",
+    told: dict[str, str] | None = None,
+) -> Redirect:
+    """Go to the next question; what was skipped goes along, so that it does not come again.
+
+    `told` is what came of the word of one of several teachers.
+    """
+    more = {"said": said, **(told or {})}
     if visit.form.get("back") == "checks":
-        return Redirect(url("agents", visit.agent, "checks", undone=undone, said=said))
+        more.pop("word", None)
+        return Redirect(url("agents", visit.agent, "checks", undone=undone, **more))
     skipped = _skipped(visit.form.get("skipped"))
     if skip:
         skipped = _skipped(".".join([*skipped, visit.form.get("pair")]))
-    address = url(
-        "agents", visit.agent, "teach", skipped=".".join(skipped), undone=undone, said=said
-    )
-    return Redirect(address)
+    told = {"skipped": ".".join(skipped), "undone": undone, **more}
+    return Redirect(url("agents", visit.agent, "teach", **told))
 
 
 def _skipped(text: str) -> list[str]:
