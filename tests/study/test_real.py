@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
 
+from bridle.asking import Asking
 from bridle.errors import InvalidValue, NotPossible
 from bridle.limits import RuleLimits
 from bridle.study import real_canvas, real_worlds
@@ -35,6 +37,8 @@ from bridle.study.real_scope import (
     EXCEPTIONS,
     METHODS,
     SAID,
+    STAFF,
+    TEACHERS,
     USUAL,
     Job,
     Scene,
@@ -43,7 +47,17 @@ from bridle.study.real_scope import (
     jobs,
 )
 from bridle.study.real_summary import calibrations, cells, runs_frame
-from bridle.study.real_worlds import FAMILIES, NAMES, OURS, data_folder, own_scene, scenes
+from bridle.study.real_teachers import (
+    AFTER,
+    VOICE,
+    hear,
+    holds,
+    judge,
+    rates_frame,
+    teacher_cells,
+    teachers_frame,
+)
+from bridle.study.real_worlds import FAMILIES, NAMES, OURS, TAUGHT, data_folder, own_scene, scenes
 from bridle.worlds import Movies, synthetic_block
 from bridle.worlds.ages import Ages
 from bridle.worlds.changes import stricter
@@ -78,6 +92,10 @@ def small_scenes(tmp_path_factory):
             name="change", recipe=_items(path), steps=120, seeds=2, kind=CHANGES, methods=OURS,
             calibrated=False, stricter=True,
         ),
+        Scene(
+            name="taught", recipe=_items(path), steps=120, seeds=2, kind=TEACHERS, methods=TAUGHT,
+            calibrated=False,
+        ),
     ]  # fmt: skip
 
 
@@ -98,12 +116,13 @@ def test_the_files_have_the_form_that_was_asked_for(outcome):
     header, *rows = (outcome.out / "real.csv").read_text().splitlines()
     old = "world,method,seed,answers,audits,E,T,R,Rc,told_Rc,abstentions"
     assert header == f"{old},found,frozen,anew,E_after,kind"
-    assert len(rows) == 2 * (3 * len(USUAL) + 3 + len(OURS))
+    assert len(rows) == 2 * (3 * len(USUAL) + 3 + len(OURS) + len(TAUGHT))
     assert METHODS[0] == "default" and not any(m.startswith("default") for m in METHODS[1:])
     runs = outcome.runs
     assert set(runs["T"]) == {120}
     for (method,), mine in runs.group_by("method"):
-        assert (mine["audits"].sum() > 0) is (method in ("default", "promise")), method
+        unchecked = set(METHODS) - {"default", "promise", *STAFF}
+        assert mine["audits"].sum() == 0 if method in unchecked else True, method
         assert (mine["found"] <= mine["audits"]).all()
         assert method == "promise" or mine["frozen"].sum() == 0
         assert method == "promise" or mine["anew"].sum() == 0
@@ -112,7 +131,7 @@ def test_the_files_have_the_form_that_was_asked_for(outcome):
     assert (runs.filter(changed)["E_after"] <= runs.filter(changed)["E"]).all()
     assert dict(runs.select("world", "kind").unique().rows()) == {
         "toys": "limits", "ages": "limits", "found": "limits", "rare": "exceptions",
-        "change": "changes",
+        "change": "changes", "taught": "teachers",
     }  # fmt: skip
     for (_, _), mine in runs.group_by("world", "seed"):
         told = mine.filter(pl.col("method") == "told")
@@ -131,16 +150,17 @@ def test_the_files_have_the_form_that_was_asked_for(outcome):
 
 
 def test_everything_is_written(outcome):
-    for name in ("real", "calibration", "seeds", "exceptions", "changes"):
+    for name in ("real", "calibration", "seeds", "exceptions", "changes", "teachers"):
         for kind in ("png", "svg"):
             assert (outcome.out / f"{name}.{kind}").stat().st_size > 1_000
     page = (outcome.out / "report.html").read_text()
-    assert page.count("data:image/svg+xml") == 5 and "http-equiv" in page
+    assert page.count("data:image/svg+xml") == 6 and "http-equiv" in page
+    assert "Teachers who err" in page and "after 300 of theirs" in page
     assert "quick run" in page and "games.csv is not there" in page and "toys" in page
     assert "30 of 30 rows kept" in page and "<script" not in page
     manifest = json.loads((outcome.out / "manifest.json").read_text())
     assert manifest["study"] == "real" and manifest["settings"]["scope"] == SCOPE.to_json()
-    assert manifest["worlds"] == ["toys", "ages", "found", "rare", "change"]
+    assert manifest["worlds"] == ["toys", "ages", "found", "rare", "change", "taught"]
     of_change = manifest["settings"]["worlds"]["change"]
     assert of_change["turn"] == 60 and of_change["methods"] == list(OURS)
     assert not (outcome.out / "parts").exists()
@@ -150,7 +170,7 @@ def test_a_job_depends_on_nothing_else(small_scenes, outcome):
     work = Real(small_scenes, SCOPE)
     for job in (
         Job("found", 1, "default"), Job("toys", 1, "logistic"), Job("ages", 0, "told"),
-        Job("rare", 1, "unchecked"), Job("change", 1, "promise"),
+        Job("rare", 1, "unchecked"), Job("change", 1, "promise"), Job("taught", 1, "rates-20"),
     ):  # fmt: skip
         run = work.do(job)["run"]
         row = outcome.runs.filter(
@@ -278,10 +298,11 @@ def test_an_interrupted_study_goes_on(small_scenes, outcome, tmp_path, monkeypat
     console = Console(record=True, width=100, file=open("/dev/null", "w"))  # noqa: SIM115
     whole = real(small_scenes, SCOPE, out, engine="in-process", console=console)
     console.file.close()
-    assert "Going on: 6 of 56 jobs are there." in console.export_text()
-    assert len(again) == 50 and not (out / "parts").exists()
+    assert "Going on: 6 of 68 jobs are there." in console.export_text()
+    assert len(again) == 62 and not (out / "parts").exists()
     assert whole.runs.equals(outcome.runs) and whole.calibration.equals(outcome.calibration)
     assert whole.course.equals(outcome.course)
+    assert whole.teachers.equals(outcome.teachers) and whole.rates.equals(outcome.rates)
 
 
 def test_a_finished_study_is_only_drawn_again_and_another_is_refused(
@@ -293,6 +314,7 @@ def test_a_finished_study_is_only_drawn_again_and_another_is_refused(
         patched.setattr(Real, "do", lambda self, job: pytest.fail("nothing is to be run"))
         again = real(small_scenes, SCOPE, out, engine="in-process")
     assert again.course.equals(outcome.course) and len(again.course) > 0
+    assert again.teachers.equals(outcome.teachers) and len(again.rates) > 0
     assert again.runs.equals(outcome.runs) and (out / "report.html").read_bytes() == before
     other = dataclasses.replace(SCOPE, seed=9)
     with pytest.raises(NotPossible, match="holds another study"):
@@ -322,11 +344,13 @@ def test_parts_of_another_form_count_as_not_there(tmp_path):
         Scene(name=name, recipe=MOVIES, steps=10, seeds=1, calibrated=name == "w", stricter=change)
         for name, change in (("w", False), ("bare", False), ("turn", True))
     ]
+    small.append(dataclasses.replace(small[1], name="taught", kind=TEACHERS))
     parts = Parts(tmp_path / "out", "mark", SCOPE, small)
     run = dict.fromkeys(MEASURES, 1)
     old = dict.fromkeys(("answers", "audits", "E", "T", "R", "Rc", "abstentions"), 1)
     course = {"t": [1, 2], "answers": [0, 0], "audits": [0, 0], "E": [0, 1]}
     own = {"own": [[0, 0]] * len(SAID)}
+    voice = dict.fromkeys(VOICE, 1)
     job, said = Job("w", 0, "default"), Job("w", 0, CALIBRATION)
     cases = [
         (job, {"run": run, "calibration": own}, True),
@@ -344,6 +368,12 @@ def test_parts_of_another_form_count_as_not_there(tmp_path):
         (Job("turn", 0, "promise"), {"run": run}, False),
         (Job("turn", 0, "told"), {"run": run}, True),
         (Job("gone", 0, "told"), {"run": run}, False),
+        (Job("taught", 0, "told"), {"run": run}, True),
+        (Job("taught", 0, "rates-5"), {"run": run}, False),
+        (Job("taught", 0, "rates-5"), {"run": run, "teachers": [voice] * 2}, True),
+        (Job("taught", 0, "rates-5"), {"run": run, "teachers": [voice]}, False),
+        (Job("taught", 0, "rates-5"), {"run": run, "teachers": [voice, {}]}, False),
+        (Job("taught", 0, "rates-5"), {"run": run, "teachers": "ab"}, False),
     ]  # fmt: skip
     for one, result, whole in cases:
         parts.save(one, result, 1.5)
@@ -355,6 +385,123 @@ def test_parts_of_another_form_count_as_not_there(tmp_path):
     again.clear()
     again.close()
     assert [p.name for p in (tmp_path / "out" / "parts").iterdir()] == ["mine.txt"]
+
+
+# -- teachers who err ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [*STAFF])
+def test_what_each_teacher_said_is_counted(small_scenes, method):
+    work = Real(small_scenes, SCOPE)
+    fold = work.fold("taught", 0)
+    run, answers = RUNS[method](Trial(fold=fold, taught=1))
+    assert isinstance(run, Asking)
+    voices = work.do(Job("taught", 0, method))["teachers"]
+    assert voices == hear(run, method, fold.world.tables)
+    assert [voice.keys() for voice in voices] == [VOICE] * len(STAFF[method])
+    assert sum(voice["questions"] for voice in voices) == answers
+    for place, (voice, one) in enumerate(zip(voices, STAFF[method], strict=True)):
+        assert (voice["teacher"], voice["error"], voice["told"]) == (one.name, one.error, one.told)
+        words = voice["questions"] + voice["checks"]
+        assert voice["wrong"] <= words and (one.error > 0.0 or voice["wrong"] == 0)
+        assert voice["rate_300"] is None and voice["wrong_300"] is None  # it is too short
+        if one.told is None:
+            numbers, rates, _ = zip(*voice["marks"], strict=True)
+            last = np.flatnonzero(run.heard[:, 0] == place)[-1]
+            assert numbers[-1] == words and rates[-1] == run.learned[last, place]
+            assert voice["rate"] == run.rates[place]  # what others said since counts, too
+            assert voice["marks"][-1][2] == voice["wrong"] / words
+        else:
+            assert voice["marks"] == [] and voice["rate"] == one.told
+
+
+def test_rates_after_300_answers_are_those_of_then(small_scenes):
+    """A run of many words, made up: what was known after 300 of theirs, and of all."""
+    work = Real(small_scenes, SCOPE)
+    fold = work.fold("taught", 0)
+    run, _ = RUNS["rates-20"](Trial(fold=fold, taught=1))
+    assert isinstance(run, Asking)
+    n = 2 * AFTER
+    heard = np.column_stack([np.arange(n) % 2, (np.arange(n) % 10) == 1])
+    learned = np.column_stack([np.zeros(n), np.arange(n) / n])
+    many = dataclasses.replace(run, heard=heard, learned=learned)
+    good, cheap = hear(many, "rates-20", fold.world.tables)
+    assert cheap["rate_300"] == learned[n - 1, 1] and cheap["wrong_300"] == 0.2
+    assert cheap["rate_300_all"] == learned[AFTER - 1, 1] and cheap["wrong_300_all"] == 0.2
+    assert good["rate_300"] == good["wrong_300"] == 0.0
+    few = hear(dataclasses.replace(run, heard=heard[:AFTER], learned=learned[:AFTER]), "rates-20",
+               fold.world.tables)  # fmt: skip
+    assert few[1]["rate_300"] is None and few[1]["rate_300_all"] is not None
+
+
+def heard_by(rates=(0.21, 0.27), E=(0, 50)):
+    """Runs and what their teachers said, made up: a seed each."""
+    runs = made_up(E, worlds=["one"], kind=TEACHERS)
+    done = []
+    for method, staff in STAFF.items():
+        for seed, rate in enumerate(rates):
+            voices = []
+            for one in staff:
+                at: dict[str, Any] = {"rate_300": None, "wrong_300": None}
+                if one.told is None:
+                    known = rate if one.error else 0.001
+                    at = {"rate_300": known, "wrong_300": known - 0.001 * bool(one.error)}
+                voices.append({
+                    "teacher": one.name, "error": one.error, "price": one.price, "told": one.told,
+                    "questions": 60 if method == "rates-20" else 50, "checks": 20, "wrong": 7,
+                    "rate": at["rate_300"] if one.told is None else one.told, **at,
+                    "rate_300_all": None, "wrong_300_all": None,
+                    "marks": [] if one.told is not None else [[10, 0.1, 0.1], [300, known, 0.2]],
+                })  # fmt: skip
+            done.append((Job("one", seed, method), {"teachers": voices}))
+    return runs, teachers_frame(done), rates_frame(done)
+
+
+def test_the_bars_are_held_against_what_was_found():
+    runs, teachers, _ = heard_by()
+    members = {cell.method: cell for cell in cells(runs)}
+    voices = [voice for voice in teacher_cells(teachers) if voice.method == "rates-20"]
+    good, cheap = voices
+    assert good.of_alone == good.of_alone_most == 1.2
+    assert cheap.own is not None and (cheap.own.seeds, cheap.own.beyond) == (2, 1)
+    assert cheap.own.off == pytest.approx(0.07) and cheap.own.from_given == pytest.approx(0.001)
+    assert cheap.all is None and cheap.rate == pytest.approx(0.24)
+    kept = members["told"]
+    assert holds(kept, voices) == {"share": True, "of_alone": True, "within": False}
+    closer = teacher_cells(heard_by(rates=(0.21, 0.22))[1])
+    twice = [v for v in closer if v.method == "rates-20"]
+    assert holds(members["rates-20"], twice) == {"share": False, "of_alone": True, "within": True}
+    told = [v for v in closer if v.method == "at-word-20"]
+    assert holds(kept, told) == {"share": True, "of_alone": None, "within": None}
+    judged = judge([*members.values()], teacher_cells(teachers))
+    assert [entry["method"] for entry in judged] == [*STAFF]
+    assert judged[1]["holds"]["within"] is False and judged[1]["teachers"][1]["own"]["beyond"] == 1
+    assert json.loads(json.dumps(judged)) == judged
+
+
+def test_sentences_and_pictures_of_teachers(tmp_path):
+    runs, teachers, rates = heard_by()
+    told = " ".join(lead(runs, NOTHING, teachers))
+    assert "Beside a cheap one who errs in 20 %, rates not told, in “one”: 300 denied plays" in told
+    assert "the good one answers 60 questions, 1.20 × of what it takes alone" in told
+    assert "cheap off by up to 0.070 (by more than 0.05 in 1 of 2 seeds; up to 0.001 from" in told
+    assert "The same two taken at their word in “one”" in told
+    assert "One alone who errs in 5 %, which is told" in told
+    assert "the default" not in told and "errs" not in " ".join(lead(runs, NOTHING))
+    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
+    print_real(console, runs, teachers)
+    console.file.close()
+    text = console.export_text()
+    assert "one, by teacher: T = 1,000" in text and "0.070" in text and "1/2" in text
+    figures = draw_real(tmp_path, runs, NOTHING, teachers=teachers, rates=rates)
+    assert {*figures} == {"teachers.png", "teachers.svg"}
+    assert draw_real(tmp_path / "none", runs, NOTHING) == {}
+
+
+def test_taught_worlds_are_their_worlds(small_scenes):
+    """What the good one alone takes is what the default takes: the base of comparison."""
+    work = Real(small_scenes, SCOPE)
+    assert work.do(Job("taught", 1, "default"))["run"] == work.do(Job("toys", 1, "default"))["run"]
 
 
 # -- sentences and pictures ----------------------------------------------------------------------
@@ -443,7 +590,7 @@ def test_pictures_of_extremes(tmp_path):
         write_real_report(
             tmp_path / "no" / "folder", manifest={}, runs=runs, calibration=NOTHING, figures={}
         )
-    for kind in (EXCEPTIONS, CHANGES):  # of changes nothing is drawn without their course
+    for kind in (EXCEPTIONS, CHANGES, TEACHERS):  # of the others nothing is drawn without more
         made = draw_real(tmp_path / kind, made_up([1_000, 0], audits=7, kind=kind), NOTHING)
         assert {*made} == ({"exceptions.png", "exceptions.svg"} if kind == EXCEPTIONS else set())
     for table in (real_canvas.WORDS, real_canvas.TINTS, real_canvas.MARKS):
@@ -464,7 +611,7 @@ def test_scopes():
 
 def test_jobs_are_named_apart(small_scenes):
     todo = jobs(small_scenes)
-    assert len(todo) == 2 * (3 * 7 + 3 + 4) and len({job.key for job in todo}) == len(todo)
+    assert len(todo) == 2 * (3 * 7 + 3 + 4 + 6) and len({job.key for job in todo}) == len(todo)
     names = {Job(name, 0, "default").key for name in NAMES}
     assert len(names) == len(NAMES)
     assert Job("a/b c", 3, "told").key == "a-b-c-3-told"
@@ -510,7 +657,7 @@ def test_all_worlds_of_the_real_data(tmp_path):
     )
     found = scenes(folder, scope, small=True)
     assert tuple(scene.name for scene in found.scenes) == NAMES and not found.skipped
-    assert len(NAMES) == 9 + 2 + 18 and found.scenes[3].teaching_contexts == 200
+    assert len(NAMES) == 9 + 2 + 2 + 18 and found.scenes[3].teaching_contexts == 200
     by_name = {scene.name: scene for scene in found.scenes}
     assert by_name["groups found"].limits == "found"
     assert all(("promise" in by_name[name].methods) is (name in promised) for name in NAMES)

@@ -56,7 +56,7 @@ def real(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Only these worlds, by commas; exceptions stands for all of these.",
+            help="Only these worlds, by commas; exceptions and teachers who err are several.",
         ),
     ] = None,
     quick: Annotated[
@@ -89,8 +89,8 @@ def real(
 
     Without --items in all worlds whose data are there: film certificates, game ratings, Warfarin,
     ages as numbers, the rules of the frontier, limits that change half-way, violating that pays,
-    and rare exceptions to what is free for all. With it in a table of your own. A study that was
-    interrupted goes on when the same command is given again.
+    teachers who err, and rare exceptions to what is free for all. With it in a table of your own.
+    A study that was interrupted goes on when the same command is given again.
     """
     _check(items, label, levels, ratings, features, data, worlds)
     with told():

@@ -18,7 +18,18 @@ from bridle.kernels.types import Ints
 from bridle.simulate import Run
 from bridle.study.plan import Plan
 from bridle.study.real_methods import RUNS, Trial, calibrate, random_answers
-from bridle.study.real_scope import CALIBRATION, DEFAULT, OWN, TOLD, Job, Result, Scene, Scope
+from bridle.study.real_scope import (
+    CALIBRATION,
+    DEFAULT,
+    OWN,
+    TEACHERS,
+    TOLD,
+    Job,
+    Result,
+    Scene,
+    Scope,
+)
+from bridle.study.real_teachers import hear
 from bridle.study.work import Fold, Work
 from bridle.worlds.changes import paying, stricter
 from bridle.worlds.world import World
@@ -69,6 +80,8 @@ class Real:
             result["calibration"] = {OWN: calibrate(fold.world, run.beliefs, *_judged(run))}
         if scene.turn is not None and job.part != TOLD:
             result["course"] = _course(run, answers)
+        if scene.kind == TEACHERS and isinstance(run, Asking):
+            result["teachers"] = hear(run, job.part, fold.world.tables)
         return result
 
     def _trial(self, scene: Scene, fold: Fold) -> Trial:

@@ -11,7 +11,19 @@ from matplotlib.figure import Figure
 from matplotlib.scale import SymmetricalLogScale
 
 from bridle.study.canvas import FAINT, INK
-from bridle.study.real_scope import ALPHA, COIN, DEFAULT, METHODS, PROMISE, TOLD, UNCHECKED
+from bridle.study.real_scope import (
+    ALONE_5,
+    ALPHA,
+    AT_WORD_20,
+    COIN,
+    DEFAULT,
+    METHODS,
+    PROMISE,
+    RATES_5,
+    RATES_20,
+    TOLD,
+    UNCHECKED,
+)
 from bridle.study.real_summary import Cell, cells
 
 __all__ = [
@@ -24,16 +36,22 @@ WORDS = {
     DEFAULT: "bridle as it comes",
     PROMISE: f"with a promise of {100 * ALPHA:g} %, coins ≥ {100 * COIN:g} %",
     UNCHECKED: "without checks",
+    RATES_20: "good and cheap (20 % wrong), rates learned",
+    RATES_5: "good and cheap (5 % wrong), rates learned",
+    AT_WORD_20: "good and cheap (20 % wrong), at their word",
+    ALONE_5: "one who errs in 5 %, alone, rate told",
     "rules": "only rules are learned",
     "logistic": "only log odds are learned",
     "bcts": "the paper’s agent, σ = .25",
 }
 TINTS = {
-    DEFAULT: "#009E73", PROMISE: "#0072B2", UNCHECKED: "#E69F00", "rules": "#7FA8C9",
+    DEFAULT: "#009E73", PROMISE: "#0072B2", UNCHECKED: "#E69F00", RATES_20: "#0072B2",
+    RATES_5: "#56B4E9", AT_WORD_20: "#D55E00", ALONE_5: "#CC79A7", "rules": "#7FA8C9",
     "logistic": "#B3B3B3", "bcts": "#D55E00",
 }  # fmt: skip
 MARKS = {
-    DEFAULT: "o", PROMISE: "P", UNCHECKED: "X", "rules": "s", "logistic": "D", "bcts": "^",
+    DEFAULT: "o", PROMISE: "P", UNCHECKED: "X", RATES_20: "s", RATES_5: "D", AT_WORD_20: "X",
+    ALONE_5: "v", "rules": "s", "logistic": "D", "bcts": "^",
 }  # fmt: skip
 LINEAR_TO = 0.001  # of a share, where the scale turns from linear to logarithmic
 SHARES = (0.0, 0.001, 0.01, 0.1, 1.0)

@@ -31,6 +31,8 @@ from bridle.study.real_changes_figure import draw_changes
 from bridle.study.real_exceptions_figure import draw_exceptions
 from bridle.study.real_scope import DEFAULT, LIMITS, OWN, SAID
 from bridle.study.real_summary import COURSE_SCHEMA, DOUBT, Cell, Said, calibrations
+from bridle.study.real_teachers import RATES_SCHEMA, TEACHERS_SCHEMA
+from bridle.study.real_teachers_figure import draw_teachers
 
 __all__ = ["draw_real"]
 
@@ -47,6 +49,8 @@ def draw_real(
     about: Mapping[str, str] | None = None,
     *,
     course: pl.DataFrame | None = None,
+    teachers: pl.DataFrame | None = None,
+    rates: pl.DataFrame | None = None,
 ) -> dict[str, Path]:
     """Draw every figure as PNG and SVG, and return the paths by name.
 
@@ -58,15 +62,18 @@ def draw_real(
         What `real.csv` and `calibration.csv` hold.
     about : mapping from worlds to str, optional
         What the limits of each world are, in a few words.
-    course : DataFrame, optional
-        What `course.csv` holds.
+    course, teachers, rates : DataFrame, optional
+        What `course.csv`, `teachers.csv` and `rates.csv` hold.
     """
+    voices = pl.DataFrame(schema=TEACHERS_SCHEMA) if teachers is None else teachers
+    learned = pl.DataFrame(schema=RATES_SCHEMA) if rates is None else rates
     empty = pl.DataFrame(schema=COURSE_SCHEMA)
     with styled():
         return {
             **_headline(out, runs, about or {}),
             **draw_exceptions(out, runs),
             **draw_changes(out, runs, empty if course is None else course),
+            **draw_teachers(out, runs, voices, learned),
             **_calibration(out, calibration),
             **_seeds(out, runs),
         }

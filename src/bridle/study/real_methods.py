@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,31 @@ from bridle.limits import Beliefs, make_limits
 from bridle.policies import BehaviorConstrained, KnownMask
 from bridle.simulate import Run, Tables, online, teach
 from bridle.study.frontier_methods import CENTRED_V, groups_of
-from bridle.study.real_scope import ALPHA, COIN, DEFAULT, METHODS, PROMISE, SAID, TOLD, UNCHECKED
+from bridle.study.real_scope import (
+    ALONE_5,
+    ALPHA,
+    AT_WORD_20,
+    COIN,
+    DEFAULT,
+    METHODS,
+    PROMISE,
+    RATES_5,
+    RATES_20,
+    SAID,
+    STAFF,
+    TOLD,
+    UNCHECKED,
+    Voice,
+)
 from bridle.study.work import Fold
 from bridle.worlds.world import World
 
 __all__ = ["RUNS", "Trial", "calibrate", "default_limits", "default_run", "random_answers"]
 
 SIGMA = 0.25  # the paper's best position of the dial
+# Of one who errs and is alone no answer is certain, so there is no end to questions but this: so
+# many a step, on average.
+PATIENCE = 0.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,9 +66,12 @@ class Trial:
     marks: list[int] | None = None
 
 
-def default_limits(world: World, seed: int, *, limits: str = "auto") -> Beliefs:
+def default_limits(
+    world: World, seed: int, *, limits: str = "auto", error: float = 0.001
+) -> Beliefs:
     """Make the limits that an agent has where nothing is set, in the arms' declared groups."""
-    return make_limits(limits, schema=world.schema, groups=groups_of(world), seed=seed)
+    groups = groups_of(world)
+    return make_limits(limits, schema=world.schema, groups=groups, error=error, seed=seed)
 
 
 def default_run(
@@ -63,6 +84,7 @@ def default_run(
     promise: tuple[float, float] | None = None,
     later: tuple[int, Bools] | None = None,
     marks: list[int] | None = None,
+    teachers: Sequence[Voice] = (),
 ) -> Asking:
     """Run the product's default in a world: the one place that says what it is.
 
@@ -82,10 +104,16 @@ def default_run(
         Left out by default: a promise is switched on.
     later, marks
         As in `Trial`.
+    teachers : sequence of Voice
+        Who is asked, if it is not one who never errs.
     """
+    told = [
+        (one.error, one.price) if one.told is None else (one.error, one.price, one.told)
+        for one in teachers
+    ]
     return online_asking(
         world.tables, beliefs=default_limits(world, seed, limits=limits), rows=rows, seed=seed,
-        checks=checks, promise=promise, later=later, checkpoints=marks,
+        checks=checks, promise=promise, later=later, checkpoints=marks, teachers=told,
     )  # fmt: skip
 
 
@@ -137,19 +165,37 @@ def calibrate(world: World, beliefs: Beliefs, rows: Ints, arms: Ints) -> list[li
 
 
 def _default(
-    *, checks: bool, promise: tuple[float, float] | None = None
+    *,
+    checks: bool = True,
+    promise: tuple[float, float] | None = None,
+    teachers: Sequence[Voice] = (),
 ) -> Callable[[Trial], tuple[Run, int]]:
-    """Return the run of the default, or of the default but for its checks or a promise."""
+    """Return the run of the default, or of the default but for checks, a promise or teachers."""
 
     def run(trial: Trial) -> tuple[Run, int]:
         fold = trial.fold
         made = default_run(
             fold.world, fold.online_rows, fold.seed, limits=trial.limits, checks=checks,
-            promise=promise, later=trial.later, marks=trial.marks,
+            promise=promise, later=trial.later, marks=trial.marks, teachers=teachers,
         )  # fmt: skip
         return made, len(made.said)
 
     return run
+
+
+def _alone(trial: Trial) -> tuple[Run, int]:
+    """Run the default with one teacher who errs, of whom the rate is told: `teacher_error`.
+
+    Questions and checks have errors of their own each time; no answer is certain.
+    """
+    fold, world, (voice,) = trial.fold, trial.fold.world, STAFF[ALONE_5]
+    beliefs = default_limits(world, fold.seed, limits=trial.limits, error=voice.error)
+    made = online_asking(
+        world.tables, beliefs=beliefs, rows=fold.online_rows, seed=fold.seed, checks=True,
+        flips=voice.error, remember=False, budget=int(PATIENCE * len(fold.online_rows)),
+        later=trial.later, checkpoints=trial.marks,
+    )  # fmt: skip
+    return made, len(made.said)
 
 
 def _asking(kind: str) -> Callable[[Trial], tuple[Run, int]]:
@@ -203,9 +249,11 @@ def _in_force(trial: Trial) -> tuple[Tables, Ints]:
 
 
 RUNS: dict[str, Callable[[Trial], tuple[Run, int]]] = {
-    DEFAULT: _default(checks=True),
-    PROMISE: _default(checks=True, promise=(ALPHA, COIN)),
+    DEFAULT: _default(),
+    PROMISE: _default(promise=(ALPHA, COIN)),
     UNCHECKED: _default(checks=False),
+    **{name: _default(teachers=STAFF[name]) for name in (RATES_20, RATES_5, AT_WORD_20)},
+    ALONE_5: _alone,
     "rules": _asking("rules"),
     "logistic": _asking("logistic"),
     "bcts": _bcts,

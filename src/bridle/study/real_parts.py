@@ -13,17 +13,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bridle.study.journal import FOLDER, OWNER, Journal
-from bridle.study.real_scope import DEFAULT, METHODS, OWN, TOLD, Job, Result, Scene, Scope
+from bridle.study.real_scope import (
+    DEFAULT,
+    METHODS,
+    OWN,
+    STAFF,
+    TEACHERS,
+    TOLD,
+    Job,
+    Result,
+    Scene,
+    Scope,
+)
 from bridle.study.real_scope import SAID as THRESHOLDS
+from bridle.study.real_teachers import VOICE
 
 __all__ = ["Parts"]
 
 # What the study writes beside what `Journal` knows of.
 WRITTEN = (
-    "real.csv", "calibration.csv", "course.csv",
+    "real.csv", "calibration.csv", "course.csv", "teachers.csv", "rates.csv", "teachers.json",
     *(
         f"{name}.{kind}"
-        for name in ("real", "calibration", "seeds", "exceptions", "changes")
+        for name in ("real", "calibration", "seeds", "exceptions", "changes", "teachers")
         for kind in ("png", "svg")
     ),
 )  # fmt: skip
@@ -115,6 +127,8 @@ class Parts:
                 return False
             if scene.turn is not None and job.part != TOLD and not _is_course(result["course"]):
                 return False
+            if scene.kind == TEACHERS and job.part in STAFF and not _is_heard(job.part, result):
+                return False
             if job.part != DEFAULT or not scene.calibrated:
                 return True
         counts = result["calibration"]
@@ -124,6 +138,12 @@ class Parts:
             and counts.keys() == wanted
             and all(len(pairs) == len(THRESHOLDS) for pairs in counts.values())
         )
+
+
+def _is_heard(method: str, result: Mapping[str, object]) -> bool:
+    voices = result["teachers"]
+    wanted = [VOICE] * len(STAFF[method])
+    return isinstance(voices, list) and [voice.keys() for voice in voices] == wanted
 
 
 def _is_course(course: object) -> bool:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 from rich.console import Console
@@ -16,7 +16,9 @@ from bridle.errors import NotPossible
 from bridle.study.canvas import number
 from bridle.study.real_canvas import WORDS
 from bridle.study.real_scope import (
+    ALONE_5,
     ALPHA,
+    AT_WORD_20,
     CHANGES,
     COIN,
     DEFAULT,
@@ -25,10 +27,15 @@ from bridle.study.real_scope import (
     METHODS,
     OWN,
     PROMISE,
+    RATES_5,
+    RATES_20,
+    TEACHERS,
     TOLD,
     UNCHECKED,
 )
 from bridle.study.real_summary import DOUBT, Cell, Said, calibrations, cells
+from bridle.study.real_teachers import AFTER, BARS, After, TeacherCell, holds, teacher_cells
+from bridle.study.real_teachers_figure import ALONE
 from bridle.study.report import (
     MAX_SETTINGS,
     REPORT,
@@ -65,6 +72,13 @@ MEANINGS = {
     "promise": f"The default with a promise of α = {ALPHA:g}: every play has a coin of at least "
     f"{COIN:g}, and what its checks find freezes it in time.",
     "unchecked": "The default without any check.",
+    "rates-20, rates-5": "Two teachers: one never errs and costs .35 an answer, the other is wrong "
+    "in 20 % (5 %) and costs .02. Nobody says so: both rates are learned from cases that both "
+    "judged, and a question goes to whom it pays to ask.",
+    "at-word-20": "The same two, wrong in 20 %, taken at their word: the agent is told that "
+    "neither errs, so the cheap one is asked.",
+    "alone-5": "One teacher, wrong in 5 % of questions and checks, which is told. No answer is "
+    "certain; it may ask in one of ten steps on average.",
     "rules, logistic": "The same questions, but only rules are learned, or only log odds.",
     "bcts": "The paper’s agent: it blends reward with what it was taught, σ = .25.",
     "Pairs": "An item and a unit: a band of people who share their limits, or a person where "
@@ -72,7 +86,9 @@ MEANINGS = {
 }
 
 
-def lead(runs: pl.DataFrame, calibration: pl.DataFrame) -> list[str]:
+def lead(
+    runs: pl.DataFrame, calibration: pl.DataFrame, teachers: pl.DataFrame | None = None
+) -> list[str]:
     """Say what came out, in sentences computed from the results alone."""
     by_kind: dict[str, dict[str, list[Cell]]] = {}
     for cell in cells(runs):
@@ -81,7 +97,8 @@ def lead(runs: pl.DataFrame, calibration: pl.DataFrame) -> list[str]:
     ours = limits.get(DEFAULT, [])
     told = [
         _on_errors(ours), _on_answers(ours), _on_promise(limits), _on_exceptions(rare),
-        *_on_changes(changes), _on_others(limits), _on_doubt(calibration),
+        *_on_changes(changes), *_on_teachers(by_kind.get(TEACHERS, {}), _voices(teachers)),
+        _on_others(limits), _on_doubt(calibration),
     ]  # fmt: skip
     return [sentence for sentence in told if sentence]
 
@@ -183,6 +200,64 @@ def _on_changes(changes: Mapping[str, Sequence[Cell]]) -> list[str]:
     return told
 
 
+_Voices: TypeAlias = Mapping[tuple[str, str], Sequence[TeacherCell]]
+
+
+def _voices(teachers: pl.DataFrame | None) -> _Voices:
+    found: dict[tuple[str, str], list[TeacherCell]] = {}
+    for voice in [] if teachers is None else teacher_cells(teachers):
+        found.setdefault((voice.world, voice.method), []).append(voice)
+    return found
+
+
+def _on_teachers(taught: Mapping[str, Sequence[Cell]], voices: _Voices) -> list[str]:
+    """Say what teachers who err cost, and what was learned of them, some sentences a world."""
+    told = []
+    for method in (RATES_20, RATES_5, AT_WORD_20, ALONE_5):
+        for cell in taught.get(method, ()):
+            mine = voices.get((cell.world, method), ())
+            if not mine:
+                continue
+            wrong = f"{100 * max(voice.error for voice in mine):g} %"
+            errors = (
+                f"{number(cell.E, 'E')} denied plays ({100 * cell.worst:.2f} % in the worst seed)"
+            )
+            if method == AT_WORD_20:
+                told.append(
+                    f"The same two taken at their word in “{cell.world}”: {errors}; the cheap one "
+                    f"answers {number(mine[1].questions, 'E')} questions, the good one "
+                    f"{number(mine[0].questions, 'E')}."
+                )
+            elif method == ALONE_5:
+                told.append(
+                    f"One alone who errs in {wrong}, which is told, in “{cell.world}”: {errors}, "
+                    f"{number(cell.answers, 'E')} answers, and nothing is played in "
+                    f"{100 * cell.abstentions / cell.T:.0f} % of the steps."
+                )
+            else:
+                good, cheap = mine
+                told.append(
+                    f"Beside a cheap one who errs in {wrong}, rates not told, in “{cell.world}”: "
+                    f"{errors}; the good one answers {number(good.questions, 'E')} questions, "
+                    f"{good.of_alone:.2f} × of what it takes alone (at most "
+                    f"{good.of_alone_most:.2f} ×), the cheap one {number(cheap.questions, 'E')}."
+                    f"{_on_rates(mine)}"
+                )
+    return told
+
+
+def _on_rates(voices: Sequence[TeacherCell]) -> str:
+    """Say how far off learned rates were after 300 answers, and what nobody could have known."""
+    told = [
+        f"{voice.teacher} off by up to {voice.own.off:.3f} (by more than {BARS['within']:g} in "
+        f"{voice.own.beyond} of {voice.own.seeds} seeds; up to {voice.own.from_given:.3f} from the "
+        "share that were wrong among these very answers)"
+        for voice in voices
+        if voice.own is not None
+    ]
+    return f" Rates after {AFTER} answers of their own: {'; '.join(told)}." if told else ""
+
+
 def _between(least: float, most: float) -> str:
     low, high = number(least, "E"), number(most, "E")
     return low if low == high else f"{low} to {high}"
@@ -226,8 +301,9 @@ HEADINGS = ("answers", "checks", "E", "E/T, worst")
 MORE = (("R", "Rc − told", "abst."), ("Rc − told", "abst."), ("Rc − told",))
 
 
-def print_real(console: Console, runs: pl.DataFrame) -> None:
+def print_real(console: Console, runs: pl.DataFrame, teachers: pl.DataFrame | None = None) -> None:
     """Show the table of each world in the terminal, and one of all worlds with exceptions."""
+    voices = _voices(teachers)
     rare: dict[str, list[Cell]] = {}
     for world, members in _by_world(runs).items():
         if members[0].kind == EXCEPTIONS:
@@ -246,6 +322,9 @@ def print_real(console: Console, runs: pl.DataFrame) -> None:
             )  # fmt: skip
         console.print()
         console.print(table)
+        if members[0].kind == TEACHERS:
+            console.print()
+            console.print(_voices_table(members, voices))
     if rare:
         console.print()
         console.print(_rare_table(rare))
@@ -286,6 +365,31 @@ def _rare_table(rare: Mapping[str, Sequence[Cell]]) -> Table:
             ]  # fmt: skip
         table.add_row(world.removeprefix("exceptions "), *entries)
     return table
+
+
+def _voices_table(members: Sequence[Cell], voices: _Voices) -> Table:
+    """Return a row a teacher of each method."""
+    table = _grid(f"{members[0].world}, by teacher", members[0], "method")
+    table.add_column("teacher", no_wrap=True)
+    for name in (
+        "errs", "questions", "× alone", "checks", "learned", f"at {AFTER}:\noff by", "> .05",
+    ):  # fmt: skip
+        table.add_column(name, justify="right", no_wrap=True)
+    for cell in members:
+        for place, voice in enumerate(voices.get((cell.world, cell.method), ())):
+            table.add_row(
+                "" if place else cell.method, voice.teacher, f"{100 * voice.error:g} %",
+                number(voice.questions, "E"), f"{voice.of_alone:.2f}", number(voice.checks, "E"),
+                _rate(voice), "–" if voice.own is None else f"{voice.own.off:.3f}",
+                "–" if voice.own is None else f"{voice.own.beyond}/{voice.own.seeds}",
+            )  # fmt: skip
+    return table
+
+
+def _rate(voice: TeacherCell) -> str:
+    if voice.rate is None:
+        return "–"
+    return f"{100 * voice.rate:.1f} %" if voice.told is None else f"told {100 * voice.rate:g} %"
 
 
 def _seeds(cell: Cell) -> str:
@@ -331,6 +435,7 @@ def write_real_report(
     runs: pl.DataFrame,
     calibration: pl.DataFrame,
     figures: Mapping[str, Path],
+    teachers: pl.DataFrame | None = None,
 ) -> Path:
     """Write `report.html` into the folder `out` and return its path.
 
@@ -344,8 +449,10 @@ def write_real_report(
         What `real.csv` and `calibration.csv` hold.
     figures : mapping from file name to path
         As `draw_real` returns it. The SVG files are taken into the page.
+    teachers : DataFrame, optional
+        What `teachers.csv` holds.
     """
-    view = _view(manifest, runs, calibration, figures)
+    view = _view(manifest, runs, calibration, figures, teachers)
     page = environment().get_template("real.html.j2").render(**view)
     path = Path(out) / REPORT
     draft = path.with_name(f".{REPORT}.{os.getpid()}")
@@ -364,6 +471,7 @@ def _view(
     runs: pl.DataFrame,
     calibration: pl.DataFrame,
     figures: Mapping[str, Path],
+    teachers: pl.DataFrame | None,
 ) -> dict[str, Any]:
     """Return everything that the page shows, as texts."""
     origins = mapping(manifest.get("origins"))
@@ -371,11 +479,12 @@ def _view(
         "title": "Limits that people really set",
         "quick": bool(manifest.get("quick")),
         "facts": _facts(manifest, runs),
-        "lead": lead(runs, calibration),
+        "lead": lead(runs, calibration, teachers),
         "skipped": listed(manifest.get("skipped")),
         "drawings": [drawing(path) for path in figures.values() if path.suffix == ".svg"],
         "words": MEANINGS,
         "tables": [_table(members) for members in _by_world(runs).values()],
+        "voices": _voices_view(runs, _voices(teachers)),
         "doubts": [_doubt(world, said) for world, said in calibrations(calibration).items()],
         "origins": _origins(origins),
         "command": str(manifest.get("command") or ""),
@@ -403,12 +512,18 @@ def _table(members: Sequence[Cell]) -> dict[str, Any]:
         "caption": f"{first.world}: T = {first.T:,}, {_seeds(first)}",
         "rows": [
             {
-                "method": cell.method, "words": WORDS.get(cell.method, "told the limits"),
+                "method": cell.method, "words": _words(cell),
                 "ours": cell.ours, "entries": _pairs(cell, also),
             }
             for cell in members
         ],
     }  # fmt: skip
+
+
+def _words(cell: Cell) -> str:
+    if cell.kind == TEACHERS and cell.method == DEFAULT:
+        return ALONE
+    return WORDS.get(cell.method, "told the limits")
 
 
 def _pairs(cell: Cell, also: Sequence[str]) -> list[tuple[str, str, bool | None]]:
@@ -433,6 +548,53 @@ def _pairs(cell: Cell, also: Sequence[str]) -> list[tuple[str, str, bool | None]
         ("–" if told else f"{cell.excess:+.3f}", "", None),
         (number(cell.abstentions, "E"), "", None),
     ]
+
+
+def _voices_view(runs: pl.DataFrame, voices: _Voices) -> list[dict[str, Any]]:
+    """Return a table a world: a row a teacher of each method."""
+    tables = []
+    for world, members in _by_world(runs).items():
+        rows = [
+            {
+                "method": cell.method, "ours": False,
+                "words": f"{voice.teacher}: errs in {100 * voice.error:g} %, {voice.price:g} each",
+                "entries": _voice_entries(cell, voice, voices[world, cell.method]),
+            }
+            for cell in members
+            for voice in voices.get((world, cell.method), ())
+        ]  # fmt: skip
+        if rows:
+            tables.append({"caption": f"{world}: {_seeds(members[0])}", "rows": rows})
+    return tables
+
+
+def _voice_entries(
+    cell: Cell, voice: TeacherCell, beside: Sequence[TeacherCell]
+) -> list[tuple[str, str, bool | None]]:
+    good = voice.told is None and voice.error == 0.0
+    bars = holds(cell, beside)
+    answers = voice.questions + voice.checks
+    share = f"{100 * voice.wrong / answers:.1f} %" if answers else ""
+    return [
+        (number(voice.questions, "E"), "", None),
+        (f"{voice.of_alone:.2f}", f"most {voice.of_alone_most:.2f}",
+         bars["of_alone"] if good else None),
+        (number(voice.checks, "E"), "", None),
+        (number(voice.wrong, "E"), share, None),
+        (_rate(voice), "", None),
+        *(_after_entries(one) for one in (voice.own, voice.all)),
+        (f"{100 * cell.worst:.2f} %", "", bars["share"]),
+    ]  # fmt: skip
+
+
+def _after_entries(after: After | None) -> tuple[str, str, bool | None]:
+    if after is None:
+        return "–", "", None
+    words = (
+        f"off by up to {after.off:.3f}; > {BARS['within']:g} in {after.beyond} of {after.seeds}; "
+        f"{after.from_given:.3f} from what was given"
+    )
+    return f"{100 * after.rate:.1f} %", words, after.beyond == 0
 
 
 def _doubt(world: str, by_answers: Mapping[str, Sequence[Said]]) -> dict[str, Any]:

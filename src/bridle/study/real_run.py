@@ -31,14 +31,24 @@ from bridle.study.real import Real
 from bridle.study.real_figures import draw_real
 from bridle.study.real_parts import Parts
 from bridle.study.real_report import lead, print_real, write_real_report
-from bridle.study.real_scope import Job, Result, Scene, Scope, cost, jobs
+from bridle.study.real_scope import TEACHERS, Job, Result, Scene, Scope, cost, jobs
 from bridle.study.real_summary import (
     CALIBRATION_SCHEMA,
     COURSE_SCHEMA,
     RUNS_SCHEMA,
     calibration_frame,
+    cells,
     course_frame,
     runs_frame,
+)
+from bridle.study.real_teachers import (
+    BARS,
+    RATES_SCHEMA,
+    TEACHERS_SCHEMA,
+    judge,
+    rates_frame,
+    teacher_cells,
+    teachers_frame,
 )
 from bridle.study.report import mapping
 from bridle.study.work import table_bytes
@@ -47,14 +57,18 @@ from bridle.waiting import patience
 __all__ = ["RealOutcome", "real"]
 
 RUNS, CALIBRATION, COURSE = "real.csv", "calibration.csv", "course.csv"
+VOICES, RATES, JUDGED = "teachers.csv", "rates.csv", "teachers.json"
+TABLES = (RUNS, CALIBRATION, COURSE, VOICES, RATES)
 
 
 class Frames(NamedTuple):
-    """What `real.csv`, `calibration.csv` and `course.csv` hold."""
+    """What `real.csv`, `calibration.csv`, `course.csv`, `teachers.csv` and `rates.csv` hold."""
 
     runs: pl.DataFrame
     calibration: pl.DataFrame
     course: pl.DataFrame
+    teachers: pl.DataFrame
+    rates: pl.DataFrame
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,8 +79,8 @@ class RealOutcome:
     ----------
     out : Path
         The folder with all files.
-    runs, calibration, course : DataFrame
-        What `real.csv`, `calibration.csv` and `course.csv` hold.
+    runs, calibration, course, teachers, rates : DataFrame
+        What `real.csv`, `calibration.csv`, `course.csv`, `teachers.csv` and `rates.csv` hold.
     manifest : dict
         How it was made.
     """
@@ -75,6 +89,8 @@ class RealOutcome:
     runs: pl.DataFrame
     calibration: pl.DataFrame
     course: pl.DataFrame
+    teachers: pl.DataFrame
+    rates: pl.DataFrame
     manifest: dict[str, Json]
 
 
@@ -117,7 +133,7 @@ def real(
     )  # fmt: skip
     made = make_engine(engine, cast(Any, work), workers=workers, address=address)
     if not fresh and not (out / FOLDER / OWNER).exists():
-        refuse_foreign(out, (RUNS, CALIBRATION, COURSE), "this study")
+        refuse_foreign(out, (*TABLES, JUDGED), "this study")
     parts = Parts(out, mark, scope, scenes, fresh=fresh)
     try:
         found = None if fresh else _finished(out, mark)
@@ -153,7 +169,10 @@ def _run(
     results = _do(engine, todo, work.scenes, parts, begin, console)
     done = [*zip(todo, results, strict=True)]
     runs = runs_frame(done, {scene.name: scene.kind for scene in scenes})
-    return Frames(runs, calibration_frame(done), course_frame(done)), {
+    frames = Frames(
+        runs, calibration_frame(done), course_frame(done), teachers_frame(done), rates_frame(done)
+    )
+    return frames, {
         "study": "real",
         "worlds": [scene.name for scene in scenes],
         **made_by(mark),
@@ -238,6 +257,8 @@ def _finished(out: Path, mark: str) -> tuple[Frames, dict[str, Json]] | None:
             pl.read_csv(out / RUNS, schema=RUNS_SCHEMA),
             pl.read_csv(out / CALIBRATION, schema=CALIBRATION_SCHEMA),
             pl.read_csv(out / COURSE, schema=COURSE_SCHEMA),
+            pl.read_csv(out / VOICES, schema=TEACHERS_SCHEMA),
+            pl.read_csv(out / RATES, schema=RATES_SCHEMA),
         )
     except (OSError, ValueError, pl.exceptions.PolarsError):
         return None
@@ -247,20 +268,27 @@ def _finished(out: Path, mark: str) -> tuple[Frames, dict[str, Json]] | None:
 
 def _write(out: Path, frames: Frames, manifest: dict[str, Json], console: Console) -> RealOutcome:
     """Write every file; the manifest last, as it says that all is there."""
-    runs, calibration, course = frames
-    for frame, name in zip(frames, (RUNS, CALIBRATION, COURSE), strict=True):
+    runs, calibration, course, teachers, rates = frames
+    for frame, name in zip(frames, TABLES, strict=True):
         frame.write_csv(out / name)
+    if not teachers.is_empty():
+        mine = cells(runs.filter(pl.col("kind") == TEACHERS))
+        judged = {"bars": BARS, "methods": judge(mine, teacher_cells(teachers))}
+        (out / JUDGED).write_text(json.dumps(judged, indent=2) + "\n", encoding="utf-8")
     with console.status("drawing ..."):
         origins = mapping(manifest["origins"])
         about = {world: str(origin["limits"]) for world, origin in origins.items()}
-        figures = draw_real(out, runs, calibration, about, course=course)
-        report = write_real_report(
-            out, manifest=manifest, runs=runs, calibration=calibration, figures=figures
+        figures = draw_real(
+            out, runs, calibration, about, course=course, teachers=teachers, rates=rates
         )
+        report = write_real_report(
+            out, manifest=manifest, runs=runs, calibration=calibration, figures=figures,
+            teachers=teachers,
+        )  # fmt: skip
     (out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    print_real(console, runs)
+    print_real(console, runs, teachers)
     console.print()
-    for sentence in lead(runs, calibration):
+    for sentence in lead(runs, calibration, teachers):
         console.print(sentence, markup=False)
     if manifest.get("quick"):
         console.print("A quick run: too short to show anything.")

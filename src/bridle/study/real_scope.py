@@ -12,9 +12,10 @@ from bridle.settings import Json
 from bridle.worlds.world import Recipe
 
 __all__ = [
-    "ALPHA", "CALIBRATION", "CHANGES", "COIN", "DEFAULT", "EXCEPTIONS", "KINDS", "LIMITS",
-    "METHODS", "OWN", "PROMISE", "SAID", "TOLD", "UNCHECKED", "USUAL", "Job", "Result", "Scene",
-    "Scope", "cost", "jobs",
+    "ALONE_5", "ALPHA", "AT_WORD_20", "CALIBRATION", "CHANGES", "COIN", "DEFAULT", "EXCEPTIONS",
+    "KINDS", "LIMITS", "METHODS", "OWN", "PROMISE", "RATES_5", "RATES_20", "SAID", "STAFF",
+    "TEACHERS", "TOLD", "UNCHECKED", "USUAL", "Job", "Result", "Scene", "Scope", "Voice", "cost",
+    "jobs",
 ]  # fmt: skip
 
 # Ours, as an agent is made where nothing is set; no other name begins so.
@@ -22,13 +23,20 @@ DEFAULT = "default"
 # The same with a promise beside its checks, and without any check.
 PROMISE, UNCHECKED = "promise", "unchecked"
 TOLD = "told"
-# All methods, in the order in which they are shown. (A teacher who errs is one more: a name here
-# and in `COSTS`, a run in `real_methods.RUNS`, words and a colour in `real_figures`.)
-METHODS = (DEFAULT, PROMISE, UNCHECKED, "rules", "logistic", "bcts", TOLD)
+# Teachers who err: beside one who does not a cheap one who is wrong in 20 or 5 %, both rates to be
+# learned; the same two taken at their word; and one alone, wrong in 5 %, of whom that is told.
+RATES_20, RATES_5, AT_WORD_20, ALONE_5 = "rates-20", "rates-5", "at-word-20", "alone-5"
+# All methods, in the order in which they are shown. (One more needs a name here and in `COSTS`, a
+# run in `real_methods.RUNS`, words and a colour in `real_canvas`.)
+METHODS = (
+    DEFAULT, PROMISE, UNCHECKED, RATES_20, RATES_5, AT_WORD_20, ALONE_5, "rules", "logistic",
+    "bcts", TOLD,
+)  # fmt: skip
 # Those of a world for which nothing else is said.
 USUAL = (DEFAULT, UNCHECKED, "rules", "logistic", "bcts", TOLD)
-# What a world is there to show: limits as they are, rare exceptions to them, limits that change.
-KINDS = LIMITS, EXCEPTIONS, CHANGES = "limits", "exceptions", "changes"
+# What a world is there to show: limits as they are, rare exceptions to them, limits that change,
+# teachers who err.
+KINDS = LIMITS, EXCEPTIONS, CHANGES, TEACHERS = "limits", "exceptions", "changes", "teachers"
 # The promise: at most this share of denied plays, with a coin of at least this probability.
 ALPHA, COIN = 0.01, 0.02
 # A job of its own, which is no method: what is believed after random answers.
@@ -38,12 +46,34 @@ OWN = "own"
 # "Allowed with at least this probability": where the doubt is held against the truth.
 SAID = (0.5, 0.8, 0.9, 0.95, 0.99, 0.995)
 
+
+class Voice(NamedTuple):
+    """A teacher of the study: how often they err, what an answer costs, what is told of the error.
+
+    Nothing is told (None) where it is to be learned.
+    """
+
+    name: str
+    error: float
+    price: float = 0.35
+    told: float | None = None
+
+
+# Who is asked. The first of each is held against `DEFAULT`, where the same one is asked alone.
+STAFF: dict[str, tuple[Voice, ...]] = {
+    DEFAULT: (Voice("good", 0.0, told=0.0),),
+    RATES_20: (Voice("good", 0.0), Voice("cheap", 0.2, 0.02)),
+    RATES_5: (Voice("good", 0.0), Voice("cheap", 0.05, 0.02)),
+    AT_WORD_20: (Voice("good", 0.0, told=0.0), Voice("cheap", 0.2, 0.02, told=0.0)),
+    ALONE_5: (Voice("errs", 0.05, told=0.05),),
+}
+
 COUNT = validate.IntRange(1, 1_000)
 STEPS = validate.IntRange(1, 10_000_000)
 MAX_SIZES = 10
 
 # What a job gives, as plain JSON: `run`, the measures; `calibration`, counts by answers; where
-# limits change `course`, measures on the way.
+# limits change `course`, measures on the way; where teachers err `teachers`, what each said.
 Result: TypeAlias = dict[str, Any]
 
 
@@ -179,8 +209,8 @@ def jobs(scenes: list[Scene]) -> list[Job]:
 
 # Seconds of a job on one core at full length, roughly: for the bar.
 COSTS = {
-    DEFAULT: 3.0, PROMISE: 3.5, UNCHECKED: 1.5, "rules": 0.1, "logistic": 0.1, "bcts": 0.1,
-    TOLD: 0.05, CALIBRATION: 1.5,
+    DEFAULT: 3.0, PROMISE: 3.5, UNCHECKED: 1.5, RATES_20: 4.0, RATES_5: 4.0, AT_WORD_20: 6.0,
+    ALONE_5: 8.0, "rules": 0.1, "logistic": 0.1, "bcts": 0.1, TOLD: 0.05, CALIBRATION: 1.5,
 }  # fmt: skip
 # So much of that where nearly all is free for all, as there is less to learn, and where groups are
 # found, as every arm is a unit.

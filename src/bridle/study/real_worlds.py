@@ -10,10 +10,15 @@ from pathlib import Path
 from bridle.errors import InvalidValue, NotPossible
 from bridle.study import inputs
 from bridle.study.real_scope import (
+    ALONE_5,
+    AT_WORD_20,
     CHANGES,
     DEFAULT,
     EXCEPTIONS,
     PROMISE,
+    RATES_5,
+    RATES_20,
+    TEACHERS,
     TOLD,
     UNCHECKED,
     USUAL,
@@ -38,6 +43,7 @@ GENRES, KEYWORDS, ESRB = "MPAA genres", "MPAA genres and keywords", "ESRB"
 WARFARIN, AGES, FOUND = "Warfarin", "ages", "groups found"
 SINGLE, PAIRS, BOTH = "single rules", "pairs", "both"
 PAYING, STRICTER = "MPAA violating pays", "MPAA stricter half-way"
+TAUGHT_FILMS, TAUGHT_GAMES = "MPAA teachers who err", "ESRB teachers who err"
 BONUS = 0.3  # what a denied play earns more, where violating pays
 # Rare exceptions inside free kinds: whose features the items have, how many deviate, what they pay.
 # No name has a comma in it: `--worlds` takes them by commas.
@@ -49,10 +55,12 @@ RARE: dict[str, tuple[str, float, float]] = {
     for pays in (0.0, BONUS)
 }
 NAMES = (
-    GENRES, KEYWORDS, ESRB, WARFARIN, AGES, SINGLE, PAIRS, BOTH, FOUND, PAYING, STRICTER, *RARE,
+    GENRES, KEYWORDS, ESRB, WARFARIN, AGES, SINGLE, PAIRS, BOTH, FOUND, PAYING, STRICTER,
+    TAUGHT_FILMS, TAUGHT_GAMES, *RARE,
 )  # fmt: skip
 # Names for several worlds at once.
 FAMILIES = {
+    "teachers who err": (TAUGHT_FILMS, TAUGHT_GAMES),
     "exceptions": tuple(RARE),
     **{
         f"exceptions {features}": tuple(name for name, (of, *_) in RARE.items() if of == features)
@@ -62,6 +70,7 @@ FAMILIES = {
 # With the promise beside the default; and what is run where others would not be at home.
 PROMISED = (DEFAULT, PROMISE, *USUAL[1:])
 OURS = (DEFAULT, PROMISE, UNCHECKED, TOLD)
+TAUGHT = (DEFAULT, RATES_20, RATES_5, AT_WORD_20, ALONE_5, TOLD)
 # In a quick study so many people, movies, viewers, and items of worlds with exceptions.
 SMALL = {"movies": 200, "people": 30, "viewers": 200, "items": 300}
 
@@ -161,9 +170,16 @@ def _films(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
             scene = replace(
                 scene, about=about, kind=CHANGES, methods=OURS, calibrated=False, stricter=True
             )
+        elif name == TAUGHT_FILMS:
+            scene = _taught(scene, GENRES)
         elif name == GENRES:
             scene = replace(scene, methods=PROMISED)
         yield scene
+
+
+def _taught(scene: Scene, as_in: str) -> Scene:
+    about = f"as {as_in}; answers are wrong, or cheap, or both"
+    return replace(scene, about=about, kind=TEACHERS, methods=TAUGHT, calibrated=False)
 
 
 def _read_films(folder: Path, *, keywords: bool = False) -> ItemTable:
@@ -173,8 +189,10 @@ def _read_films(folder: Path, *, keywords: bool = False) -> ItemTable:
 
 def _games(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
     table = read_items(folder / GAMES, label="esrb_rating", levels=RATED)
-    recipe = Items(table, name=ESRB, people=SMALL["people"] if small else 60)
-    yield replace(_of_items(ESRB, recipe, scope, "ESRB rating"), methods=PROMISED)
+    for name in asked:
+        recipe = Items(table, name=name, people=SMALL["people"] if small else 60)
+        scene = _of_items(name, recipe, scope, "ESRB rating")
+        yield _taught(scene, ESRB) if name == TAUGHT_GAMES else replace(scene, methods=PROMISED)
 
 
 def _exceptions(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
@@ -238,8 +256,8 @@ def _rules(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
 # Names of worlds, the files that they need, and how they are made.
 _Maker = Callable[[Path, Scope, Sequence[str], bool], Iterator[Scene]]
 _MAKERS: tuple[tuple[tuple[str, ...], tuple[str, ...], _Maker], ...] = (
-    ((GENRES, KEYWORDS, PAYING, STRICTER), (FILMS, RATINGS), _films),
-    ((ESRB,), (GAMES,), _games),
+    ((GENRES, KEYWORDS, PAYING, STRICTER, TAUGHT_FILMS), (FILMS, RATINGS), _films),
+    ((ESRB, TAUGHT_GAMES), (GAMES,), _games),
     ((WARFARIN,), (PATIENTS,), _warfarin),
     ((AGES,), (), _ages),
     ((SINGLE, PAIRS, BOTH, FOUND), (RATINGS,), _rules),
