@@ -19,9 +19,10 @@ __all__ = [
     "CalibrationQuestion", "CertificateShown", "CheckJudged", "CheckList", "CheckShown",
     "ChecksShown", "Choice", "EvaluationList", "EvaluationShown", "EventList", "EventShown",
     "ExampleList", "ExampleShown", "Filed", "FreshStartProposed", "FreshStartShown",
-    "IntervalShown", "Judgement", "MeterShown", "OpenCase", "PendingAudit", "PriceShown", "Promise", "PromiseKept",
-    "PromiseShown", "QuestionList", "QuestionShown", "Recommended", "RewardShown", "ShadowShown",
-    "StandingShown", "TaughtShown", "TeacherShown", "TeachersShown", "TokenMade", "TokenShown", "WhomShown", "WindowForm", "read",
+    "IntervalShown", "Judgement", "MeterShown", "OpenCase", "PendingAudit", "PriceShown",
+    "Promise", "PromiseKept", "PromiseShown", "QuestionList", "QuestionShown", "Recommended",
+    "RewardShown", "ShadowShown", "StandingShown", "TaughtShown", "TeacherShown", "TeachersShown",
+    "TokenMade", "TokenShown", "WhomShown", "WindowForm", "read",
 ]  # fmt: skip
 
 T = TypeVar("T")

@@ -56,8 +56,8 @@ def create(
 ) -> Sent[a.AgentShown]:
     """Make an agent, with every setting of `Agent` in the API's form.
 
-    Arms, rules and teachers may be `Arm`, `Rule` and `Teacher`, features a `Schema`. The name is its id: if nobody knows
-    whether it was made, `agent(name)` does.
+    Arms, rules and teachers may be `Arm`, `Rule` and `Teacher`, features a `Schema`. The name is
+    its id: if nobody knows whether it was made, `agent(name)` does.
     """
     agent = {"arms": arms, "features": features, **settings}
     return _sent(a.AgentShown, "POST", "agents", again="once", body={"name": name, "agent": agent})

@@ -258,7 +258,7 @@ def judged_of(kept: Kept, came: Came) -> Judgement:
 def _sentence(allowed: bool | None, p: float, following: WhomShown | None) -> str:
     if allowed is not None:
         return f"Settled: {'allowed' if allowed else 'not allowed'}."
-    said = f"Still open: allowed with a probability of {p:.0%}."
+    said = f"Still open: allowed with a probability of {100 * p:.0f} %."
     if following is None:
         return f"{said} No other answer is worth its price."
     return f"{said} Ask {following.teacher} next."

@@ -1,4 +1,4 @@
-"""Several teachers on the pages: as whom one judges, whom a question is for, how often each errs."""
+"""Several teachers on the pages: who judges, whom a question is for, how often each errs."""
 
 from __future__ import annotations
 
