@@ -313,6 +313,12 @@ FIRST: list[tuple[Event, str]] = [
         '{"event": "Abstained", "id": 2, "context": [0.0, 0.0], "version": 5, "among": null, "at": '
         "null}",
     ),
+    (
+        Judged((0.5,), "a", True, "model", 0.5, at=2.0),
+        '{"event": "Judged", "context": [0.5], "arm": "a", "allowed": true, "by": "model", '
+        '"prior": 0.5, "question": null, "check": null, "item": null, "scope": "all", '
+        '"until": null, "note": null, "at": 2.0}',
+    ),
     (SigmaChanged(0.125, None), '{"event": "SigmaChanged", "sigma": 0.125, "at": null}'),
     (RuleWithdrawn("r"), '{"event": "RuleWithdrawn", "rule": "r", "at": null}'),
 ]

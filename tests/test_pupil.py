@@ -26,6 +26,7 @@ from bridle.events import (
 )
 from bridle.limits import LinearLimits
 from bridle.limits.base import Look
+from bridle.teachers import Teacher
 from tests.conftest import check_counts, size
 from tests.histories import bits, seen
 
@@ -510,6 +511,33 @@ def test_an_answer_names_its_example():
     assert isinstance(answer.then, Decision) and answer.example is not None
     agent.retract(answer.example)
     assert not agent.examples and agent.budget_left == 2  # it was asked and answered all the same
+
+
+@pytest.mark.parametrize("teachers", [(), (Teacher("editor", error=0.0),)])
+def test_an_answer_may_be_for_one_item_and_end(teachers):
+    log: list[Event] = []
+    agent = Agent(
+        arms=ARMS, features=FEATURES, limits="rules", seed=1, teachers=teachers, sink=log.extend
+    )
+    by = "editor" if teachers else None
+    named, nameless = agent.ask(of("Horror"), item="Saw"), agent.ask(of("Drama"))
+    for wrong in ({"scope": "this"}, {"until": float("nan")}):
+        with pytest.raises(InvalidValue):
+            agent.answer(named, True, by=by, **wrong)
+    with pytest.raises(InvalidValue, match="the item has no name"):
+        agent.answer(nameless, True, by=by, scope="item")
+    agent.answer(named, False, by=by, scope="item", until=9.0)
+    agent.answer(nameless, True, by=by)
+    lives = [(example.scope, example.until) for example in agent.examples]
+    assert lives == [("item", 9.0), ("all", None)]
+    # Of one item alone: others that look like it are not denied.
+    place = [arm.id for arm in ARMS].index(named.arm)
+    assert agent.believed(of("Horror")).p[place] > 0.3
+    assert not agent.believed(of("Horror"), item="Saw").playable[place]
+    again = Agent.replay([event_from_json(event_to_json(event)) for event in log]).agent
+    assert bits(again) == bits(agent)
+    assert [example.until for example in again.examples] == [9.0, None]
+    assert len(agent.end_examples(9.0)) == 1
 
 
 def test_of_a_large_pool_some_are_looked_at(monkeypatch):
