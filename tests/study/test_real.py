@@ -155,7 +155,9 @@ def test_everything_is_written(outcome):
             assert (outcome.out / f"{name}.{kind}").stat().st_size > 1_000
     page = (outcome.out / "report.html").read_text()
     assert page.count("data:image/svg+xml") == 6 and "http-equiv" in page
-    assert "Teachers who err" in page and "after 300 of theirs" in page
+    assert (
+        "Teachers who err" in page and "300 of theirs" in page and page.count('id="teachers"') == 1
+    )
     assert "quick run" in page and "games.csv is not there" in page and "toys" in page
     assert "30 of 30 rows kept" in page and "<script" not in page
     manifest = json.loads((outcome.out / "manifest.json").read_text())

@@ -575,7 +575,9 @@ def _voice_entries(
     bars = holds(cell, beside)
     answers = voice.questions + voice.checks
     share = f"{100 * voice.wrong / answers:.1f} %" if answers else ""
+    given = "–" if voice.own is None else f"±{voice.own.from_given:.3f}"
     return [
+        (f"{100 * cell.worst:.2f} %", "", bars["share"]),
         (number(voice.questions, "E"), "", None),
         (f"{voice.of_alone:.2f}", f"most {voice.of_alone_most:.2f}",
          bars["of_alone"] if good else None),
@@ -583,17 +585,14 @@ def _voice_entries(
         (number(voice.wrong, "E"), share, None),
         (_rate(voice), "", None),
         *(_after_entries(one) for one in (voice.own, voice.all)),
-        (f"{100 * cell.worst:.2f} %", "", bars["share"]),
+        (given, "", None),
     ]  # fmt: skip
 
 
 def _after_entries(after: After | None) -> tuple[str, str, bool | None]:
     if after is None:
         return "–", "", None
-    words = (
-        f"off by up to {after.off:.3f}; > {BARS['within']:g} in {after.beyond} of {after.seeds}; "
-        f"{after.from_given:.3f} from what was given"
-    )
+    words = f"±{after.off:.3f}, {after.beyond} of {after.seeds}"
     return f"{100 * after.rate:.1f} %", words, after.beyond == 0
 
 
