@@ -129,7 +129,7 @@ GOOD: dict[str, Any] = {
     "groups": {0: "g", "b": "h"}, "limits": "logistic", "learned_since": True, "wait": 60.0,
     "default_reward": 0.5, "decided": None, "item": "film", "items": ["film", "show"],
     "scope": "item", "until": 9.0, "now": 5.0, "check": "d", "why": "new law", "alpha": 0.1,
-    "q": 0.5, "lag": 3, "b": 10.0, "seed": 7,
+    "q": 0.5, "lag": 3, "b": 10.0, "seed": 7, "word": "w", "words": ["w", "v"], "who": "token 1",
 }  # fmt: skip
 # Where a name means something else: by method, or by method and name.
 GOOD_OF: dict[tuple[str, str], Any] = {
@@ -139,6 +139,10 @@ GOOD_OF: dict[tuple[str, str], Any] = {
     ("declare", "rule"): Rule("s", arms=[0]), ("rule_declared", "rule"): Rule("s", arms=[0]),
     ("resume", "decision"): "ready", ("resumed", "decision"): "ready",
     ("note", "note"): Audited("d", True), ("noted", "note"): RewardedLate("d", 0.5),
+    # The questions there are about nothing with a name.
+    **{
+        (verb, "scope"): "all" for verb in ("answer", "answer_many", "answered", "answered_many")
+    },
     ("shadow_of", "decided"): Abstained(1, (1.0, 0.5, 0.0), 2),
     ("shadowed", "decision"): Abstention(Abstained(1, (1.0, 0.5, 0.0), 2)),
 }  # fmt: skip
