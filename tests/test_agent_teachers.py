@@ -17,6 +17,7 @@ from bridle.snapshot import knowledge_from_state, knowledge_to_state
 from bridle.teachers import Teacher
 from bridle.worlds import synthetic_movies
 from tests.conftest import size
+from tests.histories import bits
 
 GOOD, CHEAP = Teacher("parent", price=0.35), Teacher("model", price=0.02)
 X, Y = [1.0, 0.0], [0.0, 1.0]
@@ -380,3 +381,27 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
     mine, theirs = agent._knowledge.believing.limits.to_state(), run.beliefs.to_state()
     assert {n: a.tobytes() for n, a in mine.items()} == {n: a.tobytes() for n, a in theirs.items()}
     assert run.words[:, 0].min() > size(5, -1) and run.words[0, 1] > size(0, -1)
+
+
+def test_a_check_of_what_is_settled_is_judged_anew():
+    # Weighed beside the words from before limits changed, the editor's would settle nothing, and
+    # nobody would be left to ask.
+    staff = [Teacher("editor", error=0.001), Teacher("model", price=0.01, error=0.1)]
+    log: list[Event] = []
+    agent = Agent(arms=1, features=1, seed=1, budget=10, teachers=staff, sink=log.extend)
+    for n in range(60):
+        agent.teach([1.0], 0, True, item=f"k{n}", by="editor")
+    agent.teach([1.0], 0, True, item="it", by="model")
+    agent.teach([1.0], 0, True, item="it", by="editor")
+    agent.promise(0.01, 1.0, seed=3)
+    made = agent.decide([1.0], item="it")
+    assert isinstance(made, Decision) and made.check is not None
+    for _ in staff:
+        if made.check.id in [one.id for one in agent.open_checks]:
+            whom = agent.whom(made.check)
+            assert whom is not None
+            agent.judge(made.check, False, by=whom.teacher)
+    assert not agent.open_checks
+    assert any(isinstance(event, StartedAnew) for event in log)
+    found = Agent.replay(log)
+    assert found.agrees and bits(found.agent) == bits(agent)

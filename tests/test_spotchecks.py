@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from bridle import Abstention, Agent, Arm, Decision, Flag, LearnedMask, Question
 from bridle.errors import InvalidValue, NotPossible, UnknownId
-from bridle.events import Decided, Event, StartedAnew, Taught
+from bridle.events import Created, Decided, Event, Promised, StartedAnew, Taught
 from bridle.explaining import EXCEPTIONS
 from bridle.settings import Settings
 from tests.histories import bits
@@ -403,3 +404,75 @@ def test_all_of_it_is_saved(tmp_path):
     for one in (agent, twin):
         play(one, 20, judge=lambda check: True)
     assert bits(twin) == bits(agent)
+
+
+# -- what must not undermine a promise ---------------------------------------------------------
+
+
+def test_an_id_that_comes_again_has_another_coin():
+    # Who chooses ids must not learn which of them are never judged. With q = .5 all of 60 plays
+    # under one id fall alike with probability 2^-59.
+    agent, log = taught(promise=(0.5, 0.5))
+    fell = []
+    for _ in range(60):
+        made = agent.decide(COMEDY, item="film 0", id="again")
+        assert isinstance(made, Decision)
+        fell.append(made.check is not None)
+        if made.check is not None:
+            agent.judge(made.check, True)
+        agent.reward("again", 1.0)
+    assert len(set(fell)) == 2
+    same_as_replayed(agent, log)
+
+
+def test_an_id_whose_check_waits_is_not_used_again():
+    agent, _ = taught(promise=(0.5, 1.0))
+    made = agent.decide(COMEDY, item="film 0", id="again")
+    assert isinstance(made, Decision) and made.check is not None
+    agent.reward("again", 1.0)
+    with pytest.raises(InvalidValue, match="waits to be judged"):
+        agent.decide(COMEDY, item="film 0", id="again")
+    agent.judge("again", True)
+    agent.decide(COMEDY, item="film 0", id="again")
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_an_agent_of_an_earlier_form_keeps_no_promise(form: int):
+    made = Agent(arms=2, features=2, seed=1, budget=0, checks=None).settings.to_json()
+    made |= {"form": form, "checks": 0, "answer_price": None if form == 1 else 0.3}
+    agent = Agent.replay([Created(Settings.from_json(made))]).agent
+    with pytest.raises(NotPossible, match="before plays could be checked"):
+        agent.promise(0.01, 0.5)
+    with pytest.raises(NotPossible):
+        agent.apply(Promised(0.01, 0.5, 0, 10.0, 1))
+    assert agent.promised is None
+
+
+def test_what_was_made_before_it_was_folded_can_be_saved(tmp_path: Path):
+    agent, _ = taught(promise=(0.01, 0.5))
+    made = [agent.make.decided(COMEDY, item="film 0", id=f"d{n}") for n in range(60)]
+    for one in made:
+        for event in one.events:
+            agent.apply(event)
+    assert agent.promised is not None and agent.promised.balance < -10.0
+    agent.save(tmp_path / "agent")
+    assert bits(Agent.load(tmp_path / "agent")) == bits(agent)
+
+
+def test_another_systems_play_is_not_judged():
+    agent, log = taught(promise=(0.01, 1.0))
+    for n in range(5):
+        agent.shadow(COMEDY, "bob", item=f"film {n}")
+    assert agent.promised is not None and not agent.promised.frozen
+    assert not agent.open_checks and agent.promised.audits == 0
+    same_as_replayed(agent, log)
+
+
+def test_an_allowance_that_ends_does_not_replace_a_denial_that_stays():
+    agent, _ = taught()
+    agent.teach(COMEDY, "ann", False, item="X", by="Ann")
+    with pytest.raises(NotPossible, match="Retract the denial first"):
+        agent.teach(COMEDY, "ann", True, item="X", by="Ann", until=5.0)
+    agent.teach(COMEDY, "ann", True, item="X", by="Ann")  # without an end it does
+    agent.teach(COMEDY, "ann", False, item="X", by="Ann", until=5.0)
+    agent.teach(COMEDY, "ann", True, item="X", by="Ann", until=4.0)  # nor was that for good

@@ -335,6 +335,8 @@ def online_asking(
             judge(step, row, k, truth)
             return
         own, u = int(item[row]), int(unit[k])
+        if staff.known.settled(own, u) is not None:  # limits may have changed
+            staff.drop(own, u)
         while (choice := staff.known.choose_judge(own, u)) is not None:
             who = int(choice.teacher)
             word = staff.word(who, own, u, truth)

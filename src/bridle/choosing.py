@@ -22,6 +22,7 @@ from bridle.limits import LinearLimits
 from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
 from bridle.policies import Uniform
+from bridle.purse import Purse
 from bridle.questions import Case, Waiting
 from bridle.settings import ArmId, ItemId
 from bridle.teaching import ACTIVE, most_informative, teaching_policy
@@ -190,15 +191,20 @@ class Chooser:
             coin = rates.coin(int(know.believing.unit_of[k]))
         if know.purse is not None:
             coin = max(coin, know.purse.coin(known=known))
-        return (coin, self._falls(case.id, coin)) if coin > 0.0 else (None, False)
+        return (coin, self._falls(case.id, coin, know.purse)) if coin > 0.0 else (None, False)
 
-    def _falls(self, id: ItemId, coin: float) -> bool:
-        """Return whether the coin of a decision falls on "judge it"."""
+    def _falls(self, id: ItemId, coin: float, purse: Purse | None) -> bool:
+        """Return whether the coin of a decision falls on "judge it".
+
+        A promise's coins are secret. They also go by the step, which nobody chooses: an id that
+        comes again, after its reward, would have the coin that it had.
+        """
         start, number = self._key(id, self._check_start, self._check_named)
         promise = self._knowledge.promise
-        if promise is not None:  # its coins are secret
+        if promise is not None and purse is not None:
             use = keys.CHECK if isinstance(id, int) else keys.CHECK_NAMED
-            start = keys.stream(promise.seed, use)
+            stream = keys.stream(promise.seed, use)
+            start = np.uint64(keys.key_of(stream, np.uint64(purse.steps + 1)))
         return float(keys.uniform(np.uint64(keys.key_of(start, number)))) < coin
 
     def _masked(
@@ -479,7 +485,7 @@ class Chooser:
                 coin = coin_of(rates.zeal[u], plays, unjudged[u])
             if k >= 0 and purse is not None:
                 coin = max(coin, purse.coin(known=judged))
-            falls = coin > 0.0 and self._falls(id, coin)
+            falls = coin > 0.0 and self._falls(id, coin, purse)
             out.append((coin or None, falls))
             drawn += falls
             if coin > 0.0 and new:

@@ -23,6 +23,7 @@ Part: TypeAlias = Arm | Rule | Settings | Certificate
 MAX_NOTE = 10_000
 # What an answer is about: all that looks like it, or this very item alone.
 SCOPES = ("all", "item")
+COIN = validate.FloatRange(0.0, 1.0, open_low=True)
 _FLOATS = frozenset({float})
 
 
@@ -114,6 +115,10 @@ def _seconds(value: object) -> float:
 
 def _share(value: object) -> float:
     return validate.FRACTION.check(_number(value), "share", "Agent")
+
+
+def _coin(value: object) -> float:
+    return COIN.check(_number(value), "coin", "Agent")
 
 
 def _name(value: object) -> str:
@@ -235,7 +240,7 @@ FORMS: dict[str, Form] = {
     "wanted": _maybe(_ARM_ID),
     "worth": _maybe(_NUMBER),
     "lesson": _maybe(_NUMBER),
-    "coin": _maybe(Form(_share, _share)),
+    "coin": _maybe(Form(_coin, _coin)),
     "checked": Form(_truth, _truth),
     "check": _maybe(_ID),
     "scope": Form(_scope, _scope),

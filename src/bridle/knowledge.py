@@ -49,7 +49,7 @@ from bridle.questions import Case, Open
 from bridle.rules import Rule
 from bridle.settings import Arm, ArmId, ItemId, check_default
 from bridle.spotchecks import OpenCheck
-from bridle.teachers import Key
+from bridle.teachers import Key, Teachers
 
 __all__ = ["Example", "Knowledge"]
 
@@ -180,6 +180,8 @@ class Knowledge(Known):
         self._check_question(event, k, raw)
         self._check_about(event, k, raw)
         key = self.case_key(raw, event.item, k)
+        if self.reopens(event.check, key, self.teachers):
+            self._drop_words(key)
         self.teachers.judge(event.by, *key, event.allowed, event.prior)
         self.judged[key] = self.judged_by(event, self.judged.get(key), raw, k)
 
@@ -189,6 +191,13 @@ class Knowledge(Known):
         if event.check is not None and event.check not in waiting:
             waiting = (*waiting, event.check)
         return JudgedCase(raw, k, event.item, event.scope, event.until, waiting)
+
+    def reopens(self, check: ItemId | None, key: tuple[Key, Key], known: Teachers) -> bool:
+        """Return whether a word opens a case anew: a check of what is settled, as limits change.
+
+        Weighed beside what was said before a change, it might settle nothing, with nobody left.
+        """
+        return check is not None and known.settled(*key) is not None
 
     def _drop_words(self, key: tuple[Key, Key]) -> None:
         """Let go of who said what of a case; what it taught about who errs stays."""
@@ -336,6 +345,10 @@ class Knowledge(Known):
             raise InvalidValue("context", "Agent.apply", wanted, event.decision)
         self.pending[event.decision] = (raw, k)
         self._drop()
+        # Another system played: of this agent nothing was, so there is nothing to judge.
+        self.checks.cancel(event.decision)
+        if self.purse is not None:
+            self.purse.cancel(event.decision)
 
     def _learned(self, event: Learned) -> None:
         rewards = self.check_rewards(event.rewards, len(event.contexts), "Agent.apply")

@@ -170,6 +170,11 @@ class Known:
 
     def check_promise(self, event: Promised) -> Purse:
         """Return the purse of a promise, or refuse it."""
+        if not self.settings.lives:
+            raise NotPossible(
+                "This agent was made before plays could be checked, and its plays have no coins: "
+                "it can keep no promise. Make a new agent, and teach it what this one was taught."
+            )
         if self.promise is not None:
             raise NotPossible(
                 "The agent keeps a promise already, and a purse is filled once. Drop that first: "
@@ -365,6 +370,9 @@ class Known:
             raise InvalidValue("id", "Agent.decide", "new; a decision of this id is pending", id)
         if id in self.questions.waiting:
             wanted = "new; a decision of this id waits for an answer"
+            raise InvalidValue("id", "Agent.decide", wanted, id)
+        if id in self.checks.open or (self.purse is not None and id in self.purse):
+            wanted = "new; the play of a decision of this id waits to be judged"
             raise InvalidValue("id", "Agent.decide", wanted, id)
 
     def standing(self, example: ItemId) -> Example:

@@ -103,7 +103,10 @@ class _Hearing:
         """Take a word; return the example that it makes, None if it does not settle its case."""
         know, context = self._know, tuple(np.frombuffer(word.context).tolist())
         key = know.case_key(word.context, word.item, word.arm)
-        prior = know.prior_of(word.context, word.arm)
+        prior, before = know.prior_of(word.context, word.arm), self._case(key)
+        if know.reopens(word.check, key, self._teachers):
+            self._teachers.forget(*key)
+            before = None
         verdict = self._teachers.judge(self._by, *key, word.allowed, prior)
         event = Judged(
             context, know.arm_ids[word.arm], word.allowed, self._by, prior, word.question,
@@ -111,7 +114,7 @@ class _Hearing:
             self._who,
         )  # fmt: skip
         self.events.append(event)
-        self._judged[key] = know.judged_by(event, self._case(key), word.context, word.arm)
+        self._judged[key] = know.judged_by(event, before, word.context, word.arm)
         others = self._teachers.review(self._prior, REVIEWED)
         example = None
         if verdict.allowed is not None:
@@ -291,6 +294,7 @@ class Maker(Changer):
         know.check_examples(names, numbers)
         ends = self._life(scope, until, items, "Agent.teach")
         replaced = self._replaced(numbers, items, answers, by)
+        self._check_ends(ends, answers, replaced)
         said = [know.arm_ids[k] for k in numbers]
         return [
             Taught(
@@ -314,6 +318,22 @@ class Maker(Changer):
             wanted = "left out: this agent was made before answers had a life"
             raise InvalidValue("until", owner, wanted, until)
         return ends
+
+    def _check_ends(
+        self, ends: float | None, answers: list[bool], replaced: list[tuple[ItemId, ...]]
+    ) -> None:
+        """Refuse an "allowed" that ends, where it would replace a denial that stays."""
+        if ends is None:
+            return
+        for answer, gone in zip(answers, replaced, strict=True):
+            lasting = [id for id in gone if self._knowledge.examples[id].until is None]
+            if answer and lasting:
+                raise NotPossible(
+                    "The same teacher has denied this without an end (example "
+                    f"{lasting[0]!r:.100}): "
+                    'an "allowed" that ends would replace it, and nothing would be left. Retract '
+                    "the denial first, and teach it again when the time has come."
+                )
 
     def _replaced(
         self, arms: list[int], items: list[ArmId | None], answers: list[bool], by: str | None
@@ -403,6 +423,7 @@ class Maker(Changer):
         items = [one.item for one in found]
         ends = self._life(scope, until, items, owner)
         replaced = self._replaced([one.arm for one in found], items, answers, by)
+        self._check_ends(ends, answers, replaced)
         return [
             Taught(
                 name, context, know.arm_ids[one.arm], answer, id, by, note, time, one.item, None,

@@ -325,6 +325,13 @@ class Purse:
             self._found += 1
             self._taken += stake
 
+    def cancel(self, id: ItemId) -> None:
+        """Let a waiting audit go, with its stake: what it was about was not played."""
+        audit = self._waiting.pop(id, None)
+        if audit is not None:
+            self._audits -= 1
+            self._locked = self._locked - 1.0 / audit.coin if self._waiting else 0.0
+
     def __contains__(self, id: object) -> bool:
         return id in self._waiting
 
@@ -404,8 +411,8 @@ class Purse:
           purse that is about 281 audits in the place of 94: up to one in 3 plays is judged.
         - Below zero it is frozen: it plays only what the teacher allows at that very step, or
           nothing, for at most 300 steps at a time.
-        - It holds if audits are answered rightly, by the limits at the time of the play, and if
-          nobody who chooses contexts, ids or limits knows the coins.
+        - It holds if audits, and questions at the step of a play, are answered rightly, by the
+          limits at that time, and if nobody who chooses contexts, ids or limits knows the coins.
         """
         steps = HORIZON.check(T, "T", "Purse.price_in_words")
         alpha, q, b, most = self._alpha, self._q, self._b, 1.0 / self._q
@@ -450,8 +457,9 @@ class Purse:
             f"nothing, for at most {longest:,} steps at a time."
         )
         said.append(
-            "It holds if audits are answered rightly, by the limits at the time of the play, and "
-            "if nobody who chooses contexts, ids or limits knows the coins."
+            "It holds if audits, and questions at the step of a play, are answered rightly, by the "
+            "limits at that time, and if nobody who chooses contexts, ids or limits knows the "
+            "coins."
         )
         return said
 
@@ -508,7 +516,8 @@ class Purse:
         for name in ("taken", "locked"):
             setattr(self, f"_{name}", TOTAL.check(state[name], name, "Purse"))
         for id, coin, step in state["waiting"]:
-            chance = FloatRange(self._q, 1.0).check(coin, "coin", "Purse")
+            # It may be below q: a decision that was made before the promise and folded after it.
+            chance = FloatRange(0.0, 1.0, open_low=True).check(coin, "coin", "Purse")
             made = _Audit(chance, IntRange(1, self._steps).check(step, "step", "Purse"))
             self._waiting[_id(id, "waiting", "Purse")] = made
         self._check(len(state["waiting"]))
@@ -525,9 +534,7 @@ class Purse:
             and self._audits == self._found + self._clean + waiting
             and self._audits <= self._coins <= self._steps
             and abs(self._locked - locked) <= slack
-            and self._found - slack <= self._taken <= self._found / self._q + slack
-            # No audit takes the balance lower.
-            and self.balance >= -min(1.0 / self._q, RESERVE) - slack
+            and self._found - slack <= self._taken
             and self._waited <= (self._found + self._clean) * self._steps
         )
         if not good:

@@ -62,6 +62,11 @@ class SpotChecks:
         while len(self.open) > self._settings.max_pending:
             del self.open[next(iter(self.open))]
 
+    def cancel(self, decision: ItemId) -> None:
+        """Let a check go, if there is one: what it was about was not played."""
+        if self.open.pop(decision, None) is not None:
+            self.drawn -= 1
+
     def answer(self, decision: ItemId, allowed: bool) -> None:
         """Take the judgement of a play."""
         del self.open[decision]

@@ -296,7 +296,10 @@ def run(
                 mu[i, arm] = post.mu[arm, i]
                 for j in range(i + 1):
                     A[i * (i + 1) // 2 + j, arm] = post.A[arm, i, j]
-        if coin > 0.0 and uniform(key_of(coins.start, numbers[t])) < coin:
+        begin = coins.start
+        if coins.purse.shape[0] > 0:  # a promise's coins go by the step, too
+            begin = key_of(begin, np.uint64(t + 1))
+        if coin > 0.0 and uniform(key_of(begin, numbers[t])) < coin:
             coins.drawn[0] = coin
             return t, arm, CHECKS
     return until, -1, OVER
