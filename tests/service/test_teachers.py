@@ -409,3 +409,33 @@ def test_open_cases_come_in_pages(server: Server):
     assert [one["item"] for one in shown["open"]] == ["i1", "i2"] and shown["open_total"] == 4
     assert all(one["question"] is None and one["arm"] == "x" for one in shown["open"])
     assert not events(server, Asked)
+
+
+def test_an_id_of_one_word_is_no_answer_to_another_question(server: Server):
+    make(server)
+    first, second = ask(server, "one"), ask(server, "two", 1)
+    said = answer(server, first, "editor", "allowed", id="w1")
+    assert answer(server, first, "editor", "allowed", id="w1")["version"] == said["version"]
+    answer(server, second, "editor", "allowed", id="w1", status=409)
+    assert len(events(server, Judged)) == 1
+    assert second["id"] in [one["id"] for one in call(server, "GET", "/questions")["questions"]]
+
+
+def test_an_id_of_one_word_judges_no_other_check(server: Server):
+    make(server, checks=None, promise=[0.5, 1.0], teachers=[STAFF[0] | {"error": 0.0}, STAFF[1]])
+    for n in range(8):
+        body = {
+            "context": CONTEXTS[0], "arm": "x", "allowed": True, "item": f"i{n}",
+            "teacher": "editor",
+        }  # fmt: skip
+        call(server, "POST", "/examples", body, status=201)
+    settled = [one.item for one in events(server, Taught)]
+    made = [
+        call(server, "POST", "/decisions", {"context": CONTEXTS[0], "item": item, "ask": False})
+        for item in settled[:2]
+    ]
+    one, other = (choice["id"] for choice in made if choice["check"])
+    body = {"allowed": True, "teacher": "editor", "id": "w1"}
+    call(server, "POST", f"/checks/{one}", body)
+    call(server, "POST", f"/checks/{other}", body, status=409)
+    call(server, "POST", "/checks/nonsense", body, status=409)

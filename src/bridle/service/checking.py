@@ -135,7 +135,8 @@ def _for(know: Knowledge, waiting: list[Waiting], teacher: str | None) -> list[W
 async def judge(call: Call) -> Reply:
     """Take a teacher's judgement of a play that a coin chose."""
     form: CheckJudgement = call.body
-    by, text, digest = who(call.caller, form.by), call.path["id"], digest_of(form)
+    by, text = who(call.caller, form.by), call.path["id"]
+    digest = digest_of(form, text)  # a word of one of several teachers may have an id of its own
 
     def do(desk: Desk) -> CheckJudged:
         kept = desk.kept

@@ -51,6 +51,8 @@ from bridle.store.writing import Desk, Stood
 
 __all__ = ["ENDPOINTS", "close"]
 
+LAST_TIME = 253_402_300_799  # the last second of the year 9999: later ones have no name
+
 
 class Example(Form):
     """What a teacher says of an arm in a context."""
@@ -71,7 +73,7 @@ class Life(Form):
     ] = "all"
     until: Annotated[
         float | None,
-        Field(ge=0, le=1e12, description="When it ends, in seconds since 1970; null: never"),
+        Field(ge=0, le=LAST_TIME, description="When it ends, in seconds since 1970; null: never"),
     ] = None
 
 
@@ -410,7 +412,8 @@ async def answer(call: Call) -> Reply:
         if form.answer != "skip":
             teacher = teacher_of(kept.know, form.teacher)
             if teacher is not None:
-                return _answered_by(desk, form, text, digest, teacher, by)
+                # A word has an id of its own, which says nothing of the question.
+                return _answered_by(desk, form, text, digest_of(form, text), teacher, by)
         found = desk.stood("answer", text)
         if found is not None:
             return _answered_before(desk, found, digest, text)

@@ -113,7 +113,12 @@ def percent(value: float | None, digits: int = 0) -> str:
 
 def time_words(at: float | None) -> str:
     """Give a time as people read it, in UTC."""
-    return "–" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if at is None:
+        return "–"
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):  # a log may hold any number
+        return f"{at:g} s after 1970"
 
 
 def iso(at: float) -> str:
