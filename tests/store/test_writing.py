@@ -179,6 +179,8 @@ def test_a_name_stands_once_and_is_found_again(store, writer):
 def _reward_again(desk: Any) -> None:
     make = desk.kept.agent.make
     desk.kept.record(make.rewarded("mine", 0.5))
+    for event in make.judged("mine", True):  # while it waits to be judged, the agent knows it
+        desk.kept.record(event)
     made = make.decided(CONTEXTS[0], id="mine")
     for event in made.events:
         desk.kept.record(event)
