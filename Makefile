@@ -61,7 +61,7 @@ test: .venv/.stamp-dev ## run the tests
 	if [ -n "$(ARGS)" ]; then \
 	    $(PY) -m pytest -q $(ARGS); \
 	else \
-	    COVERAGE_FILE=build/.coverage.compiled $(PY) -m pytest -q -n auto --dist worksteal --cov=bridle --cov-report= \
+	    COVERAGE_FILE=build/.coverage.compiled $(PY) -m pytest -q -n auto --dist worksteal --cov=bridle --cov=bridle_studies --cov-report= \
 	    && echo "the kernels once more, as plain Python:" \
 	    && COVERAGE_FILE=build/.coverage.plain NUMBA_DISABLE_JIT=1 \
 	        $(PY) -m pytest -q -n auto --dist worksteal tests/kernels --cov=bridle.kernels --cov-report= \
@@ -75,7 +75,7 @@ test: .venv/.stamp-dev ## run the tests
 check: .venv/.stamp-dev ## lint, format, types, layers
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet || { echo "run: $(PY) -m ruff format" >&2; exit 1; }
-	@$(PY) -m mypy $(wildcard src tests benchmarks browser examples faults)
+	@$(PY) -m mypy $(wildcard src studies/src tests benchmarks browser examples faults)
 	@.venv/bin/lint-imports --no-logo
 
 bench: .venv/.stamp-bench ## compare with other libraries, time limits: build/bench.json, ...
@@ -124,19 +124,19 @@ clean: ## remove .venv and everything else that make made
 	@$(INSTALL) -e .
 	@touch $@
 
-.venv/.stamp-study: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.stamp-study: pyproject.toml studies/pyproject.toml constraints.txt | .venv/bin/python
 	@echo "setting up .venv: bridle and what its studies need ..."
-	@$(INSTALL) -e '.[study]'
+	@$(INSTALL) -e '.[study]' -e ./studies
 	@touch .venv/.stamp-base $@
 
-.venv/.stamp-dev: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.stamp-dev: pyproject.toml studies/pyproject.toml constraints.txt | .venv/bin/python
 	@echo "setting up .venv: bridle and the developer's tools ..."
-	@$(INSTALL) -e '.[dev]'
+	@$(INSTALL) -e '.[dev]' -e ./studies
 	@touch .venv/.stamp-base .venv/.stamp-study $@
 
 # contextualbandits is compiled on the spot; where that fails, the others are compared.
-.venv/.stamp-bench: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.stamp-bench: pyproject.toml studies/pyproject.toml constraints.txt | .venv/bin/python
 	@echo "setting up .venv: bridle and the libraries it is compared with ..."
-	@$(INSTALL) -e '.[bench,study]'
+	@$(INSTALL) -e '.[bench,study]' -e ./studies
 	@$(INSTALL) -e '.[bench-source]' >.venv/contextualbandits.log 2>&1 || true
 	@touch .venv/.stamp-base $@

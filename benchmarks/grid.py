@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from bridle.study.engines import make_engine
-from bridle.study.journal import Journal
-from bridle.study.plan import Plan
-from bridle.study.run import run_jobs, warm_up
-from bridle.study.work import Work, jobs
-from bridle.worlds import Movies, synthetic_block
+from bridle_studies.environments import Movies, synthetic_block
+from bridle_studies.paper.plan import Plan
+from bridle_studies.paper.run import run_jobs, warm_up
+from bridle_studies.paper.work import Work, jobs
+from bridle_studies.scaffold.engines import make_engine
+from bridle_studies.scaffold.journal import Journal
 from tests import reference
 
 GOAL = 3_000.0

@@ -25,7 +25,6 @@ from benchmarks.goals import Goal, judge_limits
 from benchmarks.measure import Contest, Effort
 from benchmarks.ours import loop_runner
 from benchmarks.report import number
-from bridle.asking import learned_mask
 from bridle.errors import InvalidValue
 from bridle.kernels import logistic
 from bridle.limits import (
@@ -39,7 +38,7 @@ from bridle.limits import (
     RuleLimits,
 )
 from bridle.policies import BehaviorConstrained, Thompson
-from bridle.simulate import Tables, online, teach
+from bridle.simulate import Tables, learned_mask, online, teach
 
 FULL = Effort(slice=0.1, rounds=5)
 QUICK = Effort(slice=0.03, rounds=2)

@@ -64,12 +64,12 @@ KINDS = {
     "bare scan": ("import polars as pl", SCAN, "ratings.csv"),
     "bare scan of three columns": ("import polars as pl", SCAN_OF_THREE, "ratings.csv"),
     "load from csv": (
-        "import polars\nfrom bridle.worlds.movielens import read_block",
+        "import polars\nfrom bridle_studies.environments.movielens import read_block",
         LOAD,
         "ratings.csv",
     ),
     "load from zip": (
-        "import polars\nfrom bridle.worlds.movielens import read_block",
+        "import polars\nfrom bridle_studies.environments.movielens import read_block",
         LOAD,
         "ml.zip",
     ),

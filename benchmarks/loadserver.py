@@ -13,14 +13,14 @@ import resource
 from dataclasses import replace
 from typing import Any
 
-from bridle.service.app import App
-from bridle.service.deciding import Decide, DecideMany
-from bridle.service.endpoints import Call, Endpoint, Reply
-from bridle.service.limits import Limits
-from bridle.service.running import ServerSettings, _Server, collect_rarely, server_config
-from bridle.service.serving import Service
-from bridle.service.table import endpoints
+from bridle.server.endpoints import Call, Endpoint, Reply
+from bridle.server.handlers.decisions import Decide, DecideMany
+from bridle.server.limits import Limits
+from bridle.server.service import Service
+from bridle.server.table import endpoints
 from bridle.store.opening import open_store
+from bridle.web.app import App
+from bridle.web.run import ServerSettings, _Server, collect_rarely, server_config
 
 NOTHING = {
     "outcome": "decision", "id": 1_000_000, "arm": 42, "version": 2_000_000, "propensity": None,

@@ -24,14 +24,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bridle import Agent, Arm, Category, Flag, Labels
-from bridle.events import Created
-from bridle.notes import AuditBegun, Audited
+from bridle.agent.events import AuditBegun, Audited, Created
 from bridle.policies import LearnedMask
-from bridle.service.pages.table import pages
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writing import Desk, Writer
-from tests.service.driving import Server
-from tests.service.pages.browsing import Person
+from bridle.store.writer import Desk, Writer
+from bridle.web.table import pages
+from tests.server.driving import Server
+from tests.web.browsing import Person
 
 GOAL = 3.0
 NAME = "films"

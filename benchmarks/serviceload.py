@@ -247,7 +247,7 @@ def _all(client: Client, requests: list[bytes]) -> None:
 
 def restart(db: Path, agent: str = "paper") -> dict[str, float]:
     """Time a restart from the last snapshot, and a full replay, of the same log."""
-    from bridle.store.keeping import load
+    from bridle.store.aggregate import load
     from bridle.store.opening import open_store
 
     store = open_store(db)

@@ -5,16 +5,9 @@ Run it with ``python examples/compare.py``.
 
 from __future__ import annotations
 
-from bridle import (
-    BehaviorConstrained,
-    EpsilonGreedy,
-    KnownMask,
-    LinUCB,
-    Thompson,
-    Uniform,
-)
+from bridle import BehaviorConstrained, EpsilonGreedy, KnownMask, LinUCB, Thompson, Uniform
 from bridle.simulate import simulate
-from bridle.worlds import synthetic_movies
+from bridle_studies.environments import synthetic_movies
 
 POLICIES = [
     Uniform(),

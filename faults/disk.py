@@ -19,11 +19,11 @@ from typing import Any
 import apsw
 
 from bridle.errors import StoreFailed
-from bridle.store.keeping import load
-from bridle.store.records import Entry
+from bridle.store.aggregate import load
+from bridle.store.log import Entry
+from bridle.store.maintenance import verify
 from bridle.store.sqlite import SqliteStore
-from bridle.store.verifying import verify
-from bridle.store.writing import Writer
+from bridle.store.writer import Writer
 from faults.losing_disk import LosingDisk, expected_failures
 from faults.power import SmallStore, step
 from tests.store.lives import created, state
@@ -198,7 +198,7 @@ def _look(
 
 def _served(total: _Total, fault: _Fault) -> None:
     """Break the disk under a service: 503 until it is mended, and then it goes on."""
-    from tests.service.driving import Server
+    from tests.server.driving import Server
 
     losing = LosingDisk()
     body: dict[str, Any] = {"context": [1.0, 0.5]}

@@ -12,15 +12,22 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bridle.events import Abstained, Asked, Decided, Event, Expired, Lapsed, Retracted, Rewarded
-from bridle.events import Taught as TaughtEvent
-from bridle.notes import RewardedLate
-from bridle.service.choices import plain_choice
-from bridle.store.keeping import catch_up, events_in, load
-from bridle.store.kept import Kept
-from bridle.store.records import Store
-from bridle.store.replaying import replay
-from bridle.store.verifying import verify
+from bridle.agent.events import (
+    Abstained,
+    Asked,
+    Decided,
+    Event,
+    Expired,
+    Lapsed,
+    Retracted,
+    Rewarded,
+    RewardedLate,
+)
+from bridle.agent.events import Taught as TaughtEvent
+from bridle.api.models import plain_choice
+from bridle.store.aggregate import Kept, catch_up, events_in, load
+from bridle.store.log import Store
+from bridle.store.maintenance import replay, verify
 from tests.store.lives import state
 
 SHOWN = 20

@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from bridle.errors import BridleError, CorruptState, StoreFailed
-from bridle.store.keeping import load
-from bridle.store.replaying import replay
-from bridle.store.seam import Connection, SqlError
-from bridle.store.sqlite import SqliteStore
-from bridle.store.sqlitefile import Synchronous
-from bridle.store.verifying import verify
-from bridle.store.writing import Desk, Work, Writer
+from bridle.store.aggregate import load
+from bridle.store.maintenance import replay, verify
+from bridle.store.sql import Connection, SqlError
+from bridle.store.sqlite import SqliteStore, Synchronous
+from bridle.store.writer import Desk, Work, Writer
 from faults.losing_disk import LosingDisk, expected_failures
 from tests.store.lives import CONTEXTS, created, state
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bridle.store.kept import Kept
+from bridle.store.aggregate import Kept
+from bridle.store.log import Store
 from bridle.store.postgres import PostgresStore
-from bridle.store.records import Store
 from faults.ledger import Ledger, check, same_states
 from faults.starting import Nursery, ServeProcess, nursery_or
 from faults.traffic import AGENTS, Client, Line, make_agents

@@ -212,9 +212,9 @@ def _warm_up() -> None:
     """Import what a server needs, and have the compiled loops read from their cache."""
     import uvloop  # noqa: F401
 
-    import bridle.service.running  # noqa: F401
+    import bridle.web.run  # noqa: F401
     from bridle.store.sqlite import SqliteStore
-    from bridle.store.writing import Writer
+    from bridle.store.writer import Writer
     from tests.store.lives import begin, live
 
     with tempfile.TemporaryDirectory() as folder:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridle import Agent, BehaviorConstrained, Thompson
-from bridle.choosing import Chooser
-from bridle.decisions import Decision
+from bridle.agent.commands import Maker
+from bridle.agent.events import Decided, Retracted
+from bridle.agent.outcomes import Decision
+from bridle.agent.selection import Chooser
+from bridle.agent.state import Knowledge
 from bridle.errors import InvalidValue
-from bridle.events import Decided, Retracted
-from bridle.knowledge import Knowledge
-from bridle.making import Maker
 
 
 def deaf_to_its_seed(patch):

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.server.driving import Server
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -97,3 +102,28 @@ def _pooled(
         cells[-1] = cells[-1] + last
     assert len(cells) > 1, "too few counts to tell anything"
     return np.array(cells).T
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Start servers; each is stopped at the end, whatever happens."""
+    pytest.importorskip("pydantic", reason="the serve extra is not installed")
+    pytest.importorskip("prometheus_client", reason="the serve extra is not installed")
+    from tests.server.driving import Server
+
+    begun: list[Server] = []
+
+    def start(**given: Any) -> Server:
+        folder = tmp_path / str(len(begun))
+        folder.mkdir()
+        begun.append(Server(folder, **given))
+        return begun[-1]
+
+    yield start
+    for server in reversed(begun):
+        server.close()
+
+
+@pytest.fixture
+def server(serve: Callable[..., Server]) -> Server:
+    return serve()

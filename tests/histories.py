@@ -31,18 +31,19 @@ from bridle import (
     Uniform,
     When,
 )
-from bridle.certifying import Calibration, certify
-from bridle.events import Created, Event
-from bridle.notes import (
+from bridle.agent.events import (
     AuditBegun,
     Audited,
     Calibrated,
     CalibrationBegun,
     CalibrationDropped,
+    Created,
     Erasure,
+    Event,
     RewardedLate,
     RunsOn,
 )
+from bridle.certificates.calibration import Calibration, certify
 
 
 def first_form(sink: Any = None, **options: Any) -> Agent:

@@ -17,7 +17,7 @@ import pytest
 import typer.main
 
 import bridle
-from bridle import events
+from bridle.agent import events
 from bridle.cli import app
 
 ROOT = Path(__file__).parents[1]

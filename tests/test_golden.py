@@ -20,15 +20,14 @@ import numpy as np
 import pytest
 
 from bridle import Agent, AuditMeter, Certificate
-from bridle.certifying import Certification
+from bridle.agent.drift import SurpriseTest
+from bridle.agent.events import Asked, Decided, Lapsed, Taught, event_from_json, event_to_json
+from bridle.certificates.calibration import Certification
 from bridle.errors import CorruptState
-from bridle.events import Asked, Decided, Lapsed, Taught, event_from_json, event_to_json
-from bridle.notices import SurpriseTest
-from bridle.store.keeping import events_in, load
-from bridle.store.replaying import replay
+from bridle.store.aggregate import events_in, load
+from bridle.store.maintenance import replay, verify
 from bridle.store.sqlite import SqliteStore
-from bridle.store.verifying import verify
-from bridle.store.writing import Writer
+from bridle.store.writer import Writer
 from tests.golden import seeing
 from tests.golden.seeing import HERE, differences, events_of, kept_of, lines_of, sight_of, state_of
 

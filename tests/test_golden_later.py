@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bridle import Agent
-from bridle.snapshot import knowledge_from_state, knowledge_to_state
+from bridle.agent.snapshot import knowledge_from_state, knowledge_to_state
 from tests.golden import seeing
 from tests.golden.seeing import HERE, differences, events_of, sight_of, state_of
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from bridle import policies
-from bridle.arms import LinearArms
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, NO_MASK
 from bridle.policies import (
@@ -29,6 +28,7 @@ from bridle.policies import (
     spread_of,
     with_sigma,
 )
+from bridle.reward.posterior import LinearArms
 from tests import reference
 from tests.conftest import check_counts, check_same_law
 

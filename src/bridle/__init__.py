@@ -14,18 +14,20 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bridle.advising import recommend
-    from bridle.agent import Agent
-    from bridle.arms import LinearArms
-    from bridle.audits import AuditMeter
-    from bridle.certificates import Certificate
-    from bridle.certifying import Calibration, Certification, certify
+    from bridle.agent.agent import Agent
+    from bridle.agent.config import Arm
+    from bridle.agent.outcomes import Abstention, Answer, Check, Decision, Decisions, Question
+    from bridle.agent.purse import Purse
+    from bridle.agent.teachers import Teacher
+    from bridle.audit.meter import AuditMeter
+    from bridle.certificates.calibration import Calibration, Certification, certify
+    from bridle.certificates.certificate import Certificate
     from bridle.client import AsyncClient, Client
-    from bridle.decisions import Abstention, Answer, Check, Decision, Decisions, Question
     from bridle.errors import BridleError
-    from bridle.evaluating import evaluate
-    from bridle.features import Category, Flag, Id, Labels, Number, Schema
+    from bridle.evaluation.evaluate import evaluate
+    from bridle.evaluation.recommend import recommend
     from bridle.limits import Limits, LinearLimits
+    from bridle.limits.declared import Rule, When
     from bridle.policies import (
         BehaviorConstrained,
         EpsilonGreedy,
@@ -36,27 +38,27 @@ if TYPE_CHECKING:
         Thompson,
         Uniform,
     )
-    from bridle.purse import Purse
-    from bridle.rules import Rule, When
-    from bridle.settings import Arm
+    from bridle.reward.posterior import LinearArms
+    from bridle.schema import Category, Flag, Id, Labels, Number, Schema
     from bridle.simulate import Tables
-    from bridle.teachers import Teacher
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "advising": ("recommend",),
-    "agent": ("Agent",),
+    "agent.agent": ("Agent",),
+    "agent.config": ("Arm",),
+    "agent.outcomes": ("Abstention", "Answer", "Check", "Decision", "Decisions", "Question"),
+    "agent.purse": ("Purse",),
+    "agent.teachers": ("Teacher",),
+    "audit.meter": ("AuditMeter",),
+    "certificates.calibration": ("Calibration", "Certification", "certify"),
+    "certificates.certificate": ("Certificate",),
     "client": ("AsyncClient", "Client"),
-    "arms": ("LinearArms",),
-    "audits": ("AuditMeter",),
-    "certificates": ("Certificate",),
-    "certifying": ("Calibration", "Certification", "certify"),
-    "decisions": ("Abstention", "Answer", "Check", "Decision", "Decisions", "Question"),
     "errors": ("BridleError",),
-    "evaluating": ("evaluate",),
-    "features": ("Category", "Flag", "Id", "Labels", "Number", "Schema"),
+    "evaluation.evaluate": ("evaluate",),
+    "evaluation.recommend": ("recommend",),
     "limits": ("Limits", "LinearLimits"),
+    "limits.declared": ("Rule", "When"),
     "policies": (
         "BehaviorConstrained",
         "EpsilonGreedy",
@@ -67,30 +69,26 @@ _HOMES = {
         "Thompson",
         "Uniform",
     ),
-    "purse": ("Purse",),
-    "rules": ("Rule", "When"),
-    "settings": ("Arm",),
+    "reward.posterior": ("LinearArms",),
+    "schema": ("Category", "Flag", "Id", "Labels", "Number", "Schema"),
     "simulate": ("Tables",),
-    "teachers": ("Teacher",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used by their names: bridle.simulate.online(...).
 _MODULES = (
-    "asking",
-    "audits",
+    "agent",
+    "audit",
     "bounds",
-    "certifying",
-    "checks",
+    "certificates",
     "errors",
-    "evaluating",
-    "events",
-    "features",
-    "lessons",
+    "evaluation",
+    "explain",
     "limits",
-    "notices",
     "policies",
-    "rules",
+    "reward",
+    "schema",
     "simulate",
+    "testing",
     "worlds",
 )
 

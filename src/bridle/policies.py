@@ -17,19 +17,14 @@ from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from bridle import validate
+from bridle import validation
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels import choice, keys, wins
-from bridle.kernels.types import (
-    MASK_ARGMAX,
-    MASK_FILTER,
-    NO_MASK,
-    Bools,
-    Floats,
-    Weights,
-)
+from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, NO_MASK, Bools, Floats, Weights
 
 __all__ = [
+    "ACTIVE",
+    "TEACHINGS",
     "BehaviorConstrained",
     "EpsilonGreedy",
     "Greedy",
@@ -41,12 +36,15 @@ __all__ = [
     "Thompson",
     "Uniform",
     "Weighted",
+    "most_informative",
     "policy_from_json",
     "policy_parameters",
     "policy_to_json",
     "spread_of",
+    "teaching_policy",
     "with_sigma",
 ]
+
 
 DEFAULT_V = 0.25
 # With the centred prior an untried arm does not look bad, and less exploring serves.
@@ -80,7 +78,7 @@ class Scores:
     def parts(self) -> tuple[Floats, Bools, Bools]:
         """Check all, and lay it out as the kernels want it: (7, K), eligible, allowed."""
         wanted = "a list of numbers, one an arm"
-        means = validate.floats(self.reward_mean, "reward_mean", "Scores", wanted)
+        means = validation.floats(self.reward_mean, "reward_mean", "Scores", wanted)
         if means.ndim != 1 or not means.size:
             raise InvalidValue("reward_mean", "Scores", wanted, self.reward_mean)
         K = len(means)
@@ -89,7 +87,7 @@ class Scores:
         for row, name in enumerate(names):
             value = getattr(self, name)
             if value is not None:
-                parts[row] = validate.vector(value, K, name, "Scores")
+                parts[row] = validation.vector(value, K, name, "Scores")
         for row in (1, 3):
             if (parts[row] < 0.0).any():
                 raise InvalidValue(names[row], "Scores", "at least 0 for every arm", parts[row])
@@ -98,8 +96,8 @@ class Scores:
         allowed = eligible if self.allowed is None else self.allowed
         return (
             parts,
-            validate.truths(eligible, K, "eligible", "Scores"),
-            validate.truths(allowed, K, "allowed", "Scores"),
+            validation.truths(eligible, K, "eligible", "Scores"),
+            validation.truths(allowed, K, "allowed", "Scores"),
         )
 
 
@@ -138,7 +136,7 @@ class Weighted:
     def choose(self, scores: Scores, key: int) -> int:
         """Give the arm to play, or -1 if none may be played."""
         parts, eligible, allowed = self._parts(scores)
-        number = np.uint64(validate.SEED.check(key, "key", type(self).__name__))
+        number = np.uint64(validation.SEED.check(key, "key", type(self).__name__))
         start = keys.stream(0, keys.DECIDE)
         w = np.array(self.weights)
         return int(choice.choose(w, parts, eligible, allowed, start, number))
@@ -167,7 +165,7 @@ class Weighted:
         return scores.parts()
 
 
-def _check(policy: Weighted, name: str, allowed: validate.FloatRange) -> None:
+def _check(policy: Weighted, name: str, allowed: validation.FloatRange) -> None:
     # Frozen dataclasses hold what the range gave back: a float, whatever number came.
     value = allowed.check(getattr(policy, name), name, type(policy).__name__)
     object.__setattr__(policy, name, value)
@@ -192,7 +190,7 @@ class Thompson(Weighted):
     v: float = DEFAULT_V
 
     def __post_init__(self) -> None:
-        _check(self, "v", validate.SPREAD)
+        _check(self, "v", validation.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -226,10 +224,10 @@ class BehaviorConstrained(Weighted):
     v_constraint: float | None = None
 
     def __post_init__(self) -> None:
-        _check(self, "sigma", validate.SIGMA)
-        _check(self, "v", validate.SPREAD)
+        _check(self, "sigma", validation.SIGMA)
+        _check(self, "v", validation.SPREAD)
         if self.v_constraint is not None:
-            _check(self, "v_constraint", validate.SPREAD)
+            _check(self, "v_constraint", validation.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -256,8 +254,8 @@ class KnownMask(Weighted):
     needs_truth: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        validate.one_of(self.reading, ("argmax", "filter"), "reading", "KnownMask")
-        _check(self, "v", validate.SPREAD)
+        validation.one_of(self.reading, ("argmax", "filter"), "reading", "KnownMask")
+        _check(self, "v", validation.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -291,8 +289,8 @@ class LearnedMask(Weighted):
     needs_limits: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check(self, "sigma", validate.SIGMA)
-        _check(self, "v", validate.SPREAD)
+        _check(self, "sigma", validation.SIGMA)
+        _check(self, "v", validation.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -333,7 +331,7 @@ class EpsilonGreedy(Weighted):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        _check(self, "epsilon", validate.FRACTION)
+        _check(self, "epsilon", validation.FRACTION)
 
     @property
     def weights(self) -> Weights:
@@ -354,7 +352,7 @@ class LinUCB(Weighted):
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self, "alpha", validate.SPREAD)
+        _check(self, "alpha", validation.SPREAD)
 
     @property
     def weights(self) -> Weights:
@@ -370,11 +368,11 @@ def spread_of(*, R: float, z: float, gamma: float, features: int) -> float:
     >>> round(spread_of(R=0.01, z=0.9, gamma=0.1, features=10), 3)
     0.248
     """
-    inside = validate.FloatRange(0.0, 1.0, open_low=True)
-    R = validate.POSITIVE.check(R, "R", "spread_of")
+    inside = validation.FloatRange(0.0, 1.0, open_low=True)
+    R = validation.POSITIVE.check(R, "R", "spread_of")
     z = inside.check(z, "z", "spread_of")
     gamma = inside.check(gamma, "gamma", "spread_of")
-    d = validate.COUNT.check(features, "features", "spread_of")
+    d = validation.COUNT.check(features, "features", "spread_of")
     return R * math.sqrt(24.0 / z * d * math.log(1.0 / gamma))
 
 
@@ -429,3 +427,49 @@ def with_sigma(policy: Weighted, sigma: float) -> BehaviorConstrained | LearnedM
             "LearnedMask."
         )
     return replace(policy, sigma=sigma)
+
+
+# --- Which arm to ask the teacher about, for the context at hand --------------------------
+#
+# Asking is choosing with the label in the place of the reward, so a way of teaching is a policy
+# over the limits' own scores: `random` is `Uniform`, `thompson` is `Thompson` on the label. The
+# active ways take the arm whose answer would teach most (`most_informative`).
+
+
+TEACHINGS = ("random", "thompson")
+# `arm`: the context is given, the agent picks the arm. `pool`: it picks the context too.
+ACTIVE = ("arm", "pool")
+# What differs by less is a tie, and falls by the question's own bits.
+_TIE = 1.0 - 1e-9
+
+
+def teaching_policy(teaching: str, v: float = DEFAULT_V) -> Uniform | Thompson:
+    """Give the policy that picks the arm of the next question.
+
+    Parameters
+    ----------
+    teaching : {"random", "thompson"}
+        `random`: every arm with equal probability. `thompson`: Thompson sampling on the label,
+        which asks most about arms that it believes to be allowed.
+    v : float, default 0.25
+        Spread of the draws of `thompson`.
+
+    Examples
+    --------
+    >>> teaching_policy("thompson", v=0.1)
+    Thompson(v=0.1)
+    """
+    validation.one_of(teaching, TEACHINGS, "teaching", "teaching_policy")
+    return Thompson(v=v) if teaching == "thompson" else Uniform()
+
+
+def most_informative(information: Floats, key: np.uint64) -> int:
+    """Give the place of the highest information; of equal ones a uniformly random one.
+
+    Examples
+    --------
+    >>> most_informative(np.array([0.1, 0.6, 0.2]), np.uint64(1))
+    1
+    """
+    best = np.flatnonzero(information >= information.max() * _TIE)
+    return int(best[int(keys.uniform(np.uint64(keys.bits_of(key, 2))) * len(best))])

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import bridle
-from bridle import demo
 from bridle.cli import app
+from bridle_studies.demo import story
 
 SOURCE = str(Path(bridle.__file__).parents[1])
 
@@ -90,16 +90,16 @@ def test_a_bad_call_is_a_clear_error(arguments, message):
 
 def test_a_figure_without_matplotlib_says_what_to_install(monkeypatch):
     util = SimpleNamespace(find_spec=lambda name: None)
-    monkeypatch.setattr("bridle.demo.importlib", SimpleNamespace(util=util))
+    monkeypatch.setattr("bridle_studies.demo.story.importlib", SimpleNamespace(util=util))
     done = run("demo", "--out", "figure.png")
     assert done.exit_code == 2
-    assert "pip install '.[study]'" in done.stderr
+    assert "pip install ./studies" in done.stderr
 
 
 def test_demo_passes_its_options_on(monkeypatch, tmp_path):
     called = []
-    monkeypatch.setattr(demo, "demo", lambda **options: called.append(options))
-    monkeypatch.setattr(demo, "check_out", lambda path: None)
+    monkeypatch.setattr(story, "demo", lambda **options: called.append(options))
+    monkeypatch.setattr(story, "check_out", lambda path: None)
     out = tmp_path / "figure.png"
     assert run("demo", "--seed", "7", "--quick", "--out", str(out)).exit_code == 0
     assert run("demo").exit_code == 0

@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from bridle import Agent
+from bridle.agent.events import event_to_json
 from bridle.cli.evaluate import evaluate
-from bridle.events import event_to_json
 from tests.histories import PAPER
 
 APP = typer.Typer()

@@ -17,9 +17,9 @@ pytest.importorskip("uvicorn", reason="the serve extra is not installed")
 pytest.importorskip("uvloop", reason="the serve extra is not installed")
 
 from bridle.cli import app
-from bridle.service import running
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writing import Writer
+from bridle.store.writer import Writer
+from bridle.web import run as running
 from tests.store.lives import begin
 
 

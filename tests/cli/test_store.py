@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from bridle.cli import app
 from bridle.cli import store as commands
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writing import Writer
+from bridle.store.writer import Writer
 from tests.store.lives import begin, live
 
 
@@ -177,7 +177,7 @@ NOTES = ["", "Ann’s ✓", "x" * 200, "x" * 201, "two\nlines", "end\n", "\x1b[3
 @pytest.mark.parametrize("note", NOTES)
 def test_a_note_is_taken_where_http_takes_it(note, db):
     pydantic = pytest.importorskip("pydantic", reason="the serve extra is not installed")
-    from bridle.service.granting import Grant
+    from bridle.server.handlers.tokens import Grant
 
     try:
         Grant(role="agent", note=note)
@@ -192,7 +192,7 @@ def test_a_note_is_taken_where_http_takes_it(note, db):
 
 def test_a_fork_has_a_name_that_http_can_say(db):
     pytest.importorskip("pydantic", reason="the serve extra is not installed")
-    from bridle.service.agents import NAME
+    from bridle.server.handlers.agents import NAME
 
     assert f"^{commands.NAME.pattern}$" == NAME
     for name in ("", "Try", "a b", "-a", ".a", "a/b", "a\n", "é", "a" * 101):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bridle.service.choices import plain_choice
+from bridle.api.models import plain_choice
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writing import Desk, Writer
+from bridle.store.writer import Desk, Writer
 from faults.ledger import Ledger, Told, check, same_states
 from tests.store.lives import CONTEXTS, begin, live
 

@@ -7,18 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bridle import (
-    Arm,
-    BehaviorConstrained,
-    Category,
-    Flag,
-    Labels,
-    LearnedMask,
-    Number,
-    Rule,
-    When,
-)
-from bridle.notes import (
+from bridle import Arm, BehaviorConstrained, Category, Flag, Labels, LearnedMask, Number, Rule, When
+from bridle.agent.events import (
     Calibrated,
     CalibrationBegun,
     CalibrationDropped,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bridle import Agent, Arm, Decision, Flag, Question
-from bridle.events import Event, event_to_text
+from bridle.agent.events import Event, event_to_text
 from tests.golden.agents import LIVES
 from tests.golden.seeing import HERE
 from tests.golden.write import seen_in
@@ -75,7 +75,7 @@ def live(late: bool = False, **settings: Any) -> list[Event]:
 
 
 def _third() -> dict[str, Callable[[], list[Event]]]:
-    from bridle.teachers import Teacher
+    from bridle.agent.teachers import Teacher
 
     staff = [Teacher("editor", error=0.01), Teacher("model", price=0.05)]
     return {

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from bridle import Agent, Decision, Flag, Question
-from bridle.auditing import audits_in
-from bridle.certificates import Certificate
-from bridle.events import Event
-from bridle.notes import AuditBegun, Audited
+from bridle.agent.events import AuditBegun, Audited, Event
+from bridle.audit.log import audits_in
+from bridle.certificates.certificate import Certificate
 
 Truth = Callable[[Any, Any], bool]
 BEGIN = 1_700_000_000.0

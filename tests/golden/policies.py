@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridle import (
-    Arm,
-    EpsilonGreedy,
-    Greedy,
-    LearnedMask,
-    LinUCB,
-    Rule,
-    Thompson,
-    Uniform,
-    When,
-)
+from bridle import Arm, EpsilonGreedy, Greedy, LearnedMask, LinUCB, Rule, Thompson, Uniform, When
 from tests.golden.life import PLAIN, Life, Lived, all_flags, flags
 
 PAPER: dict[str, Any] = {"limits": "linear", "prior": "paper"}

@@ -22,16 +22,15 @@ from typing import Any
 import numpy as np
 
 from bridle import Agent, AuditMeter, Decision
-from bridle.auditing import audits_in
-from bridle.certificates import Certificate
+from bridle.agent.drift import SurpriseTest
+from bridle.agent.events import Event, event_from_json, event_to_json, event_to_text
+from bridle.agent.snapshot import knowledge_to_state, unpack
+from bridle.audit.log import audits_in
+from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
-from bridle.events import Event, event_from_json, event_to_json, event_to_text
 from bridle.limits import AutoLimits
-from bridle.notices import SurpriseTest
-from bridle.packing import unpack
-from bridle.snapshot import knowledge_to_state
-from bridle.store import kept as keeping
-from bridle.store.kept import Kept
+from bridle.store import aggregate as keeping
+from bridle.store.aggregate import Kept
 
 HERE = Path(__file__).parent
 # Of what is kept beside an agent: what its decisions or promises rest on.

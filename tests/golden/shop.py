@@ -11,21 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from bridle import Agent, Flag, LearnedMask, Number, Question
-from bridle.decisions import Decisions
-from bridle.events import Created, Event
-from bridle.notes import (
+from bridle.agent.events import (
     AuditBegun,
     Audited,
     Calibrated,
     CalibrationBegun,
     CalibrationDropped,
+    Created,
+    Event,
     RewardedLate,
 )
-from bridle.store.erasing import erase
-from bridle.store.keeping import keep_snapshot, load
-from bridle.store.records import TokenRow
+from bridle.agent.outcomes import Decisions
+from bridle.store.aggregate import keep_snapshot, load
+from bridle.store.log import TokenRow
+from bridle.store.maintenance import erase
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writing import Desk, Writer
+from bridle.store.writer import Desk, Writer
 
 CONTEXTS = [{"child": c, "late": late} for c in (True, False) for late in (True, False)]
 PATIENTS = [{"age": 20.0 + 7.3 * i, "smoker": i % 3 == 0} for i in range(10)]

@@ -31,16 +31,14 @@ from typing import Any
 import numpy as np
 
 from bridle import Agent, AuditMeter, Flag
-from bridle.certifying import Certification
-from bridle.events import event_to_text
-from bridle.notices import SurpriseTest
-from bridle.settings import LAST, LATER
-from bridle.standings import Window
-from bridle.store.keeping import events_in, load
-from bridle.store.kept import platform_here
-from bridle.store.replaying import replay
+from bridle.agent.config import LAST, LATER
+from bridle.agent.drift import SurpriseTest
+from bridle.agent.events import event_to_text
+from bridle.audit.meter import Window
+from bridle.certificates.calibration import Certification
+from bridle.store.aggregate import events_in, load, platform_here
+from bridle.store.maintenance import replay, verify
 from bridle.store.sqlite import SqliteStore
-from bridle.store.verifying import verify
 from tests.golden import seeing
 from tests.golden.agents import LIVES
 from tests.golden.shop import write_store

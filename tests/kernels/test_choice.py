@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from bridle.arms import LinearArms
 from bridle.kernels import choice, keys, loop, posterior
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, NO_MASK, Weights
+from bridle.reward.posterior import LinearArms
 from tests.conftest import check_counts, size
 
 THOMPSON = Weights(1.0, 0.0, 0.25, 0.0, 0.0, 0.0, NO_MASK)

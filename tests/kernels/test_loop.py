@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle.arms import LinearArms
 from bridle.kernels import choice, keys, loop, posterior
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, NO_MASK, Weights
+from bridle.reward.posterior import LinearArms
 from tests.conftest import JIT, size
 
 POLICIES = {

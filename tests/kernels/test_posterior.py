@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle.arms import LinearArms
 from bridle.kernels import posterior
+from bridle.reward.posterior import LinearArms
 from tests import reference
 from tests.conftest import JIT, size
 

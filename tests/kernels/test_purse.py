@@ -8,8 +8,8 @@ from collections import deque
 import numpy as np
 import pytest
 
+from bridle.agent.purse import RESERVE, Purse, root_of
 from bridle.kernels import keys, purse
-from bridle.purse import RESERVE, Purse, root_of
 from tests.conftest import size
 
 USE = np.uint64(77)

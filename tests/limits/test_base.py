@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bridle.errors import BridleError, CorruptState, InvalidValue
-from bridle.features import Flag, Schema
 from bridle.limits import KINDS, FoundLimits, LinearLimits, Relearns, limits_from_state, make_limits
 from bridle.limits.base import Beliefs
+from bridle.schema import Flag, Schema
 
 NAMES = ("p", "safe", "possible", "information", "sd")
 SCHEMA = Schema([Flag(f"f{i}") for i in range(6)])

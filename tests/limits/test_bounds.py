@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from bridle.errors import CorruptState, InvalidValue
-from bridle.features import Flag, Labels, Number, Schema
 from bridle.limits import bounds as module
 from bridle.limits.base import Beliefs, Relearns
 from bridle.limits.bounds import Bound, BoundLimits
-from bridle.limits.rulesets import RuleLimits
-from bridle.limits.terms import thresholds_of
+from bridle.limits.rules import RuleLimits, thresholds_of
+from bridle.schema import Flag, Labels, Number, Schema
 from tests.conftest import size
 
 NAN = math.nan

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bridle.errors import CorruptState, InvalidValue
-from bridle.features import Category, Flag, Labels, Number, Schema
 from bridle.limits import (
     KINDS,
     AutoLimits,
@@ -20,7 +19,8 @@ from bridle.limits import (
     limits_from_state,
     make_limits,
 )
-from bridle.limits.found import DEFAULT_DOUBT
+from bridle.limits.clustered import DEFAULT_DOUBT
+from bridle.schema import Category, Flag, Labels, Number, Schema
 
 FLAGS = Schema([Flag("a"), Flag("b"), Flag("c")])
 AGES = Schema([Number("age", 0, 100)])

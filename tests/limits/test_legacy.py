@@ -11,10 +11,10 @@ import pytest
 
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.limits.base import Beliefs, Look
-from bridle.limits.found import FoundLimits
+from bridle.limits.clustered import FoundLimits
 from bridle.limits.legacy import FLOOR, PRIOR, AutoLimits
 from bridle.limits.logistic import LogisticLimits
-from bridle.limits.rulesets import RuleLimits
+from bridle.limits.rules import RuleLimits
 
 ALL = np.array(list(itertools.product([0.0, 1.0], repeat=3)))
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import Tables
-from bridle.asking import online_asking
 from bridle.errors import CorruptState, InvalidValue
-from bridle.lessons import teach_beliefs
 from bridle.limits import LABEL_CODINGS, Beliefs, Limits, LinearLimits
+from bridle.simulate import online_asking, teach_beliefs
 from tests import reference
 
 

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from bridle.checks.limits import LIMITS
 from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible
 from bridle.limits import Beliefs, Limits, logistic
-from bridle.limits.label import Tally
-from bridle.limits.logistic import LogisticLimits
+from bridle.limits.logistic import LogisticLimits, Tally
+from bridle.testing.models import LIMITS
 from tests.conftest import JIT, size
 
 GROUPS = ["child", "adult", "child", None, None]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from bridle.store.records import Store
+from bridle.store.log import Store
 from bridle.store.sqlite import SqliteStore
 from tests.store.postgres_server import NoPostgres, PostgresServer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bridle.store.records import Entry, Head, Name, New, Store
-from bridle.store.sqlstore import SqlStore
+from bridle.store.log import Entry, Head, Name, New, Store
+from bridle.store.sql import SqlStore
 
 
 def new(number: int, *, named: bool = True) -> New:

@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 
 from bridle import Agent, Flag, Question
-from bridle.events import Created
-from bridle.notes import AuditBegun, Audited, Calibrated, CalibrationBegun, RewardedLate
-from bridle.store.kept import Kept
-from bridle.store.writing import Desk, Writer
+from bridle.agent.events import (
+    AuditBegun,
+    Audited,
+    Calibrated,
+    CalibrationBegun,
+    Created,
+    RewardedLate,
+)
+from bridle.store.aggregate import Kept
+from bridle.store.writer import Desk, Writer
 from tests.histories import bits
 
 FEATURES = [Flag("child"), Flag("late")]

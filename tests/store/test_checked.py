@@ -9,17 +9,13 @@ from typing import Any
 import pytest
 
 from bridle import Agent, Question
+from bridle.agent.events import Decided, Erased, Retracted, StartedAnew, Taught
 from bridle.errors import Duplicate, UnknownId
-from bridle.events import Decided, Retracted, StartedAnew, Taught
-from bridle.notes import Erased
-from bridle.store import sides
-from bridle.store.erasing import erase
-from bridle.store.keeping import agent_at, events_in, keep_snapshot, load
-from bridle.store.kept import Kept
-from bridle.store.records import Name, New
-from bridle.store.replaying import replay
-from bridle.store.verifying import verify
-from bridle.store.writing import Desk, Writer
+from bridle.store import projections
+from bridle.store.aggregate import Kept, agent_at, events_in, keep_snapshot, load
+from bridle.store.log import Name, New
+from bridle.store.maintenance import erase, replay, verify
+from bridle.store.writer import Desk, Writer
 from tests.store.lives import CONTEXTS, begin, state
 
 NOW = 100.0
@@ -328,7 +324,7 @@ def test_lives_end_in_their_order(store, monkeypatch):
         say(5e5 + n, f"x{n}")
         writer.do("movies", partial(forget, id=f"x{n}"))
     assert len(kept.lives._ends) >= 30
-    monkeypatch.setattr(sides, "SWEEP", 1)
+    monkeypatch.setattr(projections, "SWEEP", 1)
     say(6e5, "last")
     assert len(kept.lives._ends) == 3
     writer.close()

@@ -8,8 +8,18 @@ from itertools import pairwise
 import pytest
 
 from bridle.errors import CorruptState, Duplicate, NotPossible, StoreFailed
-from bridle.store.chain import broken
-from bridle.store.records import START, AgentRow, Found, Head, Name, New, Snapshot, Store, TokenRow
+from bridle.store.log import (
+    START,
+    AgentRow,
+    Found,
+    Head,
+    Name,
+    New,
+    Snapshot,
+    Store,
+    TokenRow,
+    broken,
+)
 from tests.store.conftest import Opener
 from tests.store.filling import fill, new, seq_of, seqs, whole
 

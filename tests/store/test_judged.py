@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
+from bridle.agent.events import Asked, Erased, Judged, Taught, event_to_json
+from bridle.agent.teachers import Teacher
 from bridle.errors import Duplicate, UnknownId
-from bridle.events import Asked, Judged, Taught, event_to_json
-from bridle.notes import Erased
-from bridle.store.erasing import erase
-from bridle.store.exporting import _row
-from bridle.store.keeping import agent_at, events_in, keep_snapshot, load
-from bridle.store.kept import Kept
-from bridle.store.replaying import replay
-from bridle.store.verifying import verify
-from bridle.store.writing import Desk, Writer
-from bridle.teachers import Teacher
+from bridle.store.aggregate import Kept, agent_at, events_in, keep_snapshot, load
+from bridle.store.maintenance import _row, erase, replay, verify
+from bridle.store.writer import Desk, Writer
 from tests.store.lives import CONTEXTS, begin, state
 
 NOW = 100.0

@@ -7,10 +7,9 @@ import threading
 import pytest
 
 from bridle.errors import InvalidValue, NotPossible, StoreFailed
-from bridle.store import postgreslink
-from bridle.store.postgres import PostgresStore
-from bridle.store.postgresarrays import ByteaArray, Int8Array, TextArray
-from bridle.store.verifying import verify
+from bridle.store import postgres as postgreslink
+from bridle.store.maintenance import verify
+from bridle.store.postgres import ByteaArray, Int8Array, PostgresStore, TextArray
 from tests.store.filling import fill, new, seq_of
 from tests.store.postgres_server import PostgresServer
 

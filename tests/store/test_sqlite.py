@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from bridle.errors import CorruptState, StoreFailed
-from bridle.store import reads, sqlitefile
-from bridle.store.seam import Connection, Row, SqlError, connect
+from bridle.store import sql
+from bridle.store import sqlite as sqlitefile
+from bridle.store.maintenance import verify
+from bridle.store.sql import Connection, Row, SqlError, connect
 from bridle.store.sqlite import SqliteStore
-from bridle.store.verifying import verify
 from tests.store.filling import fill, new, seq_of, tamper
 
 apsw = pytest.importorskip("apsw", reason="apsw is not installed")
@@ -372,7 +373,7 @@ def test_a_store_that_is_closed_while_another_reads(
 ):
     store = SqliteStore(tmp_path / "a.db")
     fill(store, count=1)
-    monkeypatch.setattr(reads, "agents", lambda connection: store.close())
+    monkeypatch.setattr(sql, "read_agents", lambda connection: store.close())
     store.agents()
     assert store._idle == []
     assert [path.name for path in tmp_path.iterdir()] == ["a.db"]

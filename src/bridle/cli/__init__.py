@@ -7,17 +7,15 @@ plain text (`rich_markup_mode=None`), as rich would more than double the time of
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import bridle
-from bridle.cli.data import data
 from bridle.cli.evaluate import evaluate
+from bridle.cli.plugins import add_to as add_study_commands
 from bridle.cli.serve import serve
 from bridle.cli.store import add_to as add_store_commands
-from bridle.cli.study import study
 
 __all__ = ["app", "main"]
 
@@ -30,11 +28,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(study)
-app.add_typer(data, name="data")
 app.command()(evaluate)
 app.command()(serve)
 add_store_commands(app)
+add_study_commands(app)
 
 
 def _version(asked: bool) -> None:
@@ -51,38 +48,6 @@ def root(
     ] = False,
 ) -> None:
     """Learn limits by example, decide online, stay inside them."""
-
-
-@app.command()
-def demo(
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Which synthetic worlds to show.")
-    ] = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the steps: rougher numbers.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            dir_okay=False,
-            help="Save the figure there (.png, .svg or .pdf); needs matplotlib.",
-        ),
-    ] = None,
-) -> None:
-    """Teach and act in small synthetic worlds.
-
-    The first run compiles the kernels, which takes up to a minute.
-    """
-    from bridle import demo as story
-    from bridle.errors import NotPossible
-
-    if out is not None:
-        try:
-            story.check_out(out)
-        except NotPossible as error:
-            raise typer.BadParameter(str(error), param_hint="'--out'") from None
-    story.demo(seed=seed, quick=quick, out=out)
 
 
 @app.command()

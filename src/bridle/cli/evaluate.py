@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.options import numbers
-from bridle.cli.telling import told
+from bridle.cli.console import numbers, told
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bridle.evaluating import Evaluation
-    from bridle.events import Event
+    from bridle.agent.events import Event
+    from bridle.evaluation.evaluate import Evaluation
 
 __all__ = ["evaluate"]
 
@@ -58,10 +57,10 @@ def evaluate(
     with told("Nothing was written."):
         from rich.console import Console
 
-        from bridle.advising import recommend
-        from bridle.auditing import audits_in
-        from bridle.evaluating import evaluate as run
-        from bridle.validate import FRACTION
+        from bridle.audit.log import audits_in
+        from bridle.evaluation.evaluate import evaluate as run
+        from bridle.evaluation.recommend import recommend
+        from bridle.validation import FRACTION
 
         if budget is not None:
             FRACTION.check(budget, "--budget", "bridle evaluate")
@@ -98,8 +97,8 @@ def _make_folder(out: Path) -> None:
 
 def _events(path: Path) -> Iterator[Event]:
     """Read a log, event by event."""
+    from bridle.agent.events import event_from_json
     from bridle.errors import CorruptState, NotPossible
-    from bridle.events import event_from_json
 
     try:
         file = path.open("rb")
@@ -185,7 +184,7 @@ def _draw(found: list[Evaluation], out: Path) -> list[Path]:
     """Draw what each sigma would have earned and violated."""
     from matplotlib.figure import Figure
 
-    from bridle.study.canvas import DIAL, FAINT, GREY, save_figure, styled
+    from bridle.cli.figure import DIAL, FAINT, GREY, save_figure, styled
 
     found = sorted(found, key=lambda one: one.sigma or 0.0)
     told = [one for one in found if one.refused is None]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.telling import told
+from bridle.cli.console import told
 
 if TYPE_CHECKING:
-    from bridle.service.tokens import NewToken
+    from bridle.server.tokens import NewToken
 
 __all__ = ["serve"]
 
@@ -56,7 +56,7 @@ def serve(
             _demo(db, host, port, quiet, force)
             return
         _check_port(host, port)
-        from bridle.service.running import ServerSettings, run
+        from bridle.web.run import ServerSettings, run
 
         db = "bridle.db" if db is None else db
         settings = ServerSettings(db=db, host=host, port=port, access_log=not quiet)
@@ -64,20 +64,17 @@ def serve(
 
 
 def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool) -> None:
-    from bridle.service.demonstrating.demonstration import (
-        DemoClock,
-        check_empty,
-        check_host,
-        demonstration,
-    )
-    from bridle.service.running import ServerSettings, run
 
+    from bridle.cli.plugins import demonstration
+    from bridle.web.run import ServerSettings, run
+
+    demo = demonstration()
     if not force:
-        check_host(host)
+        demo.check_host(host)
     _check_port(host, port)
     with _file_for(db) as name:
-        check_empty(name)
-        clock = DemoClock()
+        demo.check_empty(name)
+        clock = demo.DemoClock()
         settings = ServerSettings(db=name, host=host, port=port, access_log=not quiet)
 
         def ready(taken: int) -> None:
@@ -87,7 +84,7 @@ def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool) -> Non
         typer.echo("A demonstration, in made-up worlds. One moment ...", err=True)
         run(
             settings, tell=_tell, ready=ready, clock=clock,
-            beside=lambda service: demonstration(service, clock),
+            beside=lambda service: demo.demonstration(service, clock),
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.telling import told
+from bridle.cli.console import told
 
 if TYPE_CHECKING:
     from bridle.store.opening import AnyStore
@@ -67,7 +67,7 @@ def verify(
     A chain cannot show that its tail was cut, or that all of it was written anew. A head that was
     kept elsewhere, of a backup or of an answer, can: --expect.
     """
-    from bridle.store.verifying import verify as check
+    from bridle.store.maintenance import verify as check
 
     with told(NOTHING), _opened(db) as store:
         names = [agent] if agent is not None else [row.name for row in store.agents()]
@@ -95,7 +95,7 @@ def replay(agent: AgentName, db: Db = "bridle.db") -> None:
     On equal versions and platform to the last bit; elsewhere the same arms, and propensities to
     1e-9, counted apart.
     """
-    from bridle.store.replaying import replay as run
+    from bridle.store.maintenance import replay as run
 
     with told(NOTHING), _opened(db) as store, _bar(f"replaying {agent}") as progress:
         found = run(store, agent, progress=progress)
@@ -118,7 +118,7 @@ def backup(
     db: Db = "bridle.db",
 ) -> None:
     """Copy a store, also one in use, into one SQLite file; print the head of each log."""
-    from bridle.store.copying import backup as run
+    from bridle.store.maintenance import backup as run
 
     with told("There is no backup."), _opened(db) as store, _bar("copying") as progress:
         heads = run(store, to, progress=progress)
@@ -131,8 +131,8 @@ def restore(
     db: Db = "bridle.db",
 ) -> None:
     """Bring a backup into an empty store, of either kind; print the head of each log."""
-    from bridle.store.copying import check_backup
-    from bridle.store.copying import restore as run
+    from bridle.store.maintenance import check_backup
+    from bridle.store.maintenance import restore as run
 
     with told("Nothing was restored."):
         check_backup(source)
@@ -148,7 +148,7 @@ def export(
     db: Db = "bridle.db",
 ) -> None:
     """Write the log of an agent as a table, for pandas, polars or DuckDB."""
-    from bridle.store.exporting import export as run
+    from bridle.store.maintenance import export as run
 
     with told("There is no file."), _opened(db) as store:
         rows = run(store, agent, to)
@@ -166,8 +166,8 @@ def fork(
 ) -> None:
     """Begin an agent with the log of another, up to a version: to try, or to roll back."""
     from bridle.errors import InvalidValue
-    from bridle.store.copying import fork as run
-    from bridle.store.keeping import log_head
+    from bridle.store.aggregate import log_head
+    from bridle.store.maintenance import fork as run
 
     with told(NOTHING):
         if not NAME.fullmatch(to):
@@ -196,7 +196,7 @@ def erase(
     The chain still verifies. The agent is from then on what it would be without them. Backups and
     forks are not touched.
     """
-    from bridle.store.erasing import erase as run
+    from bridle.store.maintenance import erase as run
 
     with told(NOTHING), _opened(db) as store:
         if not yes:
@@ -221,10 +221,10 @@ def token(
     """Make a token for the service, and print it once: only a hash of it is kept."""
     with told("No token was made."):
         from bridle.errors import InvalidValue
-        from bridle.service.endpoints import ROLES
-        from bridle.service.tokens import make_token
-        from bridle.store.keeping import log_head
-        from bridle.validate import FloatRange
+        from bridle.server.endpoints import ROLES
+        from bridle.server.tokens import make_token
+        from bridle.store.aggregate import log_head
+        from bridle.validation import FloatRange
 
         if role not in ROLES:
             raise InvalidValue("role", "bridle token", f"one of {', '.join(ROLES)}", role)

@@ -7,9 +7,8 @@ client is made (the extra `serve` brings it).
 
 from __future__ import annotations
 
-from bridle.client.answers import Choice
-from bridle.client.clients import AsyncClient, Client
-from bridle.client.refusals import ServiceError
+from bridle.client.answers import Choice, ServiceError
+from bridle.client.client import AsyncClient, Client
 from bridle.client.trial import Trial
 
 __all__ = ["AsyncClient", "Choice", "Client", "ServiceError", "Trial"]

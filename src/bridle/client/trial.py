@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from bridle.client.clients import Client
+from bridle.client.client import Client
 from bridle.errors import NotPossible
 
 __all__ = ["Trial"]

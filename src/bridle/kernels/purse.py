@@ -1,6 +1,6 @@
 """The purse of a promise, run many times over violations that may be chosen against it.
 
-What `bridle.purse.Purse` does, operation for operation: the two give the same floats.
+What `bridle.agent.purse.Purse` does, operation for operation: the two give the same floats.
 """
 
 from __future__ import annotations

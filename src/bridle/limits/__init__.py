@@ -7,16 +7,14 @@ which find groups of arms that share a rule, know what they do not know.
 
 from bridle.limits.base import Beliefs, Limits, Look, Mixed, Relearns
 from bridle.limits.bounds import BoundLimits
-from bridle.limits.found import FoundLimits
-from bridle.limits.foundgroups import FoundGroup, groups_of
+from bridle.limits.clustered import FoundGroup, FoundLimits, groups_of
 from bridle.limits.kinds import KINDS, STATES, limits_from_state, make_limits
 from bridle.limits.legacy import AutoLimits
 from bridle.limits.linear import LABEL_CODINGS, LinearLimits
 from bridle.limits.logistic import LogisticLimits
 from bridle.limits.mixture import MixtureLimits, Surprise
 from bridle.limits.pooled import PooledLimits
-from bridle.limits.rulesets import RuleLimits
-from bridle.limits.terms import Reading, Term, Terms, thresholds_of
+from bridle.limits.rules import Reading, RuleLimits, Term, Terms, thresholds_of
 
 __all__ = [
     "KINDS",

@@ -11,18 +11,31 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validate
+from bridle import validation
 from bridle.errors import CorruptState, InvalidValue
-from bridle.features import Number, Schema
 from bridle.kernels import bounds as kernel
 from bridle.kernels import gibbs, keys
 from bridle.kernels.rulesets import mix_errors
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import ruleunits
+from bridle.limits import rules
 from bridle.limits.base import Look
-from bridle.limits.rulesets import ARMS, CHAINS, ERROR, NOISY_ABOVE, SWEEPS, doubt_of
-from bridle.limits.ruleunits import DAMAGE, MAX_SAMPLED, Group
-from bridle.limits.terms import MAX_FEATURES, MAX_TERMS, Reading, Term, Terms
+from bridle.limits.rules import (
+    ARMS,
+    CHAINS,
+    DAMAGE,
+    ERROR,
+    MAX_FEATURES,
+    MAX_SAMPLED,
+    MAX_TERMS,
+    NOISY_ABOVE,
+    SWEEPS,
+    Group,
+    Reading,
+    Term,
+    Terms,
+    doubt_of,
+)
+from bridle.schema import Number, Schema
 
 __all__ = ["Bound", "BoundLimits"]
 
@@ -181,7 +194,7 @@ class _Unit:
             "ranks": (np.int32, (C, A)),
         }
         for name, (dtype, shape) in shapes.items():
-            ruleunits.check(state[name], dtype, shape, name, "BoundLimits")
+            rules.check(state[name], dtype, shape, name, "BoundLimits")
         x, active, ranks = state["x"], state["active"], state["ranks"]
         sound = len(state) == len(shapes) and len(set(active.tolist())) == A
         sound = sound and bool(((x >= 0.0) & (x <= 1.0)).all() and (active < T).all())
@@ -305,7 +318,7 @@ class BoundLimits:
         K = ARMS.check(arms, "arms", owner)
         d = MAX_FEATURES.check(features, "features", owner)
         wanted = f"{d} floats, of which at least one is NaN: that of a number"
-        above = validate.floats(thresholds, "thresholds", owner, wanted)
+        above = validation.floats(thresholds, "thresholds", owner, wanted)
         if above.shape != (d,) or np.isinf(above).any() or not np.isnan(above).any():
             raise InvalidValue("thresholds", owner, wanted, thresholds)
         if error is None:
@@ -319,19 +332,19 @@ class BoundLimits:
         self.doubt = doubt_of(doubt, error, owner)
         self.chains = CHAINS.check(chains, "chains", owner)
         self.sweeps = SWEEPS.check(sweeps, "sweeps", owner)
-        self.seed = validate.SEED.check(seed, "seed", owner)
+        self.seed = validation.SEED.check(seed, "seed", owner)
         self._start = keys.stream(self.seed, _SAMPLE)
         m, J = len(self.words), len(self.numbers)
         T = m + 2 * J * (m + 1)
         if T > MAX_TERMS:
             remedy = "Declare fewer numbers, or fewer words."
             raise InvalidValue("features", owner, f"of at most {MAX_TERMS:,} terms", d, remedy)
-        self.density = ruleunits.density_of(None, m, 0, "density")
+        self.density = rules.density_of(None, m, 0, "density")
         self.density_bounds = min(MOST_BOUNDS, EXPECTED / (2 * J))
         self.density_crosses = min(MOST_CROSSES, EXPECTED / max(2 * J * m, 1))
         self._clearing = T > MAX_SAMPLED or self.error <= NOISY_ABOVE
-        self._groups: tuple[Group, ...] = ruleunits.checked_groups(groups, K, owner)
-        self._unit_of: Ints = ruleunits.units_of(self._groups)
+        self._groups: tuple[Group, ...] = rules.checked_groups(groups, K, owner)
+        self._unit_of: Ints = rules.units_of(self._groups)
         self._units: dict[int, _Unit] = {}
         # By what is known: what is believed before any answer.
         self._blanks: dict[tuple[tuple[int, bool], ...], _Unit] = {}
@@ -339,7 +352,7 @@ class BoundLimits:
         if known is not None and not isinstance(known, Mapping):
             raise InvalidValue("known", owner, "a mapping from units to known terms", known)
         for unit, given in (known or {}).items():
-            u = validate.IntRange(0, self.units - 1).check(unit, "known", owner)
+            u = validation.IntRange(0, self.units - 1).check(unit, "known", owner)
             self._known[u] = self._checked_known(given)
         self._evidence: Floats = np.zeros(self.units)
 
@@ -386,11 +399,11 @@ class BoundLimits:
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
         """Fold one answer of the teacher; give the units whose belief changed."""
         owner = "BoundLimits.learn"
-        row = validate.vector(context, self.features, "context", owner)
-        k = validate.IntRange(0, self.arms - 1).check(arm, "arm", owner)
-        answer = validate.truth(allowed, "allowed", owner)
+        row = validation.vector(context, self.features, "context", owner)
+        k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
+        answer = validation.truth(allowed, "allowed", owner)
         u = int(self._unit_of[k])
-        self.hear(row, u, answer, validate.SEED.check(key, "key", owner))
+        self.hear(row, u, answer, validation.SEED.check(key, "key", owner))
         return np.array([u])
 
     def hear(self, context: Floats, unit: int, allowed: bool, key: int) -> float:
@@ -425,12 +438,12 @@ class BoundLimits:
         """
         owner = "BoundLimits.relearn"
         u = self._unit(unit, owner)
-        C = validate.matrix(contexts, self.features, "contexts", owner)
-        answers = validate.truths(allowed, len(C), "allowed", owner)
-        given = validate.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        answers = validation.truths(allowed, len(C), "allowed", owner)
+        given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
         if not isinstance(given, list) or len(given) != len(C):
             raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
-        bits = [validate.SEED.check(key, "keys", owner) for key in given]
+        bits = [validation.SEED.check(key, "keys", owner) for key in given]
         self._forget(u)
         for row, answer, key in zip(C, answers.tolist(), bits, strict=True):
             self.hear(row, u, answer, key)
@@ -458,7 +471,7 @@ class BoundLimits:
 
     def foresee(self, contexts: npt.ArrayLike) -> tuple[Look, Floats]:
         """Give `look_all`, and what `predict` says of all units: (U, n)."""
-        C = validate.matrix(contexts, self.features, "contexts", "BoundLimits.look_all")
+        C = validation.matrix(contexts, self.features, "contexts", "BoundLimits.look_all")
         return self._foreseen(None, *self._read_contexts(C))
 
     def marginals(self, unit: int) -> Floats:
@@ -550,9 +563,9 @@ class BoundLimits:
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
         owner = "BoundLimits.grow"
-        n = validate.IntRange(0, ARMS.high - self.arms).check(arms, "arms", owner)
-        self._groups += ruleunits.checked_groups(groups, n, owner)
-        self._unit_of = ruleunits.units_of(self._groups)
+        n = validation.IntRange(0, ARMS.high - self.arms).check(arms, "arms", owner)
+        self._groups += rules.checked_groups(groups, n, owner)
+        self._unit_of = rules.units_of(self._groups)
         more = np.zeros(self.units - len(self._evidence))
         self._evidence = np.concatenate([self._evidence, more])
 
@@ -607,7 +620,7 @@ class BoundLimits:
             error=float(rest.pop("error")), doubt=float(rest.pop("doubt")),
             chains=chains, sweeps=sweeps, seed=int(rest.pop("seed")), known=known,
         )  # fmt: skip
-        ruleunits.check(evidence, np.float64, (self.units,), "evidence", "BoundLimits")
+        rules.check(evidence, np.float64, (self.units,), "evidence", "BoundLimits")
         if not np.isfinite(evidence).all():
             raise CorruptState("BoundLimits: 'evidence' holds numbers that are not finite.")
         self._evidence = evidence.copy()
@@ -640,7 +653,7 @@ class BoundLimits:
         return np.where(out >= 1.0 - self.doubt, out, 0.0)
 
     def _unit(self, unit: int, owner: str) -> int:
-        return validate.IntRange(0, self.units - 1).check(unit, "unit", owner)
+        return validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
 
     def _checked_known(self, given: Mapping[Term, bool]) -> dict[int, bool]:
         if self.terms is not None:
@@ -682,7 +695,7 @@ class BoundLimits:
 
     def _checked(self, unit: int, contexts: npt.ArrayLike, owner: str) -> tuple[Look, Floats]:
         u = self._unit(unit, owner)
-        C = validate.matrix(contexts, self.features, "contexts", owner)
+        C = validation.matrix(contexts, self.features, "contexts", owner)
         return self._foreseen(u, *self._read_contexts(C))
 
     def _foreseen(self, u: int | None, held: Bools, Y: Floats) -> tuple[Look, Floats]:

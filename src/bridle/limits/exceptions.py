@@ -19,7 +19,7 @@ from bridle.errors import CorruptState
 from bridle.kernels import mixture as kernel
 from bridle.kernels.types import Floats, Ints
 from bridle.limits.base import Look
-from bridle.limits.ruleunits import check
+from bridle.limits.rules import check
 
 __all__ = ["START", "ExceptionRates", "doubt_of"]
 

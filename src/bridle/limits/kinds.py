@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validate
+from bridle import validation
 from bridle.errors import InvalidValue
-from bridle.features import Number, Schema
 from bridle.kernels.types import Floats
-from bridle.limits import found
+from bridle.limits import clustered
 from bridle.limits.base import Beliefs
-from bridle.limits.crosses import MAX_COLUMNS, columns
-from bridle.limits.found import FoundLimits
+from bridle.limits.clustered import FoundLimits
 from bridle.limits.legacy import AutoLimits
 from bridle.limits.linear import LinearLimits
-from bridle.limits.logistic import LogisticLimits
+from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.mixture import MixtureLimits
-from bridle.limits.rulesets import RuleLimits
-from bridle.limits.terms import MAX_TERMS, Term, how_many, thresholds_of
+from bridle.limits.rules import MAX_TERMS, RuleLimits, Term, how_many, thresholds_of
+from bridle.schema import Number, Schema
 
 __all__ = ["KINDS", "STATES", "limits_from_state", "make_limits"]
 
@@ -85,13 +83,13 @@ def make_limits(
 
     Examples
     --------
-    >>> from bridle.features import Flag
+    >>> from bridle.schema import Flag
     >>> limits = make_limits("rules", schema=Schema([Flag("horror")]), groups=["a", "a", None])
     >>> limits.units
     2
     """
-    validate.one_of(kind, KINDS, "limits", OWNER)
-    both = validate.truth(crosses, "crosses", OWNER)
+    validation.one_of(kind, KINDS, "limits", OWNER)
+    both = validation.truth(crosses, "crosses", OWNER)
     if both and kind in ("found", "linear"):
         raise InvalidValue("crosses", OWNER, f"left out with limits={kind!r}", crosses)
     if doubt is not None and kind in ("logistic", "linear"):
@@ -126,7 +124,7 @@ def make_limits(
         if error is None:
             wanted = "a float with limits='found', which do not estimate it"
             raise InvalidValue("teacher_error", OWNER, wanted, None)
-        sure = found.DEFAULT_DOUBT if doubt is None else doubt
+        sure = clustered.DEFAULT_DOUBT if doubt is None else doubt
         return FoundLimits(
             arms=len(groups), features=schema.width, error=error, doubt=sure, seed=seed,
             thresholds=above,
@@ -141,12 +139,12 @@ def make_limits(
 def limits_from_state(kind: str, state: Mapping[str, npt.NDArray[Any]]) -> Beliefs:
     """Return limits of a kind, by the name that states have, as they were at `to_state`.
 
-    >>> from bridle.features import Flag
+    >>> from bridle.schema import Flag
     >>> limits = make_limits("auto", schema=Schema([Flag("horror")]), groups=["a", None])
     >>> limits_from_state("mixture", limits.to_state()).units
     2
     """
-    return READERS[validate.one_of(kind, STATES, "limits", OWNER)](state)
+    return READERS[validation.one_of(kind, STATES, "limits", OWNER)](state)
 
 
 def _unbounded(schema: Schema, above: Floats) -> list[int]:
@@ -180,12 +178,14 @@ def _check_terms(kind: str, singles: int, terms: int, pairs: bool, arms: int) ->
             wanted = f"left out: rules take at most {MAX_TERMS:,} terms"
             raise InvalidValue("crosses", OWNER, wanted, f"{terms:,} terms")
         return
-    if singles > found.MAX_TERMS:
-        wanted = f"another kind than 'found' where rules can deny more than {found.MAX_TERMS} words"
+    if singles > clustered.MAX_TERMS:
+        wanted = (
+            f"another kind than 'found' where rules can deny more than {clustered.MAX_TERMS} words"
+        )
         remedy = "Declare the arms' groups and take limits='rules' or limits='auto'."
         raise InvalidValue("limits", OWNER, wanted, f"{singles} of them", remedy)
-    if arms << singles > found.MAX_CELLS:
-        most = found.MAX_CELLS >> singles
+    if arms << singles > clustered.MAX_CELLS:
+        most = clustered.MAX_CELLS >> singles
         wanted = f"another kind than 'found' for more than {most:,} arms with {singles} features"
         remedy = "Declare the arms' groups and take limits='rules' or limits='auto'."
         raise InvalidValue("limits", OWNER, wanted, f"{arms:,} arms", remedy)

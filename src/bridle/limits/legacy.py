@@ -14,26 +14,34 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validate
+from bridle import validation
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels import doubt as kernel
 from bridle.kernels.rulesets import mix_members
 from bridle.kernels.types import Floats, Ints
 from bridle.limits.base import Beliefs, Look, Relearns
-from bridle.limits.crosses import MAX_COLUMNS, columns
-from bridle.limits.found import FoundLimits
-from bridle.limits.logistic import LogisticLimits
+from bridle.limits.clustered import FoundLimits
+from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.mixture import Surprise
-from bridle.limits.rulesets import RuleLimits, doubt_of
-from bridle.limits.ruleunits import DAMAGE, Group, check
-from bridle.limits.terms import MAX_TERMS, Reading, Term, Terms, how_many
+from bridle.limits.rules import (
+    DAMAGE,
+    MAX_TERMS,
+    Group,
+    Reading,
+    RuleLimits,
+    Term,
+    Terms,
+    check,
+    doubt_of,
+    how_many,
+)
 
 __all__ = ["FLOOR", "PRIOR", "AutoLimits", "ever_allowed", "look_twice"]
 
 MAX_SURPRISES = 1_000
 # A kind of more weight than this has won.
 WON = 0.9
-WEIGHT = validate.FloatRange(0.0, 1e6, open_low=True)
+WEIGHT = validation.FloatRange(0.0, 1e6, open_low=True)
 
 
 # Prior weights of the kinds, before they are scaled to add up to 1. If they were even, rules of
@@ -188,10 +196,10 @@ class AutoLimits:
         The weights of the kinds are those of all units.
         """
         owner = "AutoLimits.learn"
-        row = validate.vector(context, self.features, "context", owner)
-        k = validate.IntRange(0, self.arms - 1).check(arm, "arm", owner)
-        answer = validate.truth(allowed, "allowed", owner)
-        self._fold(row, k, answer, validate.SEED.check(key, "key", owner))
+        row = validation.vector(context, self.features, "context", owner)
+        k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
+        answer = validation.truth(allowed, "allowed", owner)
+        self._fold(row, k, answer, validation.SEED.check(key, "key", owner))
         return np.arange(self.units)
 
     def relearn(
@@ -202,13 +210,13 @@ class AutoLimits:
         Its surprises are counted anew, at the weights that the other units' answers give now.
         """
         owner = "AutoLimits.relearn"
-        u = validate.IntRange(0, self.units - 1).check(unit, "unit", owner)
-        C = validate.matrix(contexts, self.features, "contexts", owner)
-        answers = validate.truths(allowed, len(C), "allowed", owner).tolist()
-        given = validate.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
+        u = validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
+        given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
         if not isinstance(given, list) or len(given) != len(C):
             raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
-        bits = [validate.SEED.check(key, "keys", owner) for key in given]
+        bits = [validation.SEED.check(key, "keys", owner) for key in given]
         self._forget(u)
         arm = int(np.flatnonzero(self.unit_of == u)[0])
         for row, answer, key in zip(C, answers, bits, strict=True):
@@ -217,8 +225,8 @@ class AutoLimits:
 
     def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
-        C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.look")
-        u = validate.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.look")
+        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.look")
+        u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.look")
         # A kind of no weight left has no say, and need not be asked.
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         looks = [member.look(u, C) for member, _ in heard]
@@ -227,14 +235,14 @@ class AutoLimits:
 
     def look_all(self, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
-        C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.look_all")
+        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.look_all")
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         each = [foresee(member, C, self._floor) for member, _ in heard]
         return self._mixed([look for look, _ in each], [q for _, q in each], heard)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
-        C = validate.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
+        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
         each = np.array([said(m, unit, C, self._floor) for m in self.members.values()])
         return np.array([math.fsum(self._weights * column) for column in each.T])
 
@@ -269,7 +277,7 @@ class AutoLimits:
         Rules of single features ignore pairs. The unit's answers are forgotten, by all members:
         they were weighed by what was known before. Give those that stand to `relearn`.
         """
-        u = validate.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.set_known")
+        u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.set_known")
         if not isinstance(terms, Mapping):
             raise InvalidValue(
                 "terms", "AutoLimits.set_known", "a mapping from terms to True or False", terms
@@ -544,7 +552,7 @@ def checked(members: Mapping[str, Beliefs], arms: int, features: int) -> dict[st
         raise InvalidValue("members", "AutoLimits", wanted, members)
     unit_of = next(iter(members.values())).unit_of
     for name, member in members.items():
-        validate.text(name, "members", "AutoLimits", 50)
+        validation.text(name, "members", "AutoLimits", 50)
         same = (member.arms, member.features) == (arms, features)
         if "/" in name or not same or not np.array_equal(member.unit_of, unit_of):
             raise InvalidValue("members", "AutoLimits", wanted, name)

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validate
-from bridle.arms import LinearArms
+from bridle import validation
 from bridle.errors import CorruptState
 from bridle.kernels import posterior as kernel
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.base import Beliefs, Look
+from bridle.reward.posterior import LinearArms
 
 __all__ = ["LABEL_CODINGS", "LinearLimits", "hope_of"]
 
@@ -52,7 +52,7 @@ class LinearLimits:
     def __init__(
         self, *, arms: int, features: int, ridge: float = 1.0, label_coding: str = "1/0"
     ) -> None:
-        self.label_coding = validate.one_of(
+        self.label_coding = validation.one_of(
             label_coding, LABEL_CODINGS, "label_coding", "LinearLimits"
         )
         self.linear = LinearArms(arms=arms, features=features, ridge=ridge)
@@ -87,7 +87,7 @@ class LinearLimits:
 
         Nothing here is random: `key` is not used.
         """
-        answer = validate.truth(allowed, "allowed", "LinearLimits.learn")
+        answer = validation.truth(allowed, "allowed", "LinearLimits.learn")
         self.linear.update(arm, context, LABEL_CODINGS[self.label_coding][not answer])
         return np.array([arm])
 
@@ -103,9 +103,9 @@ class LinearLimits:
         Nothing here is random: `keys` are not used.
         """
         owner = "LinearLimits.relearn"
-        C = validate.matrix(contexts, self.features, "contexts", owner)
-        k = validate.IntRange(0, self.arms - 1).check(unit, "unit", owner)
-        answers: Bools = validate.truths(allowed, len(C), "allowed", owner)
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
+        answers: Bools = validation.truths(allowed, len(C), "allowed", owner)
         self.linear.reset(k)
         which: Ints = np.full(len(C), k, np.int64)
         self.linear.update_many(which, C, self.code(answers))
@@ -114,8 +114,8 @@ class LinearLimits:
     def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of an arm in each of n contexts, (n, d)."""
         owner = "LinearLimits.look"
-        k = validate.IntRange(0, self.arms - 1).check(unit, "unit", owner)
-        C = validate.matrix(contexts, self.features, "contexts", owner)
+        k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
+        C = validation.matrix(contexts, self.features, "contexts", owner)
         mean, sd = np.empty((2, len(C), 1))
         post = self.linear.kernel_state
         kernel.score_many(post.A[k : k + 1], post.mu[k : k + 1], C, mean, sd)

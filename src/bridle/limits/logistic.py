@@ -1,31 +1,259 @@
-"""Logistic limits: the log odds of "allowed" are linear in the context, for each arm or group."""
+"""Crosses: pairwise products of features, for limits such as "not both".
+
+A model that is linear in the features cannot say that a and b are denied together and allowed
+alone. With the product a·b as a column of its own it can.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validate
-from bridle.errors import BridleError, CorruptState, InvalidValue
+from bridle import validation
+from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached, NotPossible
 from bridle.kernels import logistic as kernel
-from bridle.kernels.types import Floats, Ints
+from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.base import Look
-from bridle.limits.crosses import check_columns
-from bridle.limits.label import Tally
 
-__all__ = ["LogisticLimits"]
+__all__ = ["MAX_COLUMNS", "LogisticLimits", "Tally", "columns", "expand", "names"]
 
-MAX_ARMS = validate.IntRange(1, 1_000_000)
-MAX_FEATURES = validate.IntRange(1, 10_000)
-PRIOR_SD = validate.FloatRange(1e-3, 1e3)
-BETA = validate.FloatRange(0.0, 100.0)
-TAU = validate.FloatRange(0.0, 1.0, open_low=True, open_high=True)
+
+# One fit takes time with the cube of the columns (seconds at a thousand) and memory with their
+# square: 32 MB a unit here.
+MAX_COLUMNS = 2_000
+
+
+def columns(features: int, crosses: bool) -> int:
+    """Give the number of columns of x = [c, 1, crosses?].
+
+    Examples
+    --------
+    >>> columns(10, crosses=False), columns(10, crosses=True), columns(41, crosses=True)
+    (11, 56, 862)
+    """
+    return features + 1 + (features * (features - 1) // 2 if crosses else 0)
+
+
+def check_columns(features: int, crosses: bool, owner: str) -> int:
+    """Give the number of columns, or raise `InvalidValue` where there are too many."""
+    D = columns(features, crosses)
+    if D > MAX_COLUMNS:
+        what = "with crosses " if crosses else ""
+        raise InvalidValue(
+            "features",
+            owner,
+            f"so many that {what}there are at most {MAX_COLUMNS:,} columns",
+            f"{features} features, {D:,} columns",
+            "Leave the crosses out, or take fewer features." if crosses else "Take fewer features.",
+        )
+    return D
+
+
+def expand(contexts: npt.ArrayLike, crosses: bool = True) -> Floats:
+    """Give x = [c, 1, crosses?] of each context, as the logistic limits see it.
+
+    Examples
+    --------
+    >>> expand([[2.0, 3.0, 5.0]]).tolist()
+    [[2.0, 3.0, 5.0, 1.0, 6.0, 10.0, 15.0]]
+    """
+    C = validation.matrix(contexts, None, "contexts", "expand")
+    D = check_columns(C.shape[1], crosses, "expand")
+    X = np.zeros((len(C), D))
+    where, x = np.empty(D, np.uint32), np.empty(D)
+    for row, c in zip(X, C, strict=True):
+        n = kernel.expand(c, crosses, where, x)
+        row[where[:n]] = x[:n]
+    return X
+
+
+def names(features: Sequence[str], crosses: bool = True) -> tuple[str, ...]:
+    """Give a name for each column of x.
+
+    Examples
+    --------
+    >>> names(["horror", "comedy"])
+    ('horror', 'comedy', '1', 'horror and comedy')
+    """
+    d = len(features)
+    pairs = ((i, j) for i in range(d) for j in range(i + 1, d)) if crosses else ()
+    return (*features, "1", *(f"{features[i]} and {features[j]}" for i, j in pairs))
+
+
+# --- Count a teacher's answers by context -------------------------------------------------
+
+
+class Tally:
+    """How often each distinct context was allowed and denied, for one unit.
+
+    Contexts are kept in the order of their bytes, so what is held depends on the answers and not on
+    their order.
+
+    Parameters
+    ----------
+    features : int
+        Length of a context, d.
+    most : int
+        How many distinct contexts it takes.
+
+    Examples
+    --------
+    >>> tally = Tally(features=1, most=10)
+    >>> tally.add(np.array([1.0]), False)
+    >>> tally.add(np.array([0.0]), True)
+    >>> tally.add(np.array([0.0]), True)
+    >>> tally.contexts.tolist(), tally.allowed.tolist(), tally.denied.tolist()
+    ([[0.0], [1.0]], [2.0, 0.0], [0.0, 1.0])
+    """
+
+    __slots__ = ("_contexts", "_counts", "_keys", "_most")
+
+    def __init__(self, *, features: int, most: int) -> None:
+        self._most = most
+        self._keys: list[bytes] = []
+        self._contexts: Floats = np.empty((0, features))
+        # Row 1: allowed, row 0: denied. Floats, as the fit takes them; whole up to 2**53.
+        self._counts: Floats = np.empty((2, 0))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def contexts(self) -> Floats:
+        """The distinct contexts: (n, d). Not a copy."""
+        return self._contexts[: len(self._keys)]
+
+    @property
+    def allowed(self) -> Floats:
+        """How often each was allowed: (n,). Not a copy."""
+        return self._counts[1, : len(self._keys)]
+
+    @property
+    def denied(self) -> Floats:
+        """How often each was denied: (n,). Not a copy."""
+        return self._counts[0, : len(self._keys)]
+
+    def add(self, context: Floats, allowed: bool) -> None:
+        """Count one answer."""
+        key = context.tobytes()
+        n = len(self._keys)
+        at = bisect_left(self._keys, key)
+        if at == n or self._keys[at] != key:
+            self._check(n + 1)
+            if n == len(self._contexts):
+                self._room(max(8, 2 * n))
+            self._contexts[at + 1 : n + 1] = self._contexts[at:n]
+            self._counts[:, at + 1 : n + 1] = self._counts[:, at:n]
+            self._contexts[at] = context
+            self._counts[:, at] = 0.0
+            self._keys.insert(at, key)
+        self._counts[int(allowed), at] += 1.0
+
+    def add_many(self, contexts: Floats, allowed: Bools) -> None:
+        """Count answers; the same as one by one, but sorted once."""
+        first: dict[bytes, int] = {}
+        which = np.empty(len(contexts), np.int64)
+        for i, context in enumerate(contexts):
+            which[i] = first.setdefault(context.tobytes(), len(first))
+        more = np.zeros((2, len(first)))
+        np.add.at(more, (allowed.astype(np.int64), which), 1.0)
+        n = len(self._keys)
+        places = [bisect_left(self._keys, key) for key in first]
+        old = np.array(
+            [at < n and self._keys[at] == key for at, key in zip(places, first, strict=True)], bool
+        )
+        self._check(n + int((~old).sum()))
+        at = np.array(places, np.int64)
+        self._counts[:, at[old]] += more[:, old]
+        if old.all():
+            return
+        _, rows = np.unique(which, return_index=True)  # where each first occurs
+        keys = self._keys + [key for key, known in zip(first, old, strict=True) if not known]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        self._contexts = np.concatenate([self.contexts, contexts[rows[~old]]])[order]
+        counts = np.concatenate([self._counts[:, :n], more[:, ~old]], axis=1)[:, order]
+        self._counts = np.ascontiguousarray(counts)  # the kernels are compiled for this layout
+        self._keys = [keys[i] for i in order]
+
+    def remove(self, context: Floats, allowed: bool) -> None:
+        """Take back one answer."""
+        key = context.tobytes()
+        n = len(self._keys)
+        at = bisect_left(self._keys, key)
+        if at == n or self._keys[at] != key or self._counts[int(allowed), at] == 0.0:
+            word = "allowed" if allowed else "denied"
+            raise NotPossible(
+                f"No answer '{word}' stands for this context and unit. "
+                "Forget an answer that was learned and not yet forgotten."
+            )
+        self._counts[int(allowed), at] -= 1.0
+        if not self._counts[:, at].any():
+            self._contexts[at : n - 1] = self._contexts[at + 1 : n]
+            self._counts[:, at : n - 1] = self._counts[:, at + 1 : n]
+            del self._keys[at]
+
+    def copy(self) -> Tally:
+        """Count on apart from here."""
+        twin = object.__new__(Tally)
+        twin._most = self._most
+        twin._keys = self._keys.copy()
+        twin._contexts = self._contexts.copy()
+        twin._counts = self._counts.copy()
+        return twin
+
+    @classmethod
+    def of(cls, contexts: Floats, allowed: Ints, denied: Ints, most: int) -> Tally | None:
+        """Make a tally of its own arrays; None if these are not as a tally keeps them."""
+        keys = [context.tobytes() for context in contexts]
+        rising = all(a < b for a, b in pairwise(keys))
+        counted = bool(((allowed >= 0) & (denied >= 0) & (allowed + denied > 0)).all())
+        if not rising or not counted or len(keys) > most:
+            return None
+        self = cls(features=contexts.shape[1], most=most)
+        self._keys = keys
+        self._contexts = np.array(contexts, np.float64, order="C")
+        self._counts = np.array([denied, allowed], np.float64)
+        return self
+
+    @property
+    def most(self) -> int:
+        """How many distinct contexts it takes."""
+        return self._most
+
+    def refuse(self) -> NoReturn:
+        """Say that there are too many distinct contexts."""
+        raise LimitReached(
+            "distinct contexts of one unit",
+            self._most,
+            "Round or bin the features, or leave the crosses out.",
+        )
+
+    def _check(self, n: int) -> None:
+        if n > self._most:
+            self.refuse()
+
+    def _room(self, rows: int) -> None:
+        n, d = self._contexts.shape
+        contexts, counts = np.empty((rows, d)), np.empty((2, rows))
+        contexts[:n], counts[:, :n] = self._contexts, self._counts
+        self._contexts, self._counts = contexts, counts
+
+
+# --- Logistic limits: the log odds of "allowed" are linear in the context, for each arm or group
+
+
+MAX_ARMS = validation.IntRange(1, 1_000_000)
+MAX_FEATURES = validation.IntRange(1, 10_000)
+PRIOR_SD = validation.FloatRange(1e-3, 1e3)
+BETA = validation.FloatRange(0.0, 100.0)
+TAU = validation.FloatRange(0.0, 1.0, open_low=True, open_high=True)
 # Distinct contexts × columns of one unit: a fit holds them all, 12 bytes each.
 MAX_ENTRIES = 20_000_000
 
@@ -88,7 +316,7 @@ class LogisticLimits:
         owner = "LogisticLimits"
         K = MAX_ARMS.check(arms, "arms", owner)
         self._features = MAX_FEATURES.check(features, "features", owner)
-        self.crosses = validate.truth(crosses, "crosses", owner)
+        self.crosses = validation.truth(crosses, "crosses", owner)
         self.prior_sd = PRIOR_SD.check(prior_sd, "prior_sd", owner)
         self.beta = BETA.check(beta, "beta", owner)
         self.tau = TAU.check(tau, "tau", owner)
@@ -138,9 +366,9 @@ class LogisticLimits:
         Nothing here is random: `key` is not used.
         """
         owner = "LogisticLimits.learn"
-        u = self._unit_of[validate.IntRange(0, self.arms - 1).check(arm, "arm", owner)]
-        c = validate.vector(context, self._features, "context", owner)
-        self._tallies[u].add(c, validate.truth(allowed, "allowed", owner))
+        u = self._unit_of[validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)]
+        c = validation.vector(context, self._features, "context", owner)
+        self._tallies[u].add(c, validation.truth(allowed, "allowed", owner))
         self._fits[u] = None
         return np.array([u])
 
@@ -158,9 +386,9 @@ class LogisticLimits:
     ) -> Ints:
         """Fold answers, each unit fitted once; give the units whose belief changed."""
         owner = "LogisticLimits.learn_many"
-        C = validate.matrix(contexts, self._features, "contexts", owner)
-        which = self.unit_of[validate.indices(arms, len(C), self.arms, "arms", owner)]
-        answers = validate.truths(allowed, len(C), "allowed", owner)
+        C = validation.matrix(contexts, self._features, "contexts", owner)
+        which = self.unit_of[validation.indices(arms, len(C), self.arms, "arms", owner)]
+        answers = validation.truths(allowed, len(C), "allowed", owner)
         units: Ints = np.unique(which)
         new = [self._tallies[u].copy() for u in units]
         for u, tally in zip(units, new, strict=True):
@@ -180,9 +408,9 @@ class LogisticLimits:
     def forget(self, context: npt.ArrayLike, arm: int, allowed: bool) -> Ints:
         """Take back one answer, exactly; give the unit whose belief changed."""
         owner = "LogisticLimits.forget"
-        u = self._unit_of[validate.IntRange(0, self.arms - 1).check(arm, "arm", owner)]
-        c = validate.vector(context, self._features, "context", owner)
-        self._tallies[u].remove(c, validate.truth(allowed, "allowed", owner))
+        u = self._unit_of[validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)]
+        c = validation.vector(context, self._features, "context", owner)
+        self._tallies[u].remove(c, validation.truth(allowed, "allowed", owner))
         self._fits[u] = None
         return np.array([u])
 
@@ -198,10 +426,10 @@ class LogisticLimits:
         Gives the unit whose belief changed. Nothing here is random: `keys` are not used.
         """
         owner = "LogisticLimits.relearn"
-        C = validate.matrix(contexts, self._features, "contexts", owner)
+        C = validation.matrix(contexts, self._features, "contexts", owner)
         u = self._unit(unit, "relearn")
         tally = self._new_tally()
-        tally.add_many(C, validate.truths(allowed, len(C), "allowed", owner))
+        tally.add_many(C, validation.truths(allowed, len(C), "allowed", owner))
         self._tallies[u] = tally
         self._fits[u] = None
         return np.array([u])
@@ -209,12 +437,12 @@ class LogisticLimits:
     def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "look")
-        C = validate.matrix(contexts, self._features, "contexts", "LogisticLimits.look")
+        C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.look")
         return self._looked(*self._scores(u, C))
 
     def look_all(self, contexts: npt.ArrayLike) -> Look:
         """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
-        C = validate.matrix(contexts, self._features, "contexts", "LogisticLimits.look_all")
+        C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.look_all")
         mean, sd = np.empty((2, self.units, len(C)))
         kernel.score_many(C, self.crosses, *self._prior, mean[0], sd[0])
         mean[1:], sd[1:] = mean[0], sd[0]  # untaught units are all alike
@@ -226,13 +454,13 @@ class LogisticLimits:
     def log_odds(self, unit: int, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean m and standard deviation s of the log odds of "allowed", for each context."""
         u = self._unit(unit, "log_odds")
-        C = validate.matrix(contexts, self._features, "contexts", "LogisticLimits.log_odds")
+        C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.log_odds")
         return self._scores(u, C)
 
     def weights(self, unit: int) -> tuple[Floats, Floats]:
         """Weights of the highest posterior, and their covariance: arrays (D,) and (D, D).
 
-        Columns are those of `bridle.limits.crosses.names`; the square root of the covariance's
+        Columns are those of `bridle.limits.logistic.names`; the square root of the covariance's
         diagonal is what each weight is known to.
         """
         w, C = self._fit(self._unit(unit, "weights"))
@@ -249,19 +477,19 @@ class LogisticLimits:
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
         """P(allowed) of every arm, and its standard deviation: p(1−p)·s where s is small."""
-        c = validate.vector(context, self._features, "context", "LogisticLimits.scores")
+        c = validation.vector(context, self._features, "context", "LogisticLimits.scores")
         mean, sd = self._chances(c[None])
         return mean[0], sd[0]
 
     def scores_many(self, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """P(allowed) of every arm and its standard deviation, for each context: (n, K)."""
         owner = "LogisticLimits.scores_many"
-        return self._chances(validate.matrix(contexts, self._features, "contexts", owner))
+        return self._chances(validation.matrix(contexts, self._features, "contexts", owner))
 
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
         owner = "LogisticLimits.grow"
-        more = validate.COUNT.check(arms, "arms", owner)
+        more = validation.COUNT.check(arms, "arms", owner)
         MAX_ARMS.check(self.arms + more, "arms", "LogisticLimits")
         self._join(_groups(groups, more, owner))
 
@@ -303,7 +531,7 @@ class LogisticLimits:
                 beta=float(settings[1]),
                 tau=float(settings[2]),
             )
-            validate.matrix(contexts, None, "contexts", "LogisticLimits")
+            validation.matrix(contexts, None, "contexts", "LogisticLimits")
         except (BridleError, ValueError, TypeError, RecursionError) as error:
             raise CorruptState(f"LogisticLimits: {error}") from None
         starts = np.concatenate([[0], ends])
@@ -337,7 +565,7 @@ class LogisticLimits:
 
     def _unit(self, unit: int, method: str) -> int:
         owner = f"LogisticLimits.{method}"
-        return validate.IntRange(0, self.units - 1).check(unit, "unit", owner)
+        return validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
 
     def _join(self, groups: list[Group]) -> None:
         for group in groups:

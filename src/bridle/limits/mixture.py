@@ -15,18 +15,27 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validate
+from bridle import validation
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels import mixture as kernel
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.base import Look
 from bridle.limits.bounds import BoundLimits
-from bridle.limits.crosses import MAX_COLUMNS, columns
-from bridle.limits.logistic import LogisticLimits
+from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.pooled import PooledLimits
-from bridle.limits.rulesets import RuleLimits, doubt_of
-from bridle.limits.ruleunits import DAMAGE, Group, check, checked_groups, units_of
-from bridle.limits.terms import Reading, Term, Terms, how_many
+from bridle.limits.rules import (
+    DAMAGE,
+    Group,
+    Reading,
+    RuleLimits,
+    Term,
+    Terms,
+    check,
+    checked_groups,
+    doubt_of,
+    how_many,
+    units_of,
+)
 
 __all__ = ["FLOOR", "PRIOR", "MixtureLimits", "Predictions", "Surprise"]
 
@@ -291,10 +300,10 @@ class MixtureLimits:
         The weights of the members are those of all units.
         """
         owner = "MixtureLimits.learn"
-        row = validate.vector(context, self.features, "context", owner)
-        k = validate.IntRange(0, self.arms - 1).check(arm, "arm", owner)
-        answer = validate.truth(allowed, "allowed", owner)
-        self._fold(row, k, answer, validate.SEED.check(key, "key", owner))
+        row = validation.vector(context, self.features, "context", owner)
+        k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
+        answer = validation.truth(allowed, "allowed", owner)
+        self._fold(row, k, answer, validation.SEED.check(key, "key", owner))
         return np.arange(self.units)
 
     def relearn(
@@ -307,12 +316,12 @@ class MixtureLimits:
         """
         owner = "MixtureLimits.relearn"
         u = self._unit(unit, "relearn")
-        C = validate.matrix(contexts, self.features, "contexts", owner)
-        answers = validate.truths(allowed, len(C), "allowed", owner).tolist()
-        given = validate.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
+        given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
         if not isinstance(given, list) or len(given) != len(C):
             raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
-        bits = [validate.SEED.check(key, "keys", owner) for key in given]
+        bits = [validation.SEED.check(key, "keys", owner) for key in given]
         self._forget(u)
         arm = int(np.flatnonzero(self._unit_of == u)[0])
         for row, answer, key in zip(C, answers, bits, strict=True):
@@ -321,12 +330,12 @@ class MixtureLimits:
 
     def predictions(self, contexts: npt.ArrayLike) -> Predictions:
         """Return what is predicted in these contexts, to be looked at again after each answer."""
-        C = validate.matrix(contexts, self.features, "contexts", "MixtureLimits.predictions")
+        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predictions")
         return Predictions(self, C)
 
     def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
         """Return what is believed of a unit in each of n contexts, (n, d)."""
-        C = validate.matrix(contexts, self.features, "contexts", "MixtureLimits.look")
+        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.look")
         u = self._unit(unit, "look")
         empty = self._holds_nothing(C)
         parts = [self._predictive(m, u, C, empty) for m in range(len(self.members))]
@@ -343,7 +352,7 @@ class MixtureLimits:
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n,)."""
-        C = validate.matrix(contexts, self.features, "contexts", "MixtureLimits.predict")
+        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predict")
         u = self._unit(unit, "predict")
         empty = self._holds_nothing(C)
         each = [self._predictive(m, u, C, empty)[1] for m in range(len(self.members))]
@@ -545,7 +554,7 @@ class MixtureLimits:
 
     def _unit(self, unit: int, method: str) -> int:
         owner = f"MixtureLimits.{method}"
-        return validate.IntRange(0, self.units - 1).check(unit, "unit", owner)
+        return validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
 
     def _holds_nothing(self, contexts: Floats) -> Bools:
         """Return which contexts hold no word at all, though there are words: (n,)."""
@@ -739,7 +748,7 @@ def _singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:
 
 
 LOOKED = ("p", "safe", "possible", "information", "sd")
-WEIGHT = validate.FloatRange(0.0, 1e6, open_low=True)
+WEIGHT = validation.FloatRange(0.0, 1e6, open_low=True)
 READERS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], Any]] = {
     "singles": RuleLimits.from_state,
     "pairs": RuleLimits.from_state,

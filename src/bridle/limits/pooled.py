@@ -10,20 +10,25 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validate
+from bridle import validation
 from bridle.errors import BridleError, CorruptState
 from bridle.kernels import logistic as scoring
 from bridle.kernels import pooled as kernel
 from bridle.kernels.types import Floats, Ints
 from bridle.limits.base import Look
-from bridle.limits.crosses import check_columns
-from bridle.limits.label import Tally
-from bridle.limits.logistic import MAX_ARMS, MAX_ENTRIES, MAX_FEATURES, PRIOR_SD
-from bridle.limits.ruleunits import DAMAGE, Group, check, checked_groups, units_of
+from bridle.limits.logistic import (
+    MAX_ARMS,
+    MAX_ENTRIES,
+    MAX_FEATURES,
+    PRIOR_SD,
+    Tally,
+    check_columns,
+)
+from bridle.limits.rules import DAMAGE, Group, check, checked_groups, units_of
 
 __all__ = ["PooledLimits"]
 
-DOUBT = validate.FloatRange(0.0, 0.5, open_low=True)
+DOUBT = validation.FloatRange(0.0, 0.5, open_low=True)
 # Beliefs of all units are kept until the next answer up to so many numbers, 32 MB; beyond, each
 # is worked out at every look.
 MAX_KEPT = 4_000_000
@@ -141,9 +146,9 @@ class PooledLimits:
         Nothing here is random: `key` is not used.
         """
         owner = "PooledLimits.learn"
-        u = self._unit_of[validate.IntRange(0, self.arms - 1).check(arm, "arm", owner)]
-        c = validate.vector(context, self._features, "context", owner)
-        self._tallies[u].add(c, validate.truth(allowed, "allowed", owner))
+        u = self._unit_of[validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)]
+        c = validation.vector(context, self._features, "context", owner)
+        self._tallies[u].add(c, validation.truth(allowed, "allowed", owner))
         return self._changed()
 
     def learn_many(
@@ -151,9 +156,9 @@ class PooledLimits:
     ) -> Ints:
         """Fold answers; return the units whose belief changed: all, if there is any answer."""
         owner = "PooledLimits.learn_many"
-        C = validate.matrix(contexts, self._features, "contexts", owner)
-        which = self._unit_of[validate.indices(arms, len(C), self.arms, "arms", owner)]
-        answers = validate.truths(allowed, len(C), "allowed", owner)
+        C = validation.matrix(contexts, self._features, "contexts", owner)
+        which = self._unit_of[validation.indices(arms, len(C), self.arms, "arms", owner)]
+        answers = validation.truths(allowed, len(C), "allowed", owner)
         new = {u: self._tallies[u].copy() for u in np.unique(which).tolist()}
         for u, tally in new.items():
             tally.add_many(C[which == u], answers[which == u])
@@ -187,22 +192,22 @@ class PooledLimits:
         Returns the units whose belief changed: all. Nothing here is random: `keys` are not used.
         """
         owner = "PooledLimits.relearn"
-        C = validate.matrix(contexts, self._features, "contexts", owner)
+        C = validation.matrix(contexts, self._features, "contexts", owner)
         u = self._unit(unit, "relearn")
         tally = self._new_tally()
-        tally.add_many(C, validate.truths(allowed, len(C), "allowed", owner))
+        tally.add_many(C, validation.truths(allowed, len(C), "allowed", owner))
         self._tallies[u] = tally
         return self._changed()
 
     def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
         """Return what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "look")
-        C = validate.matrix(contexts, self._features, "contexts", "PooledLimits.look")
+        C = validation.matrix(contexts, self._features, "contexts", "PooledLimits.look")
         return self._looked(*self._scores(u, C))
 
     def look_all(self, contexts: npt.ArrayLike) -> Look:
         """Return what is believed of all units at once: (U, n), the bits of `look` by unit."""
-        C = validate.matrix(contexts, self._features, "contexts", "PooledLimits.look_all")
+        C = validation.matrix(contexts, self._features, "contexts", "PooledLimits.look_all")
         mean, sd = np.empty((2, self.units, len(C)))
         if not all(map(len, self._tallies)):
             mean[:], sd[:] = self._scores(UNTAUGHT, C)  # untaught units are all alike
@@ -214,7 +219,7 @@ class PooledLimits:
     def log_odds(self, unit: int, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return mean m and standard deviation s of the log odds of "allowed", by context."""
         u = self._unit(unit, "log_odds")
-        C = validate.matrix(contexts, self._features, "contexts", "PooledLimits.log_odds")
+        C = validation.matrix(contexts, self._features, "contexts", "PooledLimits.log_odds")
         return self._scores(u, C)
 
     def weights(self, unit: int) -> tuple[Floats, Floats]:
@@ -234,7 +239,7 @@ class PooledLimits:
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
         owner = "PooledLimits.grow"
-        more = validate.COUNT.check(arms, "arms", owner)
+        more = validation.COUNT.check(arms, "arms", owner)
         MAX_ARMS.check(self.arms + more, "arms", "PooledLimits")
         self._groups += checked_groups(groups, more, owner)
         self._unit_of = units_of(self._groups)
@@ -292,7 +297,7 @@ class PooledLimits:
         check(contexts, np.float64, (n, d), "contexts", owner)
         check(allowed, np.int64, (n,), "allowed", owner)
         check(denied, np.int64, (n,), "denied", owner)
-        C = validate.matrix(contexts, d, "contexts", owner)
+        C = validation.matrix(contexts, d, "contexts", owner)
         starts = [0, *ends.tolist()]
         if starts != sorted(starts) or starts[-1] != n:
             raise CorruptState("PooledLimits: 'ends' does not part the contexts among the units.")
@@ -320,7 +325,7 @@ class PooledLimits:
 
     def _unit(self, unit: int, method: str) -> int:
         owner = f"PooledLimits.{method}"
-        return validate.IntRange(0, self.units - 1).check(unit, "unit", owner)
+        return validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
 
     def _changed(self) -> Ints:
         """Drop what followed from the counts before; return all units."""

@@ -1,0 +1,1238 @@
+"""What an agent knows of its limits, for people to read. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import validation
+from bridle.agent.commands import Contexts, Maker, Truths, time_of
+from bridle.agent.config import (
+    FORM,
+    Arm,
+    ArmId,
+    ItemId,
+    Settings,
+    listed,
+    plain_id,
+    the_arms,
+    the_schema,
+)
+from bridle.agent.events import Asked, Created, Event, Judged, Note, Rewarded, Taught, check_event
+from bridle.agent.outcomes import Abstention, Answer, Check, Decision, Decisions, Question
+from bridle.agent.purse import Purse
+from bridle.agent.queries import (
+    Believed,
+    Exceptions,
+    FreshStart,
+    OpenQuestion,
+    believed_of,
+    exceptions_of,
+    fresh_start_of,
+    open_questions,
+    proposal_of,
+    sentences_of,
+    whom_to_ask,
+)
+from bridle.agent.replay import Replay, replay
+from bridle.agent.snapshot import knowledge_from_state, knowledge_to_state, read_state, write_state
+from bridle.agent.state import Example, Knowledge, item_of
+from bridle.agent.teachers import Choice, Teacher, Teachers
+from bridle.certificates.calibration import Certification
+from bridle.certificates.certificate import DEFAULT_LAMBDA_MIN, Certificate
+from bridle.errors import CorruptState, InvalidValue, NotPossible
+from bridle.kernels.types import Bools, Floats
+from bridle.limits import Beliefs, FoundGroup, Mixed, Surprise
+from bridle.limits.declared import Rule
+from bridle.policies import (
+    CENTRED_V,
+    DEFAULT_V,
+    BehaviorConstrained,
+    LearnedMask,
+    Weighted,
+    with_sigma,
+)
+from bridle.schema import Context, Feature, Schema
+
+__all__ = ["Agent", "Sink"]
+
+
+# --- The half of an agent that is taught: questions, examples, answers --------------------
+#
+# Each verb makes its events, hands them to the sink (a store, say) and folds them; if the sink
+# raises, nothing has changed.
+
+
+Sink: TypeAlias = Callable[[Sequence[Event]], None]
+# None only where teachers are declared: who has none need not look.
+MaybeId: TypeAlias = ItemId | Any
+
+
+# --- Agent: teach → decide → reward. The face of the library ------------------------------
+#
+# A fold over events: no clock, no files, no network. Each verb has two halves. `agent.make` makes
+# the event and changes nothing; `apply` folds it. The verb itself makes, hands the event to the
+# sink (a store, say) and folds; if the sink raises, nothing has changed.
+
+
+NO_CHECKS = (
+    "checks=0: what is believed to be allowed is never looked at again, so exceptions to it are "
+    "never met. `bridle study real --worlds exceptions` shows what that costs."
+)
+
+
+class Agent:
+    """An online decision agent that learns its limits by example.
+
+    Parameters
+    ----------
+    arms : int, or list of ids or of `Arm`
+        What it can choose. A number K stands for the ids 0 … K−1.
+    features : int, `Schema` or list of features
+        What a context looks like. A number d stands for d plain numbers.
+    sigma : float, optional
+        The paper's dial: 0 plays only by what was taught, 1 only by reward, and nothing is ever
+        quite ruled out. Short for ``policy=BehaviorConstrained(sigma=sigma)``.
+    policy : policy, optional
+        How scores become a choice; any of `bridle.policies` that is not told the truth. By default
+        `LearnedMask`: the best arm among those that are surely allowed. (With ``limits="linear"``
+        the paper's dial at 0.25.)
+    seed : int, default 0
+        Two agents with equal settings, seeds and events are equal, bit for bit.
+    reward_range : (float, float), default (0, 1)
+        What rewards can be; mapped to [0, 1].
+    limits : {"auto", "rules", "logistic", "found", "linear"}
+        What kind of limits is learned. `auto` weighs rules and logistic limits by how well each
+        foretold the answers; `linear` are the paper's. See docs/limits.md.
+    share : {"group", "arm"}
+        Whether arms of one group share what was taught. (`linear` and `found` never do: the one
+        is the paper's, the other finds its groups.)
+    crosses : bool, default False
+        With `rules` and `logistic`: two features together may be denied, too.
+    teacher_error : float or None, default 0.001
+        How often an answer is wrong. Above .02, or if None (the rate is then found out, by `rules`
+        and `auto`), no single answer is taken for certain. Logistic and linear limits have no rate
+        in their formulas.
+    doubt : float, optional
+        With `rules`, `auto` and `found`: how improbable "denied" must be before an arm is played;
+        .01 by default (`found`: .005), .001 if the teacher errs.
+    on_empty : {"abstain", "safe_arm", "least_bad"}
+        What a mask does where no arm is surely allowed: nothing; play `safe_arm`, of which you say
+        that it always may be played; or the arm that is most likely allowed.
+    safe_arm : arm id, optional
+        For ``on_empty="safe_arm"``.
+    budget : int, default 0
+        How many answers `decide` may ask for when it is in doubt: when an arm that may be allowed
+        looks better than those that surely are. A question that is skipped or lapses gives its
+        place back.
+    on_doubt : {"wait", "play_safe"}
+        `wait`: `decide` returns the `Question`, and `answer` goes on with the decision.
+        `play_safe`: it plays the best arm that is surely allowed and files the question with it.
+    ask_at_most : int, default 3
+        Questions that one decision may ask.
+    answer_price : float, default 0.35
+        What an answer of the teacher is worth, as a part of the reward range: the agent gives up
+        about so much, for one item and group of arms, before it asks. An answer that teaches
+        about other cases, too, is cheaper. 0 asks whenever it matters.
+    patience : int, optional
+        A question that came up in a decision lapses after so many later decisions.
+    exact_denials : bool, default True
+        An arm that the teacher denied in this very context is never played there, whatever sigma,
+        unless the teacher errs (`teacher_error`). False is the paper's way.
+    checks : int or float, optional
+        How many plays may be chosen, by a coin, to be judged by the teacher afterwards: `Decision.
+        check`, for `judge`. What is believed safe is never asked about, so without checks rare
+        exceptions are never met. By default there are as many as they are worth: many in the
+        beginning, few later. A whole number is the most there may be in all, a share below 1 the
+        most of all decisions; 0 switches them off. (Policies that do not keep to what is safe have
+        none.)
+    promise : (float, float), optional
+        ``(alpha, q)``: keep to at most alpha denied plays a decision, on average and whatever
+        happens, by audits with probability q or more: see `promise`, and `Purse` for its price.
+    teachers : list of `Teacher`
+        Several teachers, who may err at different rates: what an answer of each costs (on the scale
+        of `answer_price`), and how often they err, if that is known. Give their name as `by`: their
+        word is an example once it settles its case. `whom` says whose answer is worth its price.
+        Who is not declared is taken at their word.
+    rules : list of `Rule`
+        What is known for certain: arms or groups that are denied under a condition.
+    teaching : {"random", "thompson", "arm", "pool"}, optional
+        How `ask` picks the arm. `arm`: where the answer teaches most; `pool`: the context, too, if
+        it may choose. `pool` by default, `random` with ``limits="linear"``.
+    v_teaching : float, default 0.25
+        Spread of the draws of thompson teaching.
+    label_coding : {"1/0", "1/-1", "0/-1"}
+        The numbers that stand for allowed/denied in linear limits.
+    ridge, ridge_limits : float, default 1.0
+        Prior precision of the reward part and of linear limits.
+    prior : {"centred", "paper"}
+        What is expected of an arm before it is tried: the mean of all rewards so far, with an
+        intercept for each arm; or 0, as in the paper. The default policies have v = .05 with
+        `centred` and .25 with `paper`. Where rewards are mostly chance, such as single clicks, .05
+        explores too little: give ``policy=LearnedMask(v=0.25)``.
+    max_pending : int, default 1,000,000
+        Decisions that wait for a reward (and questions for an answer); the oldest are dropped.
+    max_examples : int, default 1,000,000
+        Examples that stand at any time.
+    wait : float, optional
+        Seconds that a decision waits for its reward; for ever by default. An agent has no clock:
+        whoever has one calls `expire`, as the service does.
+    default_reward : float, optional
+        What a decision learns that waited in vain; nothing by default.
+    sink : callable, optional
+        Takes a list of events before they are folded. If it raises, they are not folded.
+    at : float, optional
+        The time of creation, for the log.
+
+    Examples
+    --------
+    >>> agent = Agent(arms=["horror", "drama"], features=2, seed=1)
+    >>> child, adult = [1.0, 0.0], [0.0, 1.0]
+    >>> _ = agent.teach(child, "horror", allowed=False, item="Ann")
+    >>> _ = agent.teach(child, "drama", allowed=True, item="Ann")
+    >>> decision = agent.decide(child, item="Ann")
+    >>> decision.arm
+    'drama'
+    >>> agent.reward(decision.id, 0.8)
+    """
+
+    _knowledge: Knowledge
+
+    sink: Sink | None
+    make: Maker
+
+    def __init__(
+        self,
+        *,
+        arms: int | Iterable[Arm | ArmId],
+        features: int | Schema | Sequence[Feature],
+        sigma: float | None = None,
+        policy: Weighted | None = None,
+        seed: int = 0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        limits: str = "auto",
+        share: str = "group",
+        crosses: bool = False,
+        teacher_error: float | None = 0.001,
+        doubt: float | None = None,
+        on_empty: str = "abstain",
+        safe_arm: ArmId | None = None,
+        budget: int = 0,
+        on_doubt: str = "wait",
+        ask_at_most: int = 3,
+        answer_price: float = 0.35,
+        patience: int | None = None,
+        exact_denials: bool = True,
+        checks: int | float | None = None,
+        promise: tuple[float, float] | None = None,
+        teachers: Sequence[Teacher] = (),
+        rules: Sequence[Rule] = (),
+        teaching: str | None = None,
+        v_teaching: float = 0.25,
+        label_coding: str = "1/0",
+        ridge: float = 1.0,
+        ridge_limits: float = 1.0,
+        prior: str = "centred",
+        max_pending: int = 1_000_000,
+        max_examples: int = 1_000_000,
+        wait: float | None = None,
+        default_reward: float | None = None,
+        sink: Sink | None = None,
+        at: float | None = None,
+    ) -> None:
+        linear = isinstance(limits, str) and limits == "linear"
+        if policy is None:
+            paper = isinstance(prior, str) and prior == "paper"
+            v = DEFAULT_V if paper else CENTRED_V
+            if linear or sigma is not None:
+                policy = BehaviorConstrained(sigma=0.25 if sigma is None else sigma, v=v)
+            else:
+                policy = LearnedMask(v=v)
+        elif sigma is not None:
+            policy = with_sigma(policy, sigma)
+        if teaching is None:
+            teaching = "random" if linear else "pool"
+        masked = getattr(policy, "needs_limits", False) and not linear
+        if checks is None and not masked:
+            checks = 0
+        elif masked and not isinstance(checks, bool) and checks == 0:
+            warnings.warn(NO_CHECKS, stacklevel=2)
+        if promise is not None and (not isinstance(promise, tuple | list) or len(promise) != 2):
+            wanted = "two floats (alpha, q), (0.01, 0.02) say"
+            raise InvalidValue("promise", "Agent", wanted, promise)
+        settings = Settings(
+            arms=the_arms(arms),
+            features=the_schema(features),
+            policy=policy,
+            limits=limits,
+            share=share,
+            crosses=crosses,
+            doubt=doubt,
+            teacher_error=teacher_error,
+            label_coding=label_coding,
+            teaching=teaching,
+            v_teaching=v_teaching,
+            ridge=ridge,
+            ridge_limits=ridge_limits,
+            prior=prior,
+            reward_range=reward_range,
+            exact_denials=exact_denials,
+            rules=tuple(listed(rules, "rules", "Agent")),
+            on_empty=on_empty,
+            safe_arm=safe_arm,
+            budget=budget,
+            on_doubt=on_doubt,
+            ask_at_most=ask_at_most,
+            patience=patience,
+            answer_price=answer_price,
+            checks=checks,
+            teachers=tuple(listed(teachers, "teachers", "Agent")),
+            form=FORM,
+            seed=seed,
+            max_pending=max_pending,
+            max_examples=max_examples,
+            wait=wait,
+            default_reward=default_reward,
+        )
+        created = Created(settings, time_of(at))
+        self._become(Knowledge(settings), sink)
+        begun: list[Event] = [created]
+        if promise is not None:
+            begun.append(self.make.promised(*promise, at=at))
+        if sink is not None:
+            sink(begun)
+        for event in begun[1:]:
+            self._knowledge.fold(event)
+
+    def ask(
+        self,
+        context: Context | None = None,
+        *,
+        pool: Contexts | None = None,
+        item: ArmId | None = None,
+        id: str | None = None,
+        at: float | None = None,
+    ) -> Question:
+        """Ask the teacher about an arm in `context`.
+
+        Without a context it takes one out of `pool` or, without that, one that the agent met: of a
+        decision that waits for its reward. With ``teaching="pool"`` it takes the one where an
+        answer teaches most (of at most 2,000 distinct ones), else any with equal probability.
+        """
+        question = self.make.asked(context, pool=pool, item=item, id=id, at=at)
+        self._commit(question.event)
+        return question
+
+    def ask_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
+        """Ask about an arm in each context: the same questions as one by one."""
+        questions = self.make.asked_many(contexts, at=at)
+        self._commit_all([question.event for question in questions])
+        return questions
+
+    def teach(
+        self,
+        context: Context,
+        arm: ArmId,
+        allowed: bool,
+        *,
+        item: ArmId | None = None,
+        id: str | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
+        at: float | None = None,
+    ) -> MaybeId:
+        """Take an example of the teacher; return its id, for `retract`.
+
+        It replaces what the same teacher (`by`) said before of the same item and arm or group;
+        what others said stands beside it. The word of a declared teacher (`Agent.teachers`) is an
+        example once it, or it with others', settles the case; None if that is not so yet.
+
+        Parameters
+        ----------
+        context, arm, allowed
+            In this context the arm is allowed, or not.
+        item : int or str, optional
+            The name of what the context is about: see `Agent.decide`.
+        scope : {"all", "item"}
+            Whether it says something of all that looks like it, or of this very item alone.
+        until : float, optional
+            When it ends, in the caller's time; never by default. An agent has no clock: whoever has
+            one calls `end_examples`, as the service does.
+        """
+        if self._knowledge.declares(by):
+            return self.teach_many(
+                [context], [arm], [allowed], items=[item], ids=None if id is None else [id], by=by,
+                note=note, scope=scope, until=until, at=at,
+            )[0]  # fmt: skip
+        event = self.make.taught(
+            context, arm, allowed, item=item, id=id, by=by, note=note, scope=scope, until=until,
+            at=at,
+        )  # fmt: skip
+        self._commit(event)
+        return event.id
+
+    def teach_many(
+        self,
+        contexts: Contexts,
+        arms: Sequence[ArmId] | npt.NDArray[Any],
+        allowed: Truths,
+        *,
+        items: Sequence[ArmId | None] | None = None,
+        ids: Sequence[str] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
+        at: float | None = None,
+    ) -> list[MaybeId]:
+        """Take many examples, all or none: the same bits as one by one.
+
+        (Words of a declared teacher are held against the limits as they are before the first.)
+        """
+        if self._knowledge.declares(by):
+            heard = self.make.examples_by(
+                contexts, arms, allowed, by=by, items=items, ids=ids, note=note, scope=scope,
+                until=until, at=at,
+            )  # fmt: skip
+            self._commit_all(heard.events)
+            return heard.examples
+        events = self.make.taught_many(
+            contexts, arms, allowed, items=items, ids=ids, by=by, note=note, scope=scope,
+            until=until, at=at,
+        )  # fmt: skip
+        self._commit_all(events)
+        return [event.id for event in events]
+
+    def answer(
+        self,
+        question: Question | ItemId,
+        allowed: bool,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
+        at: float | None = None,
+    ) -> Answer:
+        """Take the teacher's answer to a question, and go on with the decision that waits for it.
+
+        If a declared teacher (`Agent.teachers`) gives it and it does not settle the case, the
+        question stays open, for whom `whom` names next, or until `skip` gives it up. `scope` and
+        `until` are as in `teach`.
+
+        Returns
+        -------
+        Answer
+            `example` names the example that it made, for `retract`; `then` is what the decision
+            came to, a `Decision`, another `Question` or an `Abstention`, or None if none waited.
+            Of an answer that settles nothing: no example, and the same `Question` again.
+        """
+        said: Any = {"by": by, "note": note, "scope": scope, "until": until, "at": at}
+        return self.answer_many([question], [allowed], **said)[0]
+
+    def answer_many(
+        self,
+        questions: Sequence[Question | ItemId],
+        allowed: Truths,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        scope: str = "all",
+        until: float | None = None,
+        at: float | None = None,
+    ) -> list[Answer]:
+        """Take the answers to many questions, all or none; then go on with what waited for them."""
+        said: Any = {"note": note, "scope": scope, "until": until, "at": at}
+        if self._knowledge.declares(by):
+            return self._answers_by(questions, allowed, by, said)
+        events = self.make.answered_many(questions, allowed, by=by, **said)
+        asked = [self._knowledge.questions.open[event.question] for event in events]  # type: ignore[index]
+        self._commit_all(events)
+        return [
+            Answer(event.id, self._go_on(one.decision, at))
+            for event, one in zip(events, asked, strict=True)
+        ]
+
+    def judge(
+        self,
+        check: Check | ItemId,
+        allowed: bool,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> MaybeId:
+        """Take the teacher's judgement of a play that a coin chose; return the example's id.
+
+        It is about the limits as they stood at the play. It teaches as any answer does, and says
+        how often what was believed safe is not. With a promise it moves the purse; and a denial of
+        what the teacher had allowed begins what was learned anew. The word of a declared teacher
+        that does not settle the case does not answer the check: it waits, and None is returned.
+
+        Parameters
+        ----------
+        check : Check or id
+            `Decision.check`, one of `open_checks`, or the id of the decision.
+        """
+        events = self.make.judged(check, allowed, by=by, note=note, at=at)
+        self._commit_all(events)
+        id = getattr(events[0], "check", None)  # as an example or as a word, it is of this check
+        made = (event for event in events if isinstance(event, Taught) and event.check == id)
+        return next((taught.id for taught in made), None)
+
+    def end_examples(self, now: float) -> list[ItemId]:
+        """Take back the examples whose time (`until`) is over; return their ids."""
+        events = self.make.ended(now)
+        self._commit_all(events)
+        return [event.example for event in events]
+
+    def skip(self, question: Question | ItemId, *, at: float | None = None) -> Answer:
+        """Give a question up: nobody will answer. A decision that waits goes on and plays safe."""
+        event = self.make.lapsed(question, at=at)
+        decision = self._knowledge.questions.open[event.question].decision
+        self._commit(event)
+        return Answer(None, self._go_on(decision, at))
+
+    def resume(
+        self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
+    ) -> Decision | Question | Abstention:
+        """Go on with a decision whose question is answered or skipped.
+
+        `answer` and `skip` do so themselves; this is for a store that was interrupted in between.
+        """
+        made = self.make.resumed(decision, propensity=propensity, at=at)
+        self._commit_all(made.events)
+        return made
+
+    def retract(
+        self,
+        example: ItemId | Example,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Take an example back: the limits of its arm are as if it had never been taught."""
+        self._commit(self.make.retracted(example, by=by, note=note, at=at))
+
+    def retract_many(
+        self,
+        examples: Sequence[ItemId | Example],
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Take many examples back, all or none."""
+        self._commit_all(self.make.retracted_many(examples, by=by, note=note, at=at))
+
+    def _answers_by(
+        self,
+        questions: Sequence[Question | ItemId],
+        allowed: Truths,
+        by: str,
+        said: dict[str, Any],
+    ) -> list[Answer]:
+        """Take answers of a declared teacher; a question that is not settled is given again."""
+        given = listed(questions, "questions", "Agent.answer")
+        heard = self.make.answers_by(given, allowed, by=by, **said)
+        words = [event for event in heard.events if isinstance(event, Judged)]
+        asked = [self._knowledge.questions.open[word.question] for word in words]  # type: ignore[index]
+        self._commit_all(heard.events)
+        return [
+            Answer(None, again if isinstance(again, Question) else self._question(word))
+            if example is None
+            else Answer(example, self._go_on(one.decision, said["at"]))
+            for again, word, one, example in zip(given, words, asked, heard.examples, strict=True)
+        ]
+
+    def _question(self, word: Judged) -> Question:
+        """Return an open question again, by a word that does not settle it."""
+        know, id = self._knowledge, word.question
+        assert id is not None
+        decision = know.questions.open[id].decision
+        waits = None if decision is None else know.questions.waiting.get(decision)
+        among, propensity = (None, None) if waits is None else (waits.among, waits.propensity)
+        asked = Asked(
+            id,
+            word.context,
+            word.arm,
+            know.version,
+            word.at,
+            decision,
+            among,
+            propensity,
+            word.item,
+        )
+        return Question(asked)
+
+    def _go_on(
+        self, decision: ItemId | None, at: float | None
+    ) -> Decision | Question | Abstention | None:
+        waits = None if decision is None else self._knowledge.questions.waiting.get(decision)
+        if decision is None or waits is None or waits.question is not None:
+            return None
+        return self.resume(decision, at=at)
+
+    def _become(self, knowledge: Knowledge, sink: Sink | None) -> None:
+        if sink is not None and not callable(sink):
+            raise InvalidValue("sink", "Agent", "a function that takes a list of events", sink)
+        self.sink = sink
+        self._knowledge = knowledge
+        self.make = Maker(knowledge)
+
+    def _commit(self, event: Event) -> None:
+        if self.sink is not None:
+            self.sink([event])
+        self._knowledge.fold(event)
+
+    def _commit_all(self, events: Sequence[Event]) -> None:
+        if self.sink is not None and events:
+            self.sink(events)
+        for event in events:
+            self._knowledge.fold(event)
+
+    # -- deciding ----------------------------------------------------------------------------
+
+    def decide(
+        self,
+        context: Context,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> Decision | Question | Abstention:
+        """Choose an arm for a context, or ask about one.
+
+        Parameters
+        ----------
+        context : mapping, or array where all features are numbers
+            What is known about the case at hand.
+        among : arm ids, optional
+            The arms that can be had now; all by default.
+        id : str, optional
+            Your own name for the decision; it also keys its draws. A number by default.
+        item : int or str, optional
+            The name of what the context is about, a film's say. What the teacher says of it is
+            certain for this very item and evidence for all that look like it. Without one,
+            "allowed" is certain for this decision only. Or declare an `Id` in the schema.
+        propensity : bool, default False
+            Also compute the exact probability of every outcome.
+        ask : bool, default True
+            Whether it may ask this time, if the agent has a budget for questions.
+        at : float, optional
+            The time, for the log.
+
+        Returns
+        -------
+        Decision, Question or Abstention
+            An abstention if no arm may be played. A question if it is in doubt, has a budget and
+            waits for answers; with ``on_doubt="play_safe"`` it is in `question` of what it gives.
+        """
+        made = self.make.decided(
+            context, among, id, item=item, propensity=propensity, ask=ask, at=at
+        )
+        self._commit_all(made.events)
+        return made
+
+    def decide_many(
+        self,
+        contexts: Contexts,
+        among: Iterable[ArmId] | None = None,
+        ids: Sequence[str] | None = None,
+        *,
+        items: Sequence[ArmId | None] | None = None,
+        propensity: bool = False,
+        details: bool = True,
+        at: float | None = None,
+    ) -> Decisions:
+        """Choose an arm for each context: the same bits as one by one, a draw of its own for each.
+
+        A batch never asks: it plays what is surely allowed. With ``details=False`` only ids and
+        arms are kept, not every arm's scores and draws, which is faster: draws that cannot win are
+        never computed.
+        """
+        made = self.make.decided_many(
+            contexts, among, ids, items=items, propensity=propensity, details=details, at=at
+        )
+        if self.sink is not None and len(made):
+            self.sink(made.events())
+        self._knowledge.fold_decisions(
+            made.ids, made.contexts, made.numbers, made.items, made.coins
+        )
+        return made
+
+    def reward(self, decision: ItemId, value: float, *, at: float | None = None) -> None:
+        """Learn what a decision earned. Rewards may come late and in any order."""
+        self._commit(self.make.rewarded(decision, value, at=at))
+
+    def reward_many(
+        self,
+        decisions: Sequence[ItemId] | npt.NDArray[Any],
+        values: Sequence[float] | npt.NDArray[Any],
+        *,
+        at: float | None = None,
+    ) -> None:
+        """Learn what many decisions earned, all or none: the same bits as one by one."""
+        ids, rewards, time = self.make.rewards(decisions, values, at)
+        if self.sink is not None and ids:
+            pairs = zip(ids, rewards.tolist(), strict=True)
+            self.sink([Rewarded(id, reward, time) for id, reward in pairs])
+        self._knowledge.fold_rewards(ids, rewards)
+
+    def expire(self, decision: ItemId, *, at: float | None = None) -> None:
+        """Wait no longer for the reward of a decision: learn the `default_reward`, if any."""
+        self._commit(self.make.expired(decision, at=at))
+
+    def shadow(
+        self,
+        context: Context,
+        arm: ArmId,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        at: float | None = None,
+    ) -> Decision | Abstention:
+        """Say what it would play while another system plays `arm`; the reward will be that arm's.
+
+        It never asks. Give the reward by `reward`, with the id of what this returns.
+        """
+        made = self.make.decided(
+            context, among, id, item=item, propensity=propensity, ask=False, at=at
+        )
+        assert isinstance(made, Decision | Abstention)
+        self._commit_all([*made.events, self.make.shadowed(made, arm, at=at)])
+        return made
+
+    def learn(
+        self,
+        contexts: Contexts,
+        arms: Sequence[ArmId] | npt.NDArray[Any],
+        rewards: Sequence[float] | npt.NDArray[Any],
+        *,
+        at: float | None = None,
+    ) -> None:
+        """Start from history: contexts, the arms that were played there and what they earned."""
+        self._commit(self.make.learned(contexts, arms, rewards, at=at))
+
+    # -- settings that change ----------------------------------------------------------------
+
+    def set_sigma(
+        self,
+        sigma: float,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Turn the dial: 0 plays only by what was taught, 1 only by reward."""
+        self._commit(self.make.sigma_changed(sigma, by=by, note=note, at=at))
+
+    def set_wait(
+        self,
+        wait: float | None,
+        default_reward: float | None = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Say how long decisions wait for a reward, and what they learn then: see `Agent`."""
+        self._commit(self.make.wait_changed(wait, default_reward, by=by, note=note, at=at))
+
+    def note(self, note: Note) -> None:
+        """Write a note of `bridle.agent.events` into the log; the state stays as it is."""
+        self._commit(self.make.noted(note))
+
+    def add_arms(
+        self,
+        arms: int | Iterable[Arm | ArmId],
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Add arms that know nothing yet. A number stands for so many, numbered from K on."""
+        self._commit(self.make.arms_added(arms, by=by, note=note, at=at))
+
+    def regroup(
+        self,
+        groups: Mapping[ArmId, str | None] | Iterable[FoundGroup],
+        limits: str | None = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Put arms into groups that share what was taught; it is all learned anew.
+
+        Parameters
+        ----------
+        groups : mapping from arm ids to groups, or list of FoundGroup
+            None takes an arm out of its group. A `proposal` can be given as it is, or corrected.
+        limits : str, optional
+            The kind of limits from now on; as it was by default, `auto` in the place of `found`.
+        """
+        self._commit(self.make.regrouped(groups, limits, by=by, note=note, at=at))
+
+    def promise(
+        self,
+        alpha: float,
+        q: float,
+        *,
+        lag: int = 0,
+        b: float | None = None,
+        seed: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> list[str]:
+        """Keep a promise: at most alpha·T + b + 1/q denied plays on average in T decisions.
+
+        Nothing is assumed of contexts, limits, rewards or beliefs. A secret coin of probability q
+        or more chooses plays that the teacher judges (`Decision.check`, `judge`); when they have
+        found too much, only what the teacher allows at that very decision is played. See
+        `bridle.agent.purse`.
+
+        Parameters
+        ----------
+        alpha, q, lag, b
+            As in `Purse`. What it costs is said before by ``Purse(...).price_in_words(T)``.
+        seed : int, optional
+            Of the coins; drawn at random if left out. Who chooses contexts, ids or limits must not
+            know it.
+
+        Returns
+        -------
+        list of str
+            Its price in words, over 20,000 decisions.
+        """
+        event = self.make.promised(alpha, q, lag=lag, b=b, seed=seed, by=by, note=note, at=at)
+        self._commit(event)
+        assert self._knowledge.purse is not None
+        return self._knowledge.purse.price_in_words(20_000)
+
+    def drop_promise(
+        self, *, by: str | None = None, note: str | None = None, at: float | None = None
+    ) -> None:
+        """Keep no promise any more."""
+        self._commit(self.make.promise_dropped(by=by, note=note, at=at))
+
+    def start_anew(
+        self,
+        why: str,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Forget what was learned of the limits, as they have changed; denials stay.
+
+        `fresh_start` proposes it where answers speak for it, and says what is kept and lost.
+        """
+        self._commit(self.make.started_anew(why, by=by, note=note, at=at))
+
+    def adopt(
+        self,
+        certificate: Certificate,
+        *,
+        learned_since: bool = False,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Keep to the certified set of a certificate, whatever the policy, beside the live limits.
+
+        What the teacher has allowed to the letter may be played, too. A certificate of limits that
+        have learned since needs ``learned_since=True``: it binds with its own frozen copy.
+        """
+        self._commit(
+            self.make.certified(certificate, learned_since=learned_since, by=by, note=note, at=at)
+        )
+
+    def drop_certificate(
+        self, *, by: str | None = None, note: str | None = None, at: float | None = None
+    ) -> None:
+        """Keep to no certificate any more."""
+        self._commit(self.make.uncertified(by=by, note=note, at=at))
+
+    def declare(
+        self,
+        rule: Rule,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Declare a rule that is known for certain, beside what is learned."""
+        self._commit(self.make.rule_declared(rule, by=by, note=note, at=at))
+
+    def withdraw(
+        self,
+        rule: str,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Withdraw a declared rule, by its id."""
+        self._commit(self.make.rule_withdrawn(rule, by=by, note=note, at=at))
+
+    # -- the fold ----------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Fold an event: the second half of every verb. The sink is not told."""
+        check_event(event)
+        self._knowledge.fold(event)
+
+    @classmethod
+    def replay(cls, events: Iterable[Event], *, sink: Sink | None = None) -> Replay[Self]:
+        """Fold a log and re-derive every decision and question in it.
+
+        Each is made again from the state at the version that it names, and compared: arm, and
+        propensity where the log has one. A log that cannot be folded raises `CorruptState`.
+        """
+        return replay(lambda knowledge: cls.of(knowledge, sink=sink), events)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that the agent knows to a file (no pickle), whole or not at all."""
+        meta, arrays = knowledge_to_state(self._knowledge)
+        write_state(path, meta, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, sink: Sink | None = None) -> Self:
+        """Read an agent from a file: what follows has the same bits as with no pause."""
+        state = read_state(path)
+        try:
+            knowledge = knowledge_from_state(*state)
+        except CorruptState as error:
+            raise CorruptState(f"{path}: {error}") from error
+        return cls.of(knowledge, sink=sink)
+
+    @classmethod
+    def of(cls, knowledge: Knowledge, *, sink: Sink | None = None) -> Self:
+        """Give an agent that knows this."""
+        self = object.__new__(cls)
+        self._become(knowledge, sink)
+        return self
+
+    @property
+    def settings(self) -> Settings:
+        """What it was created with."""
+        return self._knowledge.settings
+
+    @property
+    def schema(self) -> Schema:
+        """What a context looks like."""
+        return self._knowledge.settings.features
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All arms, in the order of every array."""
+        return tuple(self._knowledge.arms)
+
+    @property
+    def policy(self) -> Weighted:
+        """How scores become a choice, now."""
+        return self._knowledge.policy
+
+    @property
+    def sigma(self) -> float | None:
+        """The dial, if the policy has one."""
+        return getattr(self._knowledge.policy, "sigma", None)
+
+    @property
+    def version(self) -> int:
+        """The number of events folded, `Created` included."""
+        return self._knowledge.version
+
+    @property
+    def pending(self) -> int:
+        """How many decisions wait for a reward."""
+        return len(self._knowledge.pending)
+
+    @property
+    def dropped(self) -> int:
+        """How many decisions were dropped unrewarded, as the oldest of too many."""
+        return self._knowledge.dropped
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The declared rules that stand."""
+        return tuple(self._knowledge.rules.values())
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The examples that stand, in the order they were taught."""
+        return tuple(self._knowledge.examples.values())
+
+    @property
+    def waiting(self) -> tuple[ItemId, ...]:
+        """The decisions that asked and are not made yet, oldest first."""
+        return tuple(self._knowledge.questions.waiting)
+
+    @property
+    def open_questions(self) -> tuple[OpenQuestion, ...]:
+        """The questions that wait for an answer, the most valuable first, of equals the oldest.
+
+        Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
+        """
+        return open_questions(self._knowledge)
+
+    @property
+    def open_checks(self) -> tuple[Check, ...]:
+        """The plays that a coin chose to be judged and that wait for it, oldest first."""
+        know = self._knowledge
+        return tuple(
+            Check(id, tuple(np.frombuffer(one.context).tolist()), know.arm_ids[one.arm], one.item,
+                  one.coin)
+            for id, one in know.checks.open.items()
+        )  # fmt: skip
+
+    @property
+    def exceptions(self) -> tuple[Exceptions, ...]:
+        """What checks and answers have found of exceptions to what is believed safe, by unit."""
+        return exceptions_of(self._knowledge)
+
+    @property
+    def promised(self) -> Purse | None:
+        """The purse of the promise that it keeps, a copy; None if it keeps none."""
+        purse = self._knowledge.purse
+        return None if purse is None else purse.copy()
+
+    @property
+    def teachers(self) -> Teachers:
+        """What is known of the declared teachers, a copy: `rates()`, `sentences()` and more."""
+        return self._knowledge.teachers.copy()
+
+    def whom(
+        self,
+        about: Question | OpenQuestion | Check | ItemId,
+        *,
+        among: Sequence[str] | None = None,
+    ) -> Choice | None:
+        """Return which declared teacher to ask: whose answer is worth its price.
+
+        Parameters
+        ----------
+        about : Question, id of a question, or Check
+            A check goes to who errs least and has not judged its case yet.
+        among : list of names, optional
+            Who can be asked now; by default all.
+
+        Returns
+        -------
+        Choice or None
+            None: nobody is worth it, so `skip` the question; of a check: all have judged it.
+
+        Examples
+        --------
+        >>> from bridle import Agent
+        >>> from bridle.agent.teachers import Teacher
+        >>> staff = [Teacher("parent", price=0.35), Teacher("model", price=0.01)]
+        >>> agent = Agent(arms=2, features=1, seed=1, budget=5, teachers=staff)
+        >>> question = agent.ask([1.0], item="Up")
+        >>> agent.whom(question).teacher
+        'model'
+        >>> _ = agent.answer(question, True, by="model")
+        >>> agent.whom(question).teacher
+        'parent'
+        """
+        know = self._knowledge
+        if not know.settings.teachers:
+            remedy = "Make the agent with teachers=[Teacher(...), ...]."
+            raise NotPossible(f"No teachers are declared, so there is nobody to choose. {remedy}")
+        if isinstance(about, Check):
+            check = know.checks.get(about.id)
+            case, unit = know.case_key(check.context, check.item, check.arm)
+            return know.teachers.choose_judge(case, unit, among=among)
+        id = about.id if isinstance(about, Question | OpenQuestion) else about
+        one = know.questions.get(plain_id(id))
+        return whom_to_ask(know, one.context, one.item, one.arm, among)
+
+    @property
+    def fresh_start(self) -> FreshStart | None:
+        """What speaks for beginning anew what was learned of the limits; None if nothing does.
+
+        Answers that do not come as foretold; or a check that denied what a teacher had allowed.
+        """
+        return fresh_start_of(self._knowledge)
+
+    @property
+    def budget_left(self) -> int:
+        """How many questions decisions may still ask."""
+        return self._knowledge.questions.left
+
+    @property
+    def surprises(self) -> tuple[Surprise, ...]:
+        """Answers that the limits were sure would not come; kept by ``limits="auto"`` alone.
+
+        If they go on coming, none of the kinds of limits fits, or the teacher errs.
+        """
+        limits = self._knowledge.believing.limits
+        return tuple(limits.surprises) if isinstance(limits, Mixed) else ()
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What the agent keeps to, if it was certified."""
+        return self._knowledge.certificate
+
+    def certification(
+        self,
+        contexts: Sequence[Context] | npt.NDArray[Any],
+        alpha: float,
+        delta: float,
+        *,
+        lambda_min: float = DEFAULT_LAMBDA_MIN,
+        on: str = "",
+        ids: Sequence[int | str] | None = None,
+        teaching: Iterable[int | str] | npt.ArrayLike | None = None,
+        items: Sequence[ArmId | None] | None = None,
+    ) -> Certification:
+        """Begin to certify the limits as they are now: it asks its questions one by one.
+
+        The contexts must be drawn as the future ones are, and not be those of examples. The
+        parameters are those of `bridle.certificates.calibration.Certification`; `teaching` is by
+        default what the agent was taught, and `items` are the names of what the contexts are
+        about, if they have some.
+        """
+        rows = self.schema.encode_many(contexts)
+        know, owner = self._knowledge, "Agent.certification"
+        if isinstance(contexts, np.ndarray) and contexts.dtype == object:
+            contexts = contexts.tolist()
+        if items is not None or isinstance(contexts, list | tuple):
+            n = len(rows)
+            given = [None] * n if items is None else listed(items, "items", owner, n)
+            each = [()] * n if isinstance(contexts, np.ndarray) else contexts
+            items = [item_of(know, c, i, owner) for c, i in zip(each, given, strict=True)]
+        return self.certification_of(
+            rows, alpha, delta, lambda_min=lambda_min, on=on, ids=ids, teaching=teaching,
+            items=items,
+        )  # fmt: skip
+
+    def certification_of(
+        self,
+        rows: Floats,
+        alpha: float,
+        delta: float,
+        *,
+        lambda_min: float = DEFAULT_LAMBDA_MIN,
+        on: str = "",
+        ids: Sequence[int | str] | None = None,
+        teaching: Iterable[int | str] | npt.ArrayLike | None = None,
+        items: Sequence[ArmId | None] | None = None,
+    ) -> Certification:
+        """Begin a `certification` on contexts that are encoded already; for stores."""
+        know = self._knowledge
+        if know.examples and ids is None and teaching is None:
+            taught = np.frombuffer(b"".join(e.context for e in know.examples.values()))
+            teaching = taught.reshape(len(know.examples), -1)
+        return Certification(
+            self.limits, rows, alpha, delta, lambda_min=lambda_min, on=on, about=self.about,
+            ids=ids, teaching=teaching, arms=know.arm_ids,
+            standing=self._allowed_to_the_letter(rows, items),
+        )  # fmt: skip
+
+    def _allowed_to_the_letter(self, rows: Floats, items: Sequence[ArmId | None] | None) -> Bools:
+        know = self._knowledge
+        out = np.zeros((len(rows), len(know.arms)), np.bool_)
+        if know.remembers:
+            named = [None] * len(rows) if items is None else items
+            for row, context, item in zip(out, rows, named, strict=True):
+                row[know.allowed_here(context, item)] = True
+        return out
+
+    @property
+    def limits(self) -> Beliefs:
+        """What was learned of its limits: a copy, to look at, or to `certify`."""
+        return self._knowledge.believing.limits.copy()
+
+    @property
+    def about(self) -> str:
+        """Names its arms and features, as a certificate does: see `bridle.certify`."""
+        return self._knowledge.about
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What ``limits="auto"`` could not take in at this size, in sentences."""
+        limits = self._knowledge.believing.limits
+        return limits.left_out if isinstance(limits, Mixed) else ()
+
+    def believed(self, context: Context, item: ArmId | None = None) -> Believed:
+        """Say what is believed of every arm in a context, or of this very item. Changes nothing."""
+        named = item_of(self._knowledge, context, item, "Agent.believed")
+        return believed_of(self._knowledge, self.schema.encode(context), named)
+
+    def novelty_rate(
+        self,
+        above: float = 0.5,
+        contexts: Sequence[Context] | npt.NDArray[Any] | None = None,
+    ) -> float | None:
+        """Say in what share of cases contexts leave what was taught. If it rises, teach again.
+
+        New to an arm is a context that has a novelty above this, or holds something that no example
+        of the arm held.
+
+        Parameters
+        ----------
+        above : float, default 0.5
+            See `believed(context).novelty`.
+        contexts : contexts, optional
+            Those of the last day, say: counted are those that are new to every arm. By default the
+            plays that wait for their reward: counted are those that are new to the arm played.
+
+        Returns
+        -------
+        float or None
+            None if there is nothing to look at.
+        """
+        least = validation.FRACTION.check(above, "above", "Agent.novelty_rate")
+        know = self._knowledge
+        cases: list[tuple[bytes, int | None]] = list(know.pending.values())
+        if contexts is not None:
+            cases = [(row.tobytes(), None) for row in self.schema.encode_many(contexts)]
+        seen: dict[bytes, Bools] = {}
+        new = 0
+        for raw, k in cases:
+            if raw not in seen:
+                row = np.frombuffer(raw)
+                unseen = np.array([bool(found) for found in know.believing.unseen(row)])
+                far = know.believing.novelty(row) > least
+                seen[raw] = far | unseen[know.believing.unit_of]
+            new += bool(seen[raw].all() if k is None else seen[raw][k])
+        return new / len(cases) if cases else None
+
+    def describe(self) -> list[str]:
+        """Say the limits in sentences, one for each arm or group of arms.
+
+        Examples
+        --------
+        >>> from bridle import Agent, Flag
+        >>> agent = Agent(arms=2, features=[Flag("horror"), Flag("drama")], limits="rules")
+        >>> _ = agent.teach({"horror": True, "drama": False}, 1, False)
+        >>> _ = agent.teach({"horror": False, "drama": True}, 1, True)
+        >>> agent.describe()
+        ['0: unsure: horror, drama', '1: not horror']
+        """
+        return sentences_of(self._knowledge)
+
+    def proposal(self, threshold: float = 0.5) -> list[FoundGroup]:
+        """Propose groups of arms that seem to share a rule, for a person to accept or correct.
+
+        They are found in the examples that stand, as rules of single features (up to 12 flags and
+        words), whatever the kind of limits and the groups there are. `regroup` takes the list, as
+        it is or corrected (`dataclasses.replace`). It takes seconds from hundreds of examples on.
+        """
+        return proposal_of(self._knowledge, threshold)

@@ -1,0 +1,600 @@
+"""What an agent has asked and not yet been told, and the decisions that wait for it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.agent.config import Arm, ArmId, ItemId, Settings, plain_id
+from bridle.agent.drift import SurpriseTest
+from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
+from bridle.kernels import doubt, keys
+from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits import (
+    Beliefs,
+    FoundLimits,
+    LogisticLimits,
+    Mixed,
+    PooledLimits,
+    Relearns,
+    RuleLimits,
+    Term,
+    make_limits,
+)
+from bridle.limits.declared import CompiledRule
+from bridle.limits.exceptions import ExceptionRates, doubt_of
+from bridle.limits.legacy import ever_allowed
+from bridle.limits.linear import hope_of
+from bridle.schema import Number
+
+__all__ = ["Believing", "Case", "Example", "Open", "Questions", "Seen", "Waiting", "hashed"]
+
+
+# What answers are certain of: an item by its name, or an encoded context that has none.
+Case: TypeAlias = ArmId | bytes
+
+
+class Open(NamedTuple):
+    """A question that waits for its answer."""
+
+    context: bytes  # d float64, as encoded
+    arm: int  # the arm's number
+    decision: ItemId | None  # that it came up in
+    since: int  # decisions made when it was asked
+    item: ArmId | None = None
+
+    @property
+    def case(self) -> Case:
+        """What an answer is certain of: the item or, if it has no name, this very context."""
+        return self.context if self.item is None else self.item
+
+
+class Waiting(NamedTuple):
+    """A decision that asked and has not been made yet."""
+
+    context: bytes
+    among: tuple[ArmId, ...] | None
+    looks: int = 0  # answers that came so far, or did not
+    question: ItemId | None = None  # that it waits for; None: it can go on
+    settled: int = -1  # the arm that an answer has allowed
+    asks: bool = True  # whether it may ask again
+    propensity: float | None = None  # of the last question
+    item: ArmId | None = None
+    allowed: tuple[int, ...] = ()  # arms that answers have allowed in this very decision
+
+    @property
+    def case(self) -> Case:
+        """What it is about: the item or, if it has no name, this very context."""
+        return self.context if self.item is None else self.item
+
+
+class Questions:
+    """Open questions, oldest first, and waiting decisions; both bounded, both part of the fold.
+
+    The budget is of questions that came up in decisions: those answered, and those still open. One
+    that lapses gives its place back.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.asked = 0  # so far: the next question's own number is one more
+        self.answered = 0  # of those that came up in decisions
+        self.lapsed = 0
+        self.open: dict[ItemId, Open] = {}
+        self.waiting: dict[ItemId, Waiting] = {}
+        self._doubts: dict[ItemId, None] = {}  # those of `open` that came up in decisions
+        self._here: dict[Case, dict[ItemId, None]] = {}  # the same by case
+
+    @property
+    def left(self) -> int:
+        """How many questions decisions may still ask."""
+        return max(self._settings.budget - self.answered - len(self._doubts), 0)
+
+    def check(self, id: ItemId) -> None:
+        """Refuse a question whose id is open already."""
+        if id in self.open:
+            raise InvalidValue("id", "Agent.ask", "new; a question of this id is open", id)
+
+    def get(self, question: ItemId) -> Open:
+        """Give a question that waits for its answer."""
+        try:
+            return self.open[plain_id(question)]
+        except KeyError:
+            raise UnknownId(
+                "open question",
+                question,
+                "It was never asked, or is answered, lapsed or dropped already. "
+                "What is known all the same can be taught: agent.teach(context, arm, allowed).",
+            ) from None
+
+    def ready(self, decision: ItemId) -> Waiting:
+        """Give a waiting decision that can go on."""
+        try:
+            waits = self.waiting[plain_id(decision)]
+        except KeyError:
+            raise UnknownId(
+                "waiting decision", decision, "It was never made, or is made or dropped already."
+            ) from None
+        if waits.question is not None:
+            raise NotPossible(
+                f"The decision {decision!r} waits for the answer to question {waits.question!r}. "
+                "Answer it, or skip it."
+            )
+        return waits
+
+    def asked_about(self, case: Case) -> list[int]:
+        """Give the arms that decisions have asked about in this case, and wait to hear of."""
+        return [self.open[id].arm for id in self._here.get(case, ())]
+
+    # -- the fold ----------------------------------------------------------------------------
+
+    def ask(
+        self,
+        id: ItemId,
+        question: Open,
+        among: tuple[ArmId, ...] | None,
+        propensity: float | None,
+    ) -> None:
+        """Take a question in; a decision it came up in waits for it, if that is the agent's way."""
+        self.restore(id, question)
+        self.asked += 1
+        decision = question.decision
+        if decision is not None and self._settings.on_doubt == "wait":
+            waits = self.waiting.get(decision, Waiting(question.context, among, item=question.item))
+            self.waiting[decision] = waits._replace(question=id, settled=-1, propensity=propensity)
+        while len(self.open) > self._settings.max_pending:
+            self.drop(next(iter(self.open)))
+        while len(self.waiting) > self._settings.max_pending:
+            oldest = next(iter(self.waiting))
+            held = self.waiting[oldest].question
+            if held is None:
+                del self.waiting[oldest]
+            else:
+                self.drop(held)
+
+    def restore(self, id: ItemId, question: Open) -> None:
+        """Put a question among the open ones, and nothing else."""
+        self.open[id] = question
+        if question.decision is not None:
+            self._doubts[id] = None
+            self._here.setdefault(question.case, {})[id] = None
+
+    def answer(self, id: ItemId, allowed: bool) -> None:
+        """Take the answer to an open question in."""
+        question = self._close(id)
+        if question.decision is None:
+            return
+        self.answered += 1
+        waits = self.waiting.get(question.decision)
+        if waits is not None:
+            sure = allowed and self._settings.remembers
+            settled = question.arm if sure and self._settings.legacy else -1
+            here = (*waits.allowed, question.arm) if sure and not self._settings.legacy else ()
+            self.waiting[question.decision] = waits._replace(
+                question=None, looks=waits.looks + 1, settled=settled, allowed=here or waits.allowed
+            )
+
+    def disallow(self, case: Case, arm: int) -> None:
+        """Take back that an answer has allowed an arm: decisions that wait here look again."""
+        for decision, waits in self.waiting.items():
+            if arm in waits.allowed and waits.case == case:
+                left = tuple(k for k in waits.allowed if k != arm)
+                self.waiting[decision] = waits._replace(allowed=left)
+
+    def lapse(self, id: ItemId) -> None:
+        """Close a question that nobody will answer; what waits for it goes on and asks no more."""
+        question = self._close(id)
+        self.lapsed += 1
+        waits = None if question.decision is None else self.waiting.get(question.decision)
+        if waits is not None and question.decision is not None:
+            # It draws anew: given that it asked, the draws that it asked with are not any draws.
+            self.waiting[question.decision] = waits._replace(
+                question=None, looks=waits.looks + 1, asks=False
+            )
+
+    def drop(self, id: ItemId) -> None:
+        """Close a question, and forget the decision that waits for it."""
+        question = self._close(id)
+        self.lapsed += 1
+        if question.decision is not None:
+            self.waiting.pop(question.decision, None)
+
+    def age(self, decisions: int) -> None:
+        """Drop the questions of decisions that lie too far back; `decisions` were made so far."""
+        patience = self._settings.patience
+        while patience is not None and self._doubts:
+            oldest = next(iter(self._doubts))
+            if self.open[oldest].since + patience >= decisions:
+                break
+            self.drop(oldest)
+
+    def _close(self, id: ItemId) -> Open:
+        question = self.open.pop(id)
+        if question.decision is not None:
+            del self._doubts[id]
+            here = self._here[question.case]
+            del here[id]
+            if not here:
+                del self._here[question.case]
+        return question
+
+
+# --- What an agent believes of its limits: the limits themselves, and the answers behind them
+#
+# Limits are made of the settings, the arms' groups and the known rules, and are a fold of the
+# answers that stand, each with a key of its own. So they can be made anew at any time, with the
+# same bits.
+
+
+# What was seen in so many contexts is kept: numbers, of all arms together.
+MAX_SEEN = 4_000_000
+# Probability, at most, that a fresh start is ever proposed though answers come as foretold.
+DRIFT = 0.001
+
+
+class Example(NamedTuple):
+    """An answer of the teacher that stands."""
+
+    id: ItemId
+    context: bytes  # d float64, as encoded
+    arm: int  # the arm's number
+    allowed: bool
+    by: str | None
+    note: str | None
+    item: ArmId | None = None
+    scope: str = "all"  # "item": it says nothing of other items
+    until: float | None = None  # when it ends
+
+    @property
+    def case(self) -> Case:
+        """What it is certain of: the item or, if it has no name, this very context."""
+        return self.context if self.item is None else self.item
+
+
+class Seen(NamedTuple):
+    """What is believed of every arm in one context: arrays of K."""
+
+    p: Floats  # probability of "allowed"
+    sd: Floats  # its standard deviation
+    marks: npt.NDArray[np.int8]  # SAFE, UNSURE or DENIED, as in kernels.doubt
+    information: Floats  # what an answer would teach
+    hope: Floats  # probability of "allowed" by which a question is judged
+
+
+class Believing:
+    """The limits of one agent.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the agent was created with.
+    kind : str
+        The kind of limits; another than the settings' after arms were put into groups.
+    arms : list of Arm
+        All arms, with the groups that they have now.
+    rules : list of CompiledRule
+        What is known for certain. A rule that denies a single feature, or two together, to all
+        arms of a unit is a certain term of that unit's own rule: it explains denials.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kind: str,
+        arms: Sequence[Arm],
+        rules: Sequence[CompiledRule] = (),
+    ) -> None:
+        self.kind = kind
+        self._settings = settings
+        self._numbered = keys.stream(settings.seed, keys.ANSWER)
+        self._named = keys.stream(settings.seed, keys.ANSWER_NAMED)
+        self._seen: dict[bytes, Seen] = {}
+        # Whether an answer settles its own item and unit; not in logs of the first form.
+        self._settled = settings.remembers and not settings.legacy
+        self.limits: Beliefs = make_limits(
+            kind,
+            schema=settings.features,
+            groups=self._groups(arms),
+            error=settings.teacher_error,
+            doubt=settings.doubt,
+            crosses=settings.crosses and kind in ("rules", "logistic"),
+            seed=settings.seed,
+            ridge=settings.ridge_limits,
+            label_coding=settings.label_coding,
+            legacy=settings.legacy,
+        )
+        self._known: dict[int, dict[Term, bool]] = {}
+        # How often what the limits call safe is denied all the same.
+        self.rates: ExceptionRates | None = None
+        # The examples that were the first judgement of their pair; whether the limits called it
+        # safe then.
+        self.first: dict[ItemId, bool] = {}
+        if settings.checks != 0 and settings.teacher_error is not None:
+            self.rates = ExceptionRates(self.limits.units, **self._bar())
+        # Whether answers come as foretold. Not of a teacher whose errors are still being found out.
+        self.drift: SurpriseTest | None = None
+        if settings.lives and kind == "auto" and settings.teacher_error is not None:
+            self.drift = SurpriseTest(DRIFT)
+        self.take(self.limits, ())
+        self.know(rules)
+
+    def _bar(self) -> dict[str, float]:
+        return {"doubt": doubt_of(self.limits), "error": self._settings.teacher_error or 0.0}
+
+    def take_rates(self, state: Mapping[str, npt.NDArray[np.int64]]) -> None:
+        """Put rates that were saved in the place of those there are."""
+        self.rates = ExceptionRates.from_state(state, **self._bar())
+
+    def take(self, limits: Beliefs, examples: Iterable[Example]) -> None:
+        """Put limits that were taught these examples in the place of those there are."""
+        self.limits = limits
+        self.unit_of: Ints = limits.unit_of
+        self._of: list[dict[ItemId, Example]] = [{} for _ in range(limits.units)]
+        self._judged: list[Counter[ArmId]] = [Counter() for _ in range(limits.units)]
+        for example in examples:
+            self._keep(example)
+        self._seen.clear()
+
+    def learn(self, example: Example) -> None:
+        """Fold one answer; of one item and unit the first alone is evidence about others.
+
+        What is said again of the same thing, or against what was said, is about that thing.
+        """
+        if example.scope == "all" and not (self._settled and self._judged_before(example)):
+            row = np.frombuffer(example.context)
+            self._judge(example, row)
+            self.limits.learn(row, example.arm, example.allowed, self.key(example.id))
+        self._keep(example)
+        self._seen.clear()
+
+    def _judge(self, example: Example, row: Floats) -> None:
+        """Hold an answer against what was foretold, before it is learned."""
+        if self.rates is None and self.drift is None:
+            return
+        unit = int(self.unit_of[example.arm])
+        look = self.limits.look(unit, row[None])
+        safe, p = bool(look.safe[0]), float(look.p[0])
+        if self.rates is not None:
+            if safe:
+                p = min(p, 1.0 - float(self.rates.rates[unit]))
+            self.rates.fold(unit, allowed=example.allowed, safe=safe)
+            self.first[example.id] = safe
+        if self.drift is not None:
+            least = self._settings.teacher_error or 0.0
+            self.drift.observe(example.allowed, min(max(p, least), 1.0 - least))
+
+    def learn_all(self, examples: Iterable[Example]) -> None:
+        """Fold answers, in order."""
+        for example in examples:
+            self.learn(example)
+
+    def forget(self, example: Example, standing: Iterable[Example]) -> None:
+        """Take an answer back; `standing` are all that remain, in order."""
+        unit = int(self.unit_of[example.arm])
+        safe = self.first.pop(example.id, None)
+        if self.rates is not None and safe is not None:
+            self.rates.forget(unit, allowed=example.allowed, safe=safe)
+        del self._of[unit][example.id]
+        if example.item is not None:
+            self._judged[unit][example.item] -= 1
+            if not self._judged[unit][example.item]:
+                del self._judged[unit][example.item]
+        self._relearn([unit], standing)
+
+    def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
+        """Take in what is known for certain now; where that has changed, learn anew."""
+        if not isinstance(self.limits, RuleLimits | Mixed):
+            return
+        known = self._terms(rules)
+        units = sorted({*known, *self._known})
+        changed = [u for u in units if known.get(u) != self._known.get(u)]
+        for unit in changed:
+            self.limits.set_known(unit, known.get(unit, {}))
+        self._known = known
+        self._relearn(changed, standing)
+
+    def grow(self, arms: Sequence[Arm]) -> None:
+        """Add arms, after the others; one in a known group starts with what the group knows."""
+        self.limits.grow(len(arms), self._groups(arms))
+        self.unit_of = self.limits.unit_of
+        more = self.limits.units - len(self._of)
+        self._of += [{} for _ in range(more)]
+        self._judged += [Counter() for _ in range(more)]
+        if self.rates is not None:
+            self.rates.grow(self.limits.units)
+        self._seen.clear()
+
+    def check(self, units: Iterable[int]) -> None:
+        """Refuse answers about these units, one for each, that limits have no room for."""
+        limits = self.limits
+        members = limits.members.values() if isinstance(limits, Mixed) else (limits,)
+        for member in members:
+            if isinstance(member, LogisticLimits | PooledLimits):
+                for unit, more in Counter(units).items():
+                    member.check_room(unit, more)
+
+    def check_grow(self, arms: int) -> None:
+        """Refuse more arms than limits can take."""
+        if isinstance(self.limits, FoundLimits) and arms > self.limits.room:
+            remedy = "Declare groups, and make the agent with limits='rules' or 'auto'."
+            raise LimitReached("arms of found limits", self.limits.arms + self.limits.room, remedy)
+
+    def count_play(self, arm: int) -> None:
+        """Count a play that had a coin, of what nobody had judged."""
+        if self.rates is not None:
+            self.rates.unjudged[self.unit_of[arm]] += 1
+
+    def seen(self, context: bytes) -> Seen:
+        """Say what is believed of every arm in an encoded context. Not a copy."""
+        found = self._seen.get(context)
+        if found is None:
+            found = self._look(np.frombuffer(context)[None])
+            if (len(self._seen) + 1) * 5 * len(self.unit_of) > MAX_SEEN:
+                self._seen.clear()
+            self._seen[context] = found
+        return found
+
+    def novelty(self, row: Floats) -> Floats:
+        """Say how much of a context was never taught of each arm: (K,), 1: all, near 0: nothing.
+
+        It is the leverage xᵀ(I + Σxxᵀ)⁻¹x over the unit's examples, with x = [context, 1], as a
+        share of xᵀx: what it would be with no example. A word that was never seen adds all of its
+        weight, a number far outside of what was taught most of it.
+        """
+        x = np.append(row, 1.0)
+        out: Floats = np.ones(len(self._of))
+        for unit, mine in enumerate(self._of):
+            if mine:
+                C = np.frombuffer(b"".join(e.context for e in mine.values())).reshape(len(mine), -1)
+                X = np.hstack([C, np.ones((len(mine), 1))])
+                out[unit] = x @ np.linalg.solve(np.eye(len(x)) + X.T @ X, x) / (x @ x)
+        return out[self.unit_of]
+
+    def unseen(self, row: Floats) -> list[list[int]]:
+        """Give, of each unit, the columns in which a context leaves what was taught of it.
+
+        Flags and words that it holds and no example did; numbers outside of the examples' range.
+        Of a unit that was taught nothing, all that the context holds.
+        """
+        schema = self._settings.features
+        number = np.zeros(len(row), np.bool_)
+        number[[schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)]] = True
+        out = []
+        for mine in self._of:
+            new = row != 0.0
+            if mine:
+                C = np.frombuffer(b"".join(e.context for e in mine.values())).reshape(len(mine), -1)
+                low, high = C.min(axis=0), C.max(axis=0)
+                new = np.where(number, (row < low) | (row > high), (row != 0.0) & (high == 0.0))
+            out.append(np.flatnonzero(new).tolist())
+        return out
+
+    def examples_of(self, unit: int) -> list[Example]:
+        """Give the examples of a unit that stand, in order."""
+        return list(self._of[unit].values())
+
+    def evidence(self, examples: Iterable[Example]) -> list[Example]:
+        """Return those of some examples, in order, that the limits learn from: see `learn`."""
+        examples = [example for example in examples if example.scope == "all"]
+        if not self._settled:
+            return examples
+        met: set[tuple[int, ArmId]] = set()
+        out = []
+        for example in examples:
+            if example.item is None:
+                out.append(example)
+            elif (place := (int(self.unit_of[example.arm]), example.item)) not in met:
+                met.add(place)
+                out.append(example)
+        return out
+
+    def _judged_before(self, example: Example) -> bool:
+        unit = self.unit_of[example.arm]
+        return example.item is not None and self._judged[unit][example.item] > 0
+
+    def _keep(self, example: Example) -> None:
+        unit = self.unit_of[example.arm]
+        self._of[unit][example.id] = example
+        if example.item is not None:
+            self._judged[unit][example.item] += 1
+
+    def taught(self, unit: int) -> bool:
+        """Whether any answer, or rule, says something of this very unit."""
+        return bool(self._of[unit]) or unit in self._known
+
+    def found(self, examples: Sequence[Example]) -> FoundLimits:
+        """Give limits that found groups among all arms, from these answers."""
+        if isinstance(self.limits, FoundLimits):
+            return self.limits
+        made = make_limits(
+            "found",
+            schema=self._settings.features,
+            groups=[None] * len(self.unit_of),
+            error=self._settings.teacher_error,
+            seed=self._settings.seed,
+        )
+        assert isinstance(made, FoundLimits)
+        made.relearn(self._answers(examples))
+        return made
+
+    def _look(self, rows: Floats) -> Seen:
+        look = self.limits.look_all(rows)
+        hope = hope_of(self.limits, look)
+        if self.rates is not None:
+            look = self.rates.lower(look)
+            hope = np.minimum(hope, look.p)
+        marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
+        # No rule can deny what holds nothing. That an arm is ever allowed must have been said.
+        ever_allowed(self.limits, rows, marks, self._ever_allowed())
+        each = (look.p, look.sd, marks.astype(np.int8), look.information, hope)
+        return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
+
+    def _ever_allowed(self) -> Bools:
+        """Say of each unit whether an answer "allowed" stands."""
+        return np.array([any(e.allowed for e in of.values()) for of in self._of], np.bool_)
+
+    def _relearn(self, units: Iterable[int], standing: Iterable[Example]) -> None:
+        if isinstance(self.limits, FoundLimits):  # any answer moves all that is believed
+            self.limits.relearn(self._answers(standing))
+        else:
+            for unit in units:
+                mine = self.evidence(self._of[unit].values())
+                rows = np.frombuffer(b"".join(e.context for e in mine))
+                cast("Relearns", self.limits).relearn(
+                    unit,
+                    rows.reshape(len(mine), self.limits.features),
+                    np.array([e.allowed for e in mine], np.bool_),
+                    np.array([self.key(e.id) for e in mine], np.uint64),
+                )
+        self._seen.clear()
+
+    def _answers(self, examples: Iterable[Example]) -> list[tuple[Floats, int, bool, int]]:
+        return [
+            (np.frombuffer(e.context), e.arm, e.allowed, self.key(e.id))
+            for e in self.evidence(examples)
+        ]
+
+    def _groups(self, arms: Sequence[Arm]) -> list[str | None]:
+        shared = self._settings.share == "group"
+        return [arm.group if shared else None for arm in arms]
+
+    def key(self, id: ItemId) -> int:
+        """Give what keys the draws of an answer."""
+        if isinstance(id, int):
+            return int(keys.key_of(self._numbered, np.uint64(id)))
+        return int(keys.key_of(self._named, np.uint64(hashed(id))))
+
+    def _terms(self, rules: Sequence[CompiledRule]) -> dict[int, dict[Term, bool]]:
+        """By unit, the terms that known rules deny to all its arms."""
+        schema = self._settings.features
+        amounts = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
+        known: dict[int, dict[Term, bool]] = {}
+        for rule in rules:
+            columns = sorted({column for column, _, _ in rule.conditions})
+            held = all(
+                (low, high) == (0.5, math.inf) and column not in amounts
+                for column, low, high in rule.conditions
+            )
+            pairs = isinstance(self.limits, Mixed) or self._settings.crosses
+            if not held or not 1 <= len(columns) <= 1 + pairs:
+                continue
+            term: Term = (columns[0], columns[1]) if len(columns) == 2 else columns[0]
+            for unit in self._wholly(rule.arms):
+                known.setdefault(unit, {})[term] = True
+        return known
+
+    def _wholly(self, arms: Bools) -> list[int]:
+        """Give the units all of whose arms are among these."""
+        outside = set(self.unit_of[~arms].tolist())
+        return [u for u in dict.fromkeys(self.unit_of[arms].tolist()) if u not in outside]
+
+
+def hashed(id: str) -> int:
+    """Give a name its place among the keys: 64 bits."""
+    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")

@@ -1,0 +1,471 @@
+"""What an agent answers: a decision, a question or an abstention.
+
+Each holds its event, made and not yet folded, so that a store can commit it first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+import numpy as np
+
+from bridle.agent.codec import Context
+from bridle.agent.config import ArmId, ItemId
+from bridle.agent.events import Abstained, Asked, Decided, Event
+from bridle.certificates.certificate import Certificate
+from bridle.errors import NotPossible
+from bridle.kernels.types import Bools, Floats
+
+__all__ = ["Abstention", "Answer", "Check", "Decision", "Decisions", "Odds", "Question"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Odds:
+    """The exact probability of each way in which a look can end; all of them sum to one.
+
+    Attributes
+    ----------
+    play, ask : arrays of K floats
+        That the arm is played, and that the teacher is asked about it.
+    abstain : float
+        That nothing is played.
+    """
+
+    play: Floats
+    ask: Floats
+    abstain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A play that a coin chose to be judged: give it, and the teacher's word, to `Agent.judge`.
+
+    Attributes
+    ----------
+    id : int or str
+        The decision whose play it is.
+    context : tuple of floats
+        As the agent encodes it.
+    arm : arm id
+        What was played.
+    item : int, str or None
+        The name of what the context is about, if it has one.
+    coin : float
+        The probability with which it was chosen.
+    """
+
+    id: ItemId
+    context: Context
+    arm: ArmId
+    item: ArmId | None
+    coin: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """An arm to play, and how it came to be chosen.
+
+    The arrays have an entry an arm, in the order of `arms`. Standard deviations of the two parts
+    are the posterior's own (for v = 1); the blend's has the policy's v in it.
+
+    Attributes
+    ----------
+    event : Decided
+        What goes into the log.
+    arms : tuple of arm ids
+        All arms of the agent when it decided.
+    parts : array (7, K)
+        The rows that the properties below name.
+    eligible : array of K bools
+        Which arms were in the running.
+    certified : array of K bools, or None
+        What the agent's certificate let through; None if it had none.
+    odds : Odds or None
+        The exact probability of each outcome, if it was asked for. None also where an answer has
+        settled the decision: then nothing is left to chance.
+    question : Question or None
+        What it would like to know, filed while it plays safe (``on_doubt="play_safe"``).
+
+    Why an arm may not be played in a context says `Agent.believed(context).why`.
+    """
+
+    event: Decided
+    arms: tuple[ArmId, ...]
+    parts: Floats
+    eligible: Bools
+    odds: Odds | None = None
+    certified: Bools | None = None
+    question: Question | None = None
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log: the decision, and the question that it filed."""
+        return [self.event] if self.question is None else [self.event, self.question.event]
+
+    @property
+    def check(self) -> Check | None:
+        """What a teacher should judge afterwards, if the coin chose this play."""
+        one = self.event
+        if not one.checked or one.coin is None:
+            return None
+        return Check(one.id, one.context, one.arm, one.item, one.coin)
+
+    @property
+    def propensities(self) -> Floats | None:
+        """The exact probability that each arm is played, if it was asked for."""
+        return None if self.odds is None else self.odds.play
+
+    def _part(self, row: int) -> Floats:
+        part: Floats = self.parts[row]
+        return part
+
+    @property
+    def id(self) -> ItemId:
+        """Names the decision when its reward comes."""
+        return self.event.id
+
+    @property
+    def arm(self) -> ArmId:
+        """The id of the arm to play."""
+        return self.event.arm
+
+    @property
+    def item(self) -> ArmId | None:
+        """The name of what the context is about, if it has one."""
+        return self.event.item
+
+    @property
+    def version(self) -> int:
+        """The number of events folded when it was made."""
+        return self.event.version
+
+    @property
+    def context(self) -> Context:
+        """The context as the agent encodes it."""
+        return self.event.context
+
+    @property
+    def propensity(self) -> float | None:
+        """The exact probability with which this arm was chosen, if it was asked for.
+
+        Where an answer settled it: with which the agent asked about it, at its last look.
+        """
+        return self.event.propensity
+
+    @property
+    def reward_mean(self) -> Floats:
+        """Mean of the reward part, in [0, 1] units."""
+        return self._part(0)
+
+    @property
+    def reward_sd(self) -> Floats:
+        """Standard deviation of the reward part."""
+        return self._part(1)
+
+    @property
+    def limit_mean(self) -> Floats:
+        """Mean of the constraint part: the belief, or probability, that the arm is allowed."""
+        return self._part(2)
+
+    @property
+    def limit_sd(self) -> Floats:
+        """Standard deviation of the constraint part: the doubt."""
+        return self._part(3)
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of the blend."""
+        return self._part(4)
+
+    @property
+    def sd(self) -> Floats:
+        """Standard deviation of the blend."""
+        return self._part(5)
+
+    @property
+    def draw(self) -> Floats:
+        """What was drawn for each arm; the best eligible one won."""
+        return self._part(6)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the agent would like to be told: whether this arm is allowed in this context.
+
+    Attributes
+    ----------
+    event : Asked
+        What goes into the log.
+    odds : Odds or None
+        The exact probability of each outcome of the look that asked, if it was asked for.
+    """
+
+    event: Asked
+    odds: Odds | None = field(default=None, compare=False)
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log."""
+        return [self.event]
+
+    @property
+    def decision(self) -> ItemId | None:
+        """The decision that it came up in; None if the agent asked to be taught."""
+        return self.event.decision
+
+    @property
+    def propensity(self) -> float | None:
+        """The exact probability with which the decision asked about this arm, if asked for."""
+        return self.event.propensity
+
+    @property
+    def id(self) -> ItemId:
+        """Names the question when its answer comes."""
+        return self.event.id
+
+    @property
+    def context(self) -> Context:
+        """The context as the agent encodes it."""
+        return self.event.context
+
+    @property
+    def arm(self) -> ArmId:
+        """The id of the arm it asks about."""
+        return self.event.arm
+
+    @property
+    def item(self) -> ArmId | None:
+        """The name of what the context is about, if it has one."""
+        return self.event.item
+
+    @property
+    def version(self) -> int:
+        """The number of events folded when it was made."""
+        return self.event.version
+
+
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """Nothing may be played: no arm is surely allowed. It earns nothing and teaches nothing.
+
+    Attributes
+    ----------
+    event : Abstained
+        What goes into the log.
+    odds : Odds or None
+        The exact probability of each outcome, if it was asked for.
+    question : Question or None
+        What it would like to know, filed meanwhile (``on_doubt="play_safe"``).
+    certified : array of K bools, or None
+        What the agent's certificate let through; None if it had none. If that holds an arm, it was
+        the live limits, rules or denials that left nothing: see `Agent.believed(context).why`.
+    """
+
+    event: Abstained
+    odds: Odds | None = field(default=None, compare=False)
+    certified: Bools | None = field(default=None, compare=False)
+    question: Question | None = None
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log: the abstention, and the question that it filed."""
+        return [self.event] if self.question is None else [self.event, self.question.event]
+
+    @property
+    def id(self) -> ItemId:
+        """Names the abstention in the log."""
+        return self.event.id
+
+    @property
+    def context(self) -> Context:
+        """The context as the agent encodes it."""
+        return self.event.context
+
+    @property
+    def item(self) -> ArmId | None:
+        """The name of what the context is about, if it has one."""
+        return self.event.item
+
+    @property
+    def version(self) -> int:
+        """The number of events folded when it was made."""
+        return self.event.version
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an answer.
+
+    Attributes
+    ----------
+    example : id or None
+        The example that it made, for `retract`; None if the question was skipped.
+    then : Decision, Question, Abstention or None
+        What the decision came to that waited for it; None if none did.
+    """
+
+    example: ItemId | None
+    then: Decision | Question | Abstention | None = None
+
+
+class Decisions(Sequence[Decision | Abstention]):
+    """A batch of decisions, kept as columns; each is made into an object when it is looked at.
+
+    Attributes
+    ----------
+    ids : list of ids
+    chosen : list of arm ids, None where the agent abstained
+    """
+
+    def __init__(
+        self,
+        *,
+        ids: list[ItemId],
+        numbers: list[int],
+        arms: tuple[ArmId, ...],
+        contexts: Floats,
+        first_version: int,
+        parts: Floats | None,
+        eligible: Bools,
+        propensities: Floats | None,
+        among: tuple[ArmId, ...] | None,
+        at: float | None,
+        certificate: Certificate | None = None,
+        items: list[ArmId | None] | None = None,
+        coins: list[tuple[float | None, bool]] | None = None,
+    ) -> None:
+        self.ids = ids
+        self.numbers = numbers
+        self.contexts = contexts
+        self._arms = arms
+        self._first_version = first_version
+        self._parts = parts
+        self._eligible = eligible
+        self._propensities = propensities
+        self._among = among
+        self._at = at
+        self._certificate = certificate
+        self.items: list[ArmId | None] = [None] * len(ids) if items is None else items
+        self.coins = coins
+
+    @property
+    def at(self) -> float | None:
+        """When they were made, if that was said."""
+        return self._at
+
+    @property
+    def first_version(self) -> int:
+        """The number of events folded before the first of them."""
+        return self._first_version
+
+    def propensity(self, i: int) -> float | None:
+        """The exact probability of what came of the i-th, if it was asked for."""
+        if self._propensities is None:
+            return None
+        k = self.numbers[i]
+        return 1.0 if k < 0 else float(self._propensities[i, k])
+
+    @property
+    def chosen(self) -> list[ArmId | None]:
+        """The arm of each decision, None where the agent abstained."""
+        return [self._arms[k] if k >= 0 else None for k in self.numbers]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, place: int) -> Decision | Abstention: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Decision | Abstention]: ...
+    def __getitem__(
+        self, place: int | slice
+    ) -> Decision | Abstention | list[Decision | Abstention]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        i = range(len(self))[place]
+        event = self._event(i)
+        if isinstance(event, Abstained):
+            nothing = np.zeros(len(self._arms))
+            sure = None if event.propensity is None else Odds(nothing, nothing, 1.0)
+            return Abstention(event, sure, self._certified(i))
+        if self._parts is None:
+            raise NotPossible(
+                "This batch was made with details=False: it has ids, chosen and events alone."
+            )
+        odds = None
+        if self._propensities is not None:
+            play = self._propensities[i]
+            odds = Odds(play, np.zeros(len(play)), 0.0)
+        eligible = self._eligible[i if len(self._eligible) > 1 else 0].copy()
+        return Decision(event, self._arms, self._parts[i], eligible, odds, self._certified(i))
+
+    def __iter__(self) -> Iterator[Decision | Abstention]:
+        return (self[i] for i in range(len(self)))
+
+    def events(self) -> list[Decided | Abstained]:
+        """Give what goes into the log."""
+        return [self._event(i) for i in range(len(self))]
+
+    def texts(self) -> list[str]:
+        """Give the JSON text of each event, without making it: as `event_to_text` has it."""
+        among = "null" if self._among is None else json.dumps(self._among, ensure_ascii=False)
+        at = "null" if self._at is None else repr(self._at)
+        rows = self.contexts.tolist()
+        arms = {
+            k: json.dumps(self._arms[k], ensure_ascii=False) for k in set(self.numbers) if k >= 0
+        }
+        odds = self._propensities
+        out = []
+        columns = zip(self.ids, self.numbers, rows, self.items, strict=True)
+        for i, (id, k, row, item) in enumerate(columns):
+            about = "null" if item is None else json.dumps(item, ensure_ascii=False)
+            priced = f'"item": {about}, "wanted": null, "worth": null, "lesson": null'
+            coin, checked = self._coin(i)
+            name = id if isinstance(id, int) else json.dumps(id, ensure_ascii=False)
+            version = self._first_version + i
+            if k < 0:
+                sure = "null" if odds is None else "1.0"
+                out.append(
+                    f'{{"event": "Abstained", "id": {name}, "context": {row}, '
+                    f'"version": {version}, "among": {among}, "at": {at}, "ask": false, '
+                    f'"propensity": {sure}, {priced}}}'
+                )
+            else:
+                p = "null" if odds is None else repr(float(odds[i, k]))
+                out.append(
+                    f'{{"event": "Decided", "id": {name}, "context": {row}, "arm": {arms[k]}, '
+                    f'"version": {version}, "among": {among}, "propensity": {p}, "at": {at}, '
+                    f'"ask": false, {priced}, "coin": {"null" if coin is None else repr(coin)}, '
+                    f'"checked": {"true" if checked else "false"}}}'
+                )
+        return out
+
+    def checked(self, i: int) -> bool:
+        """Return whether the coin chose the i-th play to be judged."""
+        return self._coin(i)[1]
+
+    def _coin(self, i: int) -> tuple[float | None, bool]:
+        return (None, False) if self.coins is None else self.coins[i]
+
+    def _certified(self, i: int) -> Bools | None:
+        if self._certificate is None:
+            return None
+        return self._certificate.lets_through(self.contexts[i], len(self._arms))
+
+    def _event(self, i: int) -> Decided | Abstained:
+        context = tuple(self.contexts[i].tolist())
+        version = self._first_version + i
+        k = self.numbers[i]
+        if k < 0:
+            sure = None if self._propensities is None else 1.0
+            return Abstained(
+                self.ids[i], context, version, self._among, self._at, False, sure, self.items[i]
+            )
+        odds = None if self._propensities is None else float(self._propensities[i, k])
+        return Decided(
+            self.ids[i], context, self._arms[k], version, self._among, odds, self._at, False,
+            self.items[i], None, None, None, *self._coin(i),
+        )  # fmt: skip

@@ -1,0 +1,556 @@
+"""What is believed of every arm in one context, and why an arm may not be played there."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bridle.agent.config import ArmId, ItemId
+from bridle.agent.selection import Chooser
+from bridle.agent.state import Example, Knowledge
+from bridle.agent.teachers import Choice
+from bridle.errors import NotPossible
+from bridle.kernels import doubt
+from bridle.kernels.types import Bools, Floats
+from bridle.limits import (
+    Beliefs,
+    FoundGroup,
+    FoundLimits,
+    Mixed,
+    MixtureLimits,
+    Reading,
+    RuleLimits,
+    Terms,
+)
+from bridle.schema import Category, Number, Schema
+
+__all__ = [
+    "DEGREES",
+    "LEAST_DENIALS",
+    "MATTERS",
+    "MAX_WIDTH",
+    "MOST_WEIGHED",
+    "Believed",
+    "Exceptions",
+    "FreshStart",
+    "OpenQuestion",
+    "believed_of",
+    "exceptions_of",
+    "fresh_start_of",
+    "open_questions",
+    "printable",
+    "proposal_of",
+    "sentences_of",
+    "unit_name",
+    "whom_to_ask",
+    "worth_of",
+]
+
+
+DENIED_HERE = "denied by the teacher in this very context"
+DENIED_ITEM = "denied by the teacher for this item"
+NOT_CERTIFIED = "not certified"
+UNSURE = "not surely allowed, by the limits"
+SURELY_DENIED = "surely denied, by the limits"
+EXCEPTIONS = "checks have found exceptions: what was not judged itself is in doubt here"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Believed:
+    """What is believed of every arm in one context: arrays of K, in the order of `arms`.
+
+    Attributes
+    ----------
+    arms : tuple of arm ids
+    p : array of floats
+        Probability that the arm is allowed.
+    safe : array of bools
+        Surely allowed, by the live limits: with what the teacher said of this very item, or of
+        this very context, and what declared rules say.
+    possible : array of bools
+        Not surely denied: worth a question.
+    certified : array of bools, or None
+        What the agent's certificate lets through; None if it has none.
+    playable : array of bools
+        What a mask may play: safe, and certified or allowed to the letter.
+    why : tuple of str or None
+        Why the arm is not playable: a declared rule, the teacher, a promise that is frozen, the
+        certificate or the limits, the first of them that holds. None if it is playable.
+    novelty : array of floats
+        How much of the context was never taught of the arm, or its group: 1 for all of it. Above
+        .5 what is believed is mostly a guess of how examples carry over.
+    unseen : tuple of tuples of str
+        What the context holds that no example of the arm, or its group, held: flags and words,
+        and numbers outside of what was taught.
+    """
+
+    arms: tuple[ArmId, ...]
+    p: Floats
+    safe: Bools
+    possible: Bools
+    certified: Bools | None
+    playable: Bools
+    why: tuple[str | None, ...]
+    novelty: Floats
+    unseen: tuple[tuple[str, ...], ...]
+
+
+def believed_of(
+    know: Knowledge, row: Floats, item: ArmId | None = None, allowed: Sequence[int] = ()
+) -> Believed:
+    """Return what is believed of every arm in an encoded context, or of this very item.
+
+    `allowed`: arms that answers have allowed in the very decision that this is about.
+    """
+    seen = know.believing.seen(row.tobytes())
+    said = know.said(row, know.offered(row, None, item), item)
+    for k in know._with_unit(allowed):
+        said[k] = doubt.SAID_YES if said[k] == doubt.UNASKED else said[k]
+    letters = know.certified(row)
+    certain, gone = said == doubt.SAID_YES, said == doubt.SAID_NO
+    safe = ~gone & (certain | (seen.marks == doubt.SAFE))
+    playable = safe if letters is None else safe & (letters | certain)
+    if know.purse is not None and know.purse.frozen:  # only what is allowed in this very decision
+        here = np.zeros(len(playable), np.bool_)
+        here[know._with_unit(allowed)] = True
+        playable = playable & here
+    columns = know.settings.features.columns
+    by_unit = [tuple(columns[i] for i in found) for found in know.believing.unseen(row)]
+    return Believed(
+        arms=know.arm_ids,
+        p=np.where(gone, 0.0, np.where(certain, 1.0, seen.p)),
+        safe=safe,
+        possible=~gone & (certain | (seen.marks != doubt.DENIED)),
+        certified=None if letters is None else letters.copy(),
+        playable=playable.copy(),
+        why=_reasons(know, row, playable, letters, item),
+        novelty=know.believing.novelty(row),
+        unseen=tuple(by_unit[unit] for unit in know.believing.unit_of.tolist()),
+    )
+
+
+def _reasons(
+    know: Knowledge, row: Floats, playable: Bools, certified: Bools | None, item: ArmId | None
+) -> tuple[str | None, ...]:
+    """Say of each arm why it is not playable."""
+    raw = row.tobytes()
+    marks = know.believing.seen(raw).marks
+    by_rule: dict[int, str] = {}
+    for rule in know.compiled_rules:
+        if rule.denied(row):
+            for k in np.flatnonzero(rule.arms).tolist():
+                by_rule.setdefault(k, f"denied by the rule {rule.rule.id!r}")
+    denied = set(know.denied_here(row, item))
+    by_item = denied - set(know.denied_here(row))
+    frozen = know.purse.sentence() if know.purse is not None and know.purse.frozen else None
+    exceptional = _exceptional(know, row)
+    out: list[str | None] = []
+    for k, fine in enumerate(playable.tolist()):
+        if fine:
+            out.append(None)
+        elif k in by_rule:
+            out.append(by_rule[k])
+        elif k in denied:
+            out.append(DENIED_ITEM if k in by_item else DENIED_HERE)
+        elif frozen is not None:
+            out.append(frozen)
+        elif certified is not None and not certified[k]:
+            out.append(NOT_CERTIFIED)
+        elif exceptional[k]:
+            out.append(EXCEPTIONS)
+        else:
+            out.append(SURELY_DENIED if marks[k] == doubt.DENIED else UNSURE)
+    return tuple(out)
+
+
+def _exceptional(know: Knowledge, row: Floats) -> Bools:
+    """Return which arms the limits themselves call safe, but for the exceptions found: (K,)."""
+    believing = know.believing
+    rates, unit_of = believing.rates, believing.unit_of
+    if rates is None or all(rates.holds(u) for u in range(rates.units)):
+        return np.zeros(len(unit_of), np.bool_)
+    doubted = np.array([not rates.holds(u) for u in range(rates.units)])
+    safe = believing.limits.look_all(row[None]).safe[:, 0]
+    return np.asarray((safe & doubted)[unit_of])
+
+
+# --- Whether what was learned of the limits should be begun anew: they seem to have changed
+
+
+@dataclass(frozen=True)
+class FreshStart:
+    """A proposal to begin anew, in sentences. `Agent.start_anew` takes it up.
+
+    Attributes
+    ----------
+    why, kept, lost : str
+        What speaks for it, what stays as it is, and what is forgotten.
+    """
+
+    why: str
+    kept: str
+    lost: str
+
+    def __str__(self) -> str:
+        return f"{self.why} {self.kept} {self.lost}"
+
+
+def fresh_start_of(know: Knowledge) -> FreshStart | None:
+    """Return what speaks for beginning anew; None if nothing does."""
+    reasons = []
+    if know.contradictions:
+        many = "A check has" if know.contradictions == 1 else f"{know.contradictions:,} checks have"
+        reasons.append(f"{many} denied what a teacher had allowed before.")
+    drift = know.believing.drift
+    if drift is not None and drift.rejected:
+        reasons.append(
+            f"The teacher's answers no longer come as expected: seen at answer "
+            f"{drift.rejected_at:,} of {drift.answers:,}; by chance alone that happens in "
+            f"{drift.level:g} of all cases at most."
+        )
+    if not reasons:
+        return None
+    allowed = sum(example.allowed for example in know.examples.values())
+    denied = len(know.examples) - allowed
+    return FreshStart(
+        why=" ".join(reasons),
+        kept=f"Kept: {_answers(denied)} that say “not allowed”, declared rules, arms, and all that "
+        "was learned from rewards.",
+        lost=f"Forgotten: {_answers(allowed)} that say “allowed”, and what was concluded from "
+        "them. Much will be in doubt again, and asked about.",
+    )
+
+
+def _answers(n: int) -> str:
+    return "1 answer" if n == 1 else f"{n:,} answers"
+
+
+# So many denials of one unit and nothing else are said in one sentence.
+LEAST_DENIALS = 10
+# In wider contexts pairs are too many to be rules.
+MAX_WIDTH = 300
+# Open questions that are weighed by what an answer is worth.
+MOST_WEIGHED = 1_000
+# Members of a mixture that no sentence can say.
+DEGREES = ("logistic", "pooled")
+# A feature that moves P(allowed) by less does not matter.
+MATTERS = 0.05
+# How a bound is said: "age under about 16 (14 to 17)"; and where it may lie.
+_BOUND = re.compile(r"(?P<name>.+) (under|over) (about )?[-0-9.]+.*")
+_RANGE = re.compile(r" \(([-0-9.]+) to ([-0-9.]+)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that waits for its answer."""
+
+    id: ItemId
+    context: tuple[float, ...]  # as the agent encodes it
+    arm: ArmId
+    decision: ItemId | None  # that it came up in; None if the agent asked to be taught
+    item: ArmId | None  # the name of what the context is about
+    worth: float | None  # what its answer is worth now, in rewards; None: not weighed
+    to: str | None = None  # whom to ask, of declared teachers; None: nobody is worth it
+
+
+@dataclass(frozen=True, slots=True)
+class Exceptions:
+    """What is known of exceptions to what is believed safe of one arm, or of a group."""
+
+    unit: str
+    judged: int  # first judgements of what was believed safe
+    found: int  # of these: denied
+    rate: float  # what is expected of an item not yet judged
+    coin: float  # the probability with which its next play is checked
+
+
+def exceptions_of(know: Knowledge) -> tuple[Exceptions, ...]:
+    """Return what checks and answers have found, by unit; nothing where plays are not checked."""
+    rates = know.believing.rates
+    if rates is None:
+        return ()
+    return tuple(
+        Exceptions(unit_name(know, u), int(rates.judged[u].sum()), int(rates.judged[u, 1]),
+                   float(rates.rates[u]), rates.coin(u))
+        for u in range(rates.units)
+    )  # fmt: skip
+
+
+def unit_name(know: Knowledge, unit: int) -> str:
+    """Return what people call a unit: its group, or the label of its only arm."""
+    arm = know.arms[int(np.flatnonzero(know.believing.unit_of == unit)[0])]
+    shared = know.settings.share == "group" and not isinstance(know.believing.limits, FoundLimits)
+    return str(arm.group if shared and arm.group is not None else arm.label)
+
+
+def worth_of(know: Knowledge, row: Floats, k: int, item: ArmId | None) -> float:
+    """Return what an answer about an arm is worth here and now: see `Chooser.value`."""
+    return float(Chooser(know).value(row, item)[k])
+
+
+def open_questions(know: Knowledge) -> tuple[OpenQuestion, ...]:
+    """Return the open questions of an agent, the most valuable first, of equals the oldest.
+
+    Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
+    """
+    chooser = Chooser(know)
+    values: dict[tuple[bytes, ArmId | None], Floats] = {}
+    out = []
+    for n, (id, one) in enumerate(know.questions.open.items()):
+        row, case, worth = np.frombuffer(one.context), (one.context, one.item), None
+        to = None
+        if n < MOST_WEIGHED:
+            if case not in values:
+                values[case] = chooser.value(row, one.item)
+            worth = float(values[case][one.arm])
+            if know.settings.teachers:
+                choice = whom_to_ask(know, one.context, one.item, one.arm)
+                to = None if choice is None else choice.teacher
+        out.append(
+            OpenQuestion(id, tuple(row.tolist()), know.arm_ids[one.arm], one.decision, one.item,
+                         worth, to)
+        )  # fmt: skip
+    if know.settings.legacy:  # as it was: the oldest first
+        return tuple(out)
+    return tuple(sorted(out, key=lambda one: math.inf if one.worth is None else -one.worth))
+
+
+def whom_to_ask(
+    know: Knowledge,
+    context: bytes,
+    item: ArmId | None,
+    arm: int,
+    among: Sequence[str] | None = None,
+) -> Choice | None:
+    """Return which declared teacher to ask about a case, None if nobody is worth it.
+
+    Not to know costs what an answer is worth (`answer_price`): so much was lost before it is asked.
+    """
+    case, unit = know.case_key(context, item, arm)
+    price = know.settings.answer_price
+    assert price is not None  # agents of the first form have no declared teachers
+    p = know.prior_of(context, arm)
+    return know.teachers.choose(p, price, case=case, unit=unit, among=among)
+
+
+def sentences_of(know: Knowledge) -> list[str]:
+    """Say the limits in sentences, one a unit."""
+    limits = know.believing.limits
+    if not isinstance(limits, RuleLimits | Mixed | FoundLimits):
+        raise NotPossible(
+            f"Limits of the kind {know.believing.kind!r} are no sentences. Ask what is believed of "
+            "a context, agent.believed(context), or make the agent with limits='rules' or 'auto'."
+        )
+    names, never = know.settings.features.columns, _never_together(know.settings.features)
+    out = []
+    unread: Reading | None = None  # of units that nothing was said about: all alike
+    for unit in range(limits.units):
+        first = int(np.flatnonzero(limits.unit_of == unit)[0])
+        name = unit_name(know, unit)
+        if isinstance(limits, MixtureLimits):
+            said_of = _mixture_sentence(know, limits, unit, first, str(name), never)
+            out.append(f"{said_of}{_doubted(know, unit)}")
+            continue
+        if isinstance(limits, Mixed) and limits.by_degrees(unit):
+            out.append(f"{name}: by degrees, no rule says it; see believed(context)")
+            continue
+        untaught = not know.believing.taught(unit)
+        said = unread if untaught and unread is not None else limits.describe(unit, names)
+        unread = said if untaught else unread
+        unsure = tuple(term for term in said.unsure if term not in never)
+        out.append(replace(said, unsure=unsure).sentence(str(name)))
+    return out
+
+
+def _doubted(know: Knowledge, unit: int) -> str:
+    """Say that exceptions put all in doubt that was not judged itself; else nothing."""
+    rates = know.believing.rates
+    if rates is None or rates.holds(unit):
+        return ""
+    clean, found = rates.judged[unit].tolist()
+    return (
+        f"; checks found exceptions ({found} of {clean + found}): what was not judged itself is "
+        "in doubt"
+    )
+
+
+def _mixture_sentence(
+    know: Knowledge, limits: MixtureLimits, unit: int, arm: int, name: str, never: set[str]
+) -> str:
+    """Say the limits of one unit of a mixture: what its rules deny, and what P(allowed) doubts."""
+    schema = know.settings.features
+    exceptions = _exceptions(know, limits, unit)
+    examples = know.believing.examples_of(unit)
+    if len(examples) >= LEAST_DENIALS and not any(example.allowed for example in examples):
+        return f"{name}: nothing was allowed so far{exceptions}"
+    p = _alone(know, limits, unit, arm)
+    if limits.by_degrees(unit) or all(one in DEGREES or one == "allowed" for one in limits.members):
+        most = _most(schema, p)
+        return f"{name}: by degrees, no rule says it{most}; see believed(context){exceptions}"
+    weights = limits.weights(unit)
+    bounds = limits.members.get("bounds")
+    leads = weights.get("bounds", 0.0) > weights.get("singles", 0.0) + weights.get("pairs", 0.0)
+    if bounds is not None and leads:
+        said = _bound_reading(bounds, unit, schema)
+    else:
+        said = limits.describe(unit, schema.columns)
+    bound = any(" under " in term or " over " in term for term in said.denied) and leads
+    words = {} if limits.terms is None else dict(
+        zip(limits.terms.names(schema.columns), limits.terms.all(), strict=True)
+    )  # fmt: skip
+    safe: list[str] = []
+    unsure: list[str] = []
+    for term, column in words.items():
+        if isinstance(column, tuple) or (bound and term not in said.unsure):
+            continue  # what a bound denies is not the word's doing
+        (safe if p[column] >= 1.0 - limits.doubt else unsure).append(term)
+    gone = [term for term in unsure if p[words[term]] <= limits.doubt]
+    denied = tuple(dict.fromkeys((*gone, *(term for term in said.denied if term not in safe))))
+    safe += _safe_numbers(schema, limits, unit)
+    more = [
+        term for term in said.unsure
+        if term not in never and term not in safe and term not in unsure
+    ]  # fmt: skip
+    left = tuple(term for term in (*unsure, *more) if term not in denied)
+    return replace(said, denied=denied, unsure=left).sentence(name) + exceptions
+
+
+def _bound_reading(bounds: Any, unit: int, schema: Schema) -> Reading:
+    """Read rules with bounds back: "age under about 16, unsure from 14 to 17"."""
+    said: Reading = bounds.describe(unit, schema)
+    numbers = {f.name for f in schema.features if isinstance(f, Number)}
+    unsure: dict[str, None] = {}
+    for term in said.unsure:
+        number = _BOUND.match(term)
+        # Where a bound lies is not said while it is not known that there is one.
+        unsure[number["name"] if number and number["name"] in numbers else term] = None
+    unsure = {t: None for t in unsure if t in numbers or not _BOUND.match(t)}
+    denied = tuple(_RANGE.sub(r", unsure from \1 to \2", term) for term in said.denied)
+    return replace(said, denied=denied, unsure=tuple(unsure))
+
+
+def _alone(know: Knowledge, limits: Beliefs, unit: int, arm: int) -> Floats:
+    """Return P(allowed) of an arm where a context holds just one thing: by column, (d + 1,).
+
+    Of a word: where it alone holds. Of a number: how much more likely at its high end than at its
+    low end. The last: where nothing holds. Numbers are in the middle of their range, flags and
+    words do not hold; what rules and people say of such a context counts.
+    """
+    schema = know.settings.features
+    rest = np.zeros(schema.width)
+    numbers = [f for f in schema.features if isinstance(f, Number)]
+    for feature in numbers:
+        at = schema.place(feature.name)[1]
+        middle = 0.0 if feature.low is None else 0.5
+        rest[at] = middle if feature.missing is None else feature.scale(feature.missing)
+    rows = np.repeat(rest[None], schema.width + 1, axis=0)
+    columns = np.arange(schema.width)
+    rows[columns, columns] = 1.0
+    p: Floats = np.array(limits.look(unit, rows).p)
+    for n, row in enumerate(rows):
+        if not know.offered(row, None)[arm]:
+            p[n] = 0.0
+    if numbers:
+        ends = [schema.place(feature.name)[1] for feature in numbers]
+        low = rows[ends].copy()
+        low[np.arange(len(ends)), ends] = 0.0
+        p[ends] -= limits.look(unit, low).p
+    return p
+
+
+def _safe_numbers(schema: Schema, limits: MixtureLimits, unit: int) -> list[str]:
+    """Name the numbers that leave all allowed, at either end and in the middle of their range."""
+    numbers = [f for f in schema.features if isinstance(f, Number) and f.low is not None]
+    rest = np.zeros(schema.width)
+    places = [schema.place(feature.name)[1] for feature in numbers]
+    rest[places] = 0.5
+    out = []
+    for feature, at in zip(numbers, places, strict=True):
+        rows = np.repeat(rest[None], 3, axis=0)
+        rows[:, at] = 0.0, 0.5, 1.0
+        if limits.look(unit, rows).safe.all():
+            out.append(feature.name)
+    return out
+
+
+def _most(schema: Schema, p: Floats) -> str:
+    """Name up to three features that matter most, by how far each alone moves P(allowed)."""
+    numbers = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
+    moved = [p[at] if at in numbers else p[at] - p[-1] for at in range(schema.width)]
+    most = [at for at in np.argsort(-np.abs(moved), kind="stable").tolist()
+            if abs(moved[at]) >= MATTERS][:3]  # fmt: skip
+    words = [
+        f"{'more' if moved[at] > 0.0 else 'less'} likely with "
+        f"{'higher ' if at in numbers else ''}{schema.columns[at].rpartition('=')[2]}"
+        for at in most
+    ]
+    return f" ({', '.join(words)})" if words else ""
+
+
+def printable(name: str) -> str:
+    """Return a name without what would break a line, or colour a terminal."""
+    return "".join(letter if letter.isprintable() else "�" for letter in name)
+
+
+def _exceptions(know: Knowledge, limits: Beliefs, unit: int) -> str:
+    """Name items of which the teacher said otherwise than the limits would: at most three."""
+    if not know.remembers:
+        return ""
+    said: dict[ArmId, Example] = {}
+    for example in know.believing.examples_of(unit)[-MOST_WEIGHED:]:
+        if example.item is not None and (example.item not in said or not example.allowed):
+            said[example.item] = example
+    if not said:
+        return ""
+    rows = np.frombuffer(b"".join(e.context for e in said.values())).reshape(len(said), -1)
+    look = limits.look(unit, rows)
+    odd = [
+        f"{printable(str(item))} {'allowed' if one.allowed else 'denied'}"
+        for (item, one), p, safe in zip(
+            said.items(), look.p.tolist(), look.safe.tolist(), strict=True
+        )
+        if (p < 0.5 if one.allowed else safe)
+    ]
+    more = f" and {len(odd) - 3:,} more" if len(odd) > 3 else ""
+    return f"; exceptions: {', '.join(odd[:3])}{more}" if odd else ""
+
+
+def _never_together(schema: Schema) -> set[str]:
+    """Name the pairs that no context holds: of two values of one category."""
+    apart = [range(schema.place(f.name)[1], schema.place(f.name)[1] + len(f.values))
+             for f in schema.features if isinstance(f, Category)]  # fmt: skip
+    if not apart or schema.width > MAX_WIDTH:
+        return set()
+    terms = Terms(schema.width, pairs=True)
+    named = zip(terms.all(), terms.names(schema.columns), strict=True)
+    return {
+        name
+        for term, name in named
+        if isinstance(term, tuple) and any(term[0] in one and term[1] in one for one in apart)
+    }
+
+
+def proposal_of(know: Knowledge, threshold: float) -> list[FoundGroup]:
+    """Propose groups of arms that seem to share a rule."""
+    if know.settings.teacher_error is None and know.believing.kind != "found":
+        raise NotPossible(
+            "Groups are found for a declared rate of error: make the agent with teacher_error=0.1, "
+            "say, to have a proposal."
+        )
+    found = know.believing.found(tuple(know.examples.values()))
+    taken = {arm.group for arm in know.arms}
+    out = []
+    for group in found.proposal(know.settings.features.columns, threshold):
+        name, n = group.name, 1
+        while name in taken:  # the name of a group that was accepted before
+            n += 1
+            name = f"{group.name} ({n})"
+        taken.add(name)
+        ids = tuple(know.arm_ids[int(k)] for k in group.arms)
+        out.append(replace(group, name=name, arms=ids))
+    return out

@@ -1,0 +1,130 @@
+"""Fold a log and re-derive what the agent chose in it."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from bridle.agent.config import ItemId
+from bridle.agent.events import Abstained, Asked, Created, Decided, Event, check_event
+from bridle.agent.outcomes import Abstention, Decision
+from bridle.agent.selection import Chooser
+from bridle.agent.state import Knowledge
+from bridle.errors import BridleError, CorruptState, InvalidValue, UnknownId
+
+__all__ = ["Replay", "remade", "replay"]
+
+# A choice may stand this many events after the version that it was made from. Choices are looked
+# up ahead of the fold within this distance, so that memory stays flat for a log of any length.
+WINDOW = 10_000
+Choice: TypeAlias = Asked | Decided | Abstained
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Replay(Generic[A]):
+    """What a replay found.
+
+    Attributes
+    ----------
+    agent : Agent
+        The agent after the last event.
+    checked : int
+        Decisions, abstentions and questions that were made again.
+    differing : tuple of ids
+        Those that came out otherwise; empty if the log and this code agree.
+    """
+
+    agent: A
+    checked: int
+    differing: tuple[ItemId, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every choice came out the same."""
+        return not self.differing
+
+
+def replay(agent_of: Callable[[Knowledge], A], events: Iterable[Event]) -> Replay[A]:
+    """Fold `events` and make every choice in them again, from the version that it names."""
+    if not isinstance(events, Iterable):
+        raise InvalidValue("events", "Agent.replay", "a list of events", events)
+    stream = iter(events)
+    created = next(stream, None)
+    if not isinstance(created, Created):
+        raise CorruptState("A log begins with the event Created.")
+    try:
+        check_event(created)
+        know = Knowledge(created.settings)
+    except BridleError as error:
+        raise CorruptState(f"Event 1 of the log does not fit: {error}") from error
+    checked, differing = 0, list[ItemId]()
+    for choice, again in remade(know, stream):
+        checked += 1
+        if again != choice:
+            differing.append(choice.id)
+    return Replay(agent_of(know), checked, tuple(differing))
+
+
+def remade(know: Knowledge, events: Iterable[Event]) -> Iterator[tuple[Choice, Choice | None]]:
+    """Fold `events`, which follow what is known, and make every choice in them again.
+
+    Each choice is given with what came of it now, from the state at the version that it names;
+    None if that names what was not there.
+    """
+    stream, chooser = iter(events), Chooser(know)
+    ahead: deque[Event] = deque()
+    made_at: dict[int, list[Choice]] = defaultdict(list)
+    place = know.version  # of the event at hand
+    try:
+        while True:
+            for event in islice(stream, WINDOW - len(ahead)):
+                place = know.version + len(ahead) + 1
+                _look_at(event, know, made_at)
+                ahead.append(event)
+            for choice in made_at.pop(know.version, ()):
+                yield choice, _again(chooser, know, choice)
+            if not ahead:
+                return
+            place = know.version + 1
+            know.fold(ahead.popleft())
+    except BridleError as error:
+        raise CorruptState(f"Event {place} of the log does not fit: {error}") from error
+
+
+def _look_at(event: Event, know: Knowledge, made_at: dict[int, list[Choice]]) -> None:
+    check_event(event)
+    if isinstance(event, Choice):
+        know.raw(event.context)
+        if event.version < know.version:
+            wanted = f"at least {know.version}: no more than {WINDOW:,} events before its own"
+            raise InvalidValue("version", type(event).__name__, wanted, event.version)
+        made_at[event.version].append(event)
+
+
+def _again(chooser: Chooser, know: Knowledge, event: Choice) -> Choice | None:
+    row = np.frombuffer(bytearray(know.raw(event.context)))
+    wants = event.propensity is not None
+    ask, id = True, event.id
+    question: ItemId = know.questions.asked + 1
+    if not isinstance(event, Asked):
+        ask = event.ask
+    elif event.decision is None:
+        return chooser.question(row, event.id, event.version, event.at, event.item).event
+    else:
+        id, question = event.decision, event.id
+    try:
+        made = chooser.decision(
+            row, id, event.version, event.among, wants, event.at, ask=ask, question=question,
+            item=event.item,
+        )  # fmt: skip
+    except UnknownId:  # of an arm that was not there
+        return None
+    if isinstance(event, Asked) and isinstance(made, Decision | Abstention):
+        return None if made.question is None else made.question.event
+    return made.event

@@ -1,0 +1,556 @@
+"""What an agent chooses: a function of what it knows, the context and the id, and of no more.
+
+So a replay can make every choice again. Contexts are encoded rows here, and all input was checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bridle.agent.config import ArmId, ItemId
+from bridle.agent.events import Abstained, Asked, Decided
+from bridle.agent.limits_state import Case, Seen, Waiting, hashed
+from bridle.agent.outcomes import Abstention, Decision, Odds, Question
+from bridle.agent.purse import Purse
+from bridle.agent.state import Knowledge
+from bridle.kernels import choice, doubt, keys, loop, questions, wins
+from bridle.kernels.types import Bools, Floats, Ints, Uints
+from bridle.limits import LinearLimits
+from bridle.limits.exceptions import coin_of
+from bridle.limits.legacy import look_twice
+from bridle.policies import ACTIVE, Uniform, most_informative, teaching_policy
+
+__all__ = ["Chooser"]
+
+# From so many arms on it pays to leave out, in a batch, the scores that cannot win.
+MANY = 32
+LN2 = math.log(2.0)
+FALL_BACK = {"abstain": doubt.ABSTAIN, "least_bad": doubt.LEAST_BAD}
+
+
+class _Case(NamedTuple):
+    """What a decision is about."""
+
+    row: Floats
+    id: ItemId
+    version: int
+    among: tuple[ArmId, ...] | None
+    propensity: bool
+    at: float | None
+    ask: bool
+    eligible: Bools
+    item: ArmId | None
+
+
+class Chooser:
+    """Makes the choices of one agent from what it knows now."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        settings = knowledge.settings
+        seed = settings.seed
+        self._knowledge = knowledge
+        self._decide_start = keys.stream(seed, keys.DECIDE)
+        self._decide_named = keys.stream(seed, keys.DECIDE_NAMED)
+        self._ask_start = keys.stream(seed, keys.ASK)
+        self._ask_named = keys.stream(seed, keys.ASK_NAMED)
+        self._doubt_start = keys.stream(seed, keys.DOUBT)
+        self._doubt_named = keys.stream(seed, keys.DOUBT_NAMED)
+        self._check_start = keys.stream(seed, keys.CHECK)
+        self._check_named = keys.stream(seed, keys.CHECK_NAMED)
+        self._active = settings.teaching in ACTIVE
+        asking = (
+            Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
+        )
+        self._ask_weights = np.array(asking.weights)
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def question(
+        self, row: Floats, id: ItemId, version: int, at: float | None, item: ArmId | None = None
+    ) -> Question:
+        """Pick the arm to ask about in a context."""
+        know = self._knowledge
+        start, number = self._key(id, self._ask_start, self._ask_named)
+        if self._active:
+            key = np.uint64(keys.key_of(start, number))
+            k = most_informative(self.value(row, item), key)
+        else:
+            parts = np.zeros((7, len(know.arms)))
+            parts[0], parts[1] = self._limit_scores(row)
+            k = choice.choose(self._ask_weights, parts, know.every, know.every, start, number)
+        asked = Asked(id, tuple(row.tolist()), know.arm_ids[k], version, at, item=item)
+        return Question(asked)
+
+    def information(self, row: Floats, item: ArmId | None = None) -> Floats:
+        """Say what an answer about each arm would teach; nothing where it is certain already."""
+        know = self._knowledge
+        said = know.said(row, know.eligible(row, None, item), item)
+        known: Floats = know.believing.seen(row.tobytes()).information
+        return np.where(said == doubt.UNASKED, known, 0.0)
+
+    def value(self, row: Floats, item: ArmId | None = None) -> Floats:
+        """Return what an answer about each arm is worth here, in rewards: (K,).
+
+        What the arm is expected to earn beyond the best safe one, times the probability that it is
+        allowed; and what the answer teaches about other cases, a bit of it at the price of an
+        answer. In logs of the first form it is what the answer teaches alone.
+        """
+        know = self._knowledge
+        teaches = self.information(row, item)
+        price = know.settings.answer_price
+        if price is None or not know.policy.needs_limits:
+            return teaches
+        seen = know.believing.seen(row.tobytes())
+        eligible = know.eligible(row, None, item)
+        marks = self._marks(seen, know.said(row, eligible, item))
+        parts = np.empty((7, len(know.arms)))
+        reward = know.reward_arms.kernel_state
+        choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
+        safe = marks == questions.SAFE
+        base = parts[0, safe].max() if safe.any() else 0.0
+        more = seen.hope * np.maximum(parts[0] - base, 0.0)
+        gain = np.where(marks == questions.IN_DOUBT, more, 0.0)
+        return gain + price * teaches / LN2
+
+    def place(self, question: ItemId, n: int) -> int:
+        """Give a random place among n, by the bits of a question."""
+        start, number = self._key(question, self._ask_start, self._ask_named)
+        return int(keys.place(start, number, n))
+
+    def most(self, question: ItemId, information: Floats) -> int:
+        """Give the place of the highest information, ties by the bits of a question."""
+        start, number = self._key(question, self._ask_start, self._ask_named)
+        key = np.uint64(keys.key_of(start, number))
+        return most_informative(information, np.uint64(keys.aside(key)))
+
+    # -- one decision ------------------------------------------------------------------------
+
+    def decision(
+        self,
+        row: Floats,
+        id: ItemId,
+        version: int,
+        among: tuple[ArmId, ...] | None,
+        propensity: bool,
+        at: float | None,
+        *,
+        ask: bool = False,
+        question: ItemId | None = None,
+        item: ArmId | None = None,
+    ) -> Decision | Question | Abstention:
+        """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
+        know = self._knowledge
+        numbers = None if among is None else [know.arm_number(arm) for arm in among]
+        eligible = know.eligible(row, numbers, item)
+        case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
+        parts = np.empty((7, len(know.arms)))
+        if know.policy.needs_limits:
+            masked = self._masked_legacy if know.settings.legacy else self._masked
+            return masked(case, parts, question)
+        start, number = self._key(id, self._decide_start, self._decide_named)
+        limits, reward = know.believing.limits, know.reward_arms.kernel_state
+        if know.purse is not None and know.purse.frozen:
+            case = case._replace(eligible=np.zeros(len(know.arms), np.bool_))
+        may = case.eligible
+        if isinstance(limits, LinearLimits):
+            limit = limits.linear.kernel_state
+            k = choice.decide(
+                know.weights, reward.A, reward.mu, know.pull, limit.A, limit.mu, row, may, start,
+                number, parts,
+            )  # fmt: skip
+        else:
+            choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
+            parts[2], parts[3] = self._limit_scores(row)
+            k = choice.choose(know.weights, parts, may, may, start, number)
+        odds = None
+        if propensity:
+            play, none = np.zeros((2, len(know.arms)))
+            if k >= 0:
+                wins.propensities(know.weights, parts[4], parts[5], may, may, play)
+            odds = Odds(play, none, float(k < 0))
+        return self._made(case, k, parts, odds, coin=self._coin(case, k))
+
+    def _coin(self, case: _Case, k: int, here: Sequence[int] = ()) -> tuple[float | None, bool]:
+        """Return the probability with which a play is to be judged afterwards; whether it is.
+
+        Not of what the teacher allowed in this very decision, `here`.
+        """
+        if k < 0 or k in here:
+            return None, False
+        know = self._knowledge
+        coin, rates = 0.0, know.believing.rates
+        known = know.is_allowed(k, case.item)
+        if rates is not None and not known and know.checks.may(know.decisions + 1):
+            coin = rates.coin(int(know.believing.unit_of[k]))
+        if know.purse is not None:
+            coin = max(coin, know.purse.coin(known=known))
+        return (coin, self._falls(case.id, coin, know.purse)) if coin > 0.0 else (None, False)
+
+    def _falls(self, id: ItemId, coin: float, purse: Purse | None) -> bool:
+        """Return whether the coin of a decision falls on "judge it".
+
+        A promise's coins are secret. They also go by the step, which nobody chooses: an id that
+        comes again, after its reward, would have the coin that it had.
+        """
+        start, number = self._key(id, self._check_start, self._check_named)
+        promise = self._knowledge.promise
+        if promise is not None and purse is not None:
+            use = keys.CHECK if isinstance(id, int) else keys.CHECK_NAMED
+            stream = keys.stream(promise.seed, use)
+            start = np.uint64(keys.key_of(stream, np.uint64(purse.steps + 1)))
+        return float(keys.uniform(np.uint64(keys.key_of(start, number)))) < coin
+
+    def _masked(
+        self, case: _Case, parts: Floats, question: ItemId | None
+    ) -> Decision | Question | Abstention:
+        """Play the best arm that is surely allowed; ask first, if an answer pays."""
+        know = self._knowledge
+        settings, reward = know.settings, know.reward_arms.kernel_state
+        start, number = self._key(case.id, self._decide_start, self._decide_named)
+        waits = know.questions.waiting.get(case.id, Waiting(b"", None))
+        raw = case.row.tobytes()
+        seen, said = know.believing.seen(raw), know.said(case.row, case.eligible, case.item)
+        allowed = know._with_unit(waits.allowed)
+        said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
+        choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
+        parts[2], parts[3] = seen.p, seen.sd
+        marks = self._marks(seen, said)
+        frozen = know.purse is not None and know.purse.frozen
+        if frozen:  # only what is allowed in this very decision
+            marks[marks == questions.SAFE] = questions.IN_DOUBT
+            marks[[k for k in allowed if said[k] == doubt.SAID_YES]] = questions.SAFE
+        k = int(questions.play(know.weights, parts, marks, start, number))
+        if k < 0 and not frozen:
+            k = self._fall_back(case.row, case.among, case.item, seen.p, said)
+        may_ask = (
+            question is not None
+            and case.ask
+            and waits.asks
+            and know.questions.left > 0
+            and waits.looks < settings.ask_at_most
+        )
+        wanted, worth, lesson, asks = -1, 0.0, 0.0, False
+        if may_ask:
+            wanted, worth, lesson, asks = self._nearest(case, parts, seen, marks, waits.looks)
+        odds = None
+        if case.propensity and not (asks and settings.on_doubt == "wait"):
+            odds = self._play_odds(parts, marks, k)
+        lost = None if wanted < 0 or asks else (know.arm_ids[wanted], worth, lesson)
+        waits_for_it = asks and settings.on_doubt == "wait"
+        coin = (None, False) if waits_for_it else self._coin(case, k, allowed)
+        made = self._made(case, k, parts, odds, lost=lost, coin=coin)
+        if not asks or question is None:
+            return made
+        context, arm = tuple(case.row.tolist()), know.arm_ids[wanted]
+        asked = Asked(
+            question, context, arm, case.version, case.at, case.id, case.among, None, case.item
+        )
+        if settings.on_doubt == "wait":
+            return Question(asked)
+        return replace(made, question=Question(asked))
+
+    @staticmethod
+    def _marks(seen: Seen, said: Any) -> Any:
+        """Return what may be done with each arm: play it, ask about it, or neither."""
+        safe = (said == doubt.SAID_YES) | (seen.marks == doubt.SAFE)
+        marks = np.where(safe, questions.SAFE, questions.IN_DOUBT)
+        return np.where(said == doubt.SAID_NO, questions.OUT, marks).astype(np.int8)
+
+    def _nearest(
+        self, case: _Case, parts: Floats, seen: Seen, marks: Any, look: int
+    ) -> tuple[int, float, float, bool]:
+        """Return the arm in doubt that is nearest to paying for an answer, as the kernel does.
+
+        Of what is asked about already, no more is asked.
+        """
+        know = self._knowledge
+        here: Case = case.row.tobytes() if case.item is None else case.item
+        taken = self._asked_about(here)
+        if taken is not None:
+            marks = np.where(taken & (marks == questions.IN_DOUBT), questions.ASKED, marks)
+            marks = marks.astype(np.int8)
+        start, number = self._key(case.id, self._doubt_start, self._doubt_named)
+        key = np.uint64(doubt.look_key(np.uint64(keys.key_of(start, number)), look))
+        unit = know.believing.unit_of
+        costs = np.zeros(int(unit.max()) + 1)
+        price = know.settings.answer_price
+        assert price is not None  # only logs of the first form have none
+        for u, cost in know.costs.get(here, {}).items():
+            costs[u] = cost
+        lessons = np.zeros(len(costs))
+        for u, cost in know.lessons.items():
+            lessons[u] = cost
+        k, worth, lesson, pays = questions.nearest(
+            parts[4], parts[5], seen.hope, seen.information, marks, unit, costs, lessons,
+            price, key, np.empty(len(costs)), np.empty(len(costs), np.int64),
+        )  # fmt: skip
+        return int(k), float(worth), float(lesson), bool(pays)
+
+    def _play_odds(self, parts: Floats, marks: Any, k: int) -> Odds:
+        """Give the exact probability of each play, given that nothing is asked."""
+        play, ask = np.zeros((2, len(marks)))
+        safe = marks == questions.SAFE
+        if safe.any():
+            wins.win_probabilities(parts[4], parts[5], safe, play)
+        elif k >= 0:
+            play[k] = 1.0
+        return Odds(play, ask, float(not safe.any() and k < 0))
+
+    def _masked_legacy(
+        self, case: _Case, parts: Floats, question: ItemId | None
+    ) -> Decision | Question | Abstention:
+        """Choose as logs of the first form do: ask, if what may be allowed looks better."""
+        know = self._knowledge
+        settings, reward = know.settings, know.reward_arms.kernel_state
+        start, number = self._key(case.id, self._decide_start, self._decide_named)
+        waits = know.questions.waiting.get(case.id, Waiting(b"", None))
+        raw = case.row.tobytes()
+        seen, said = know.believing.seen(raw), know.said(case.row, case.eligible)
+        choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
+        parts[2], parts[3] = seen.p, seen.sd
+        settled = waits.settled >= 0 and said[waits.settled] == doubt.SAID_YES
+        look = waits.looks - settled  # what was settled is shown as it was asked
+        taken = self._asked_about(raw) if case.ask and settings.on_doubt == "wait" else None
+        safe, wanted, marks = look_twice(
+            know.weights, parts, seen.marks, seen.p, said, taken, start, number, look
+        )
+        if settled:
+            return self._made(case, waits.settled, parts, None, waits.propensity)
+        k = safe if safe >= 0 else self._fall_back(case.row, case.among, None, seen.p, said)
+        may_ask = (
+            question is not None
+            and case.ask
+            and waits.asks
+            and know.questions.left > 0
+            and waits.looks < settings.ask_at_most
+        )
+        waiting = may_ask and settings.on_doubt == "wait"
+        odds = self._odds(parts, marks, said, k, waiting) if case.propensity else None
+        made = self._made(case, k, parts, odds)
+        if question is None or not may_ask or wanted == safe:
+            return made
+        context, arm = tuple(case.row.tolist()), know.arm_ids[wanted]
+        chance = float(odds.ask[wanted]) if waiting and odds is not None else None
+        asked = Asked(question, context, arm, case.version, case.at, case.id, case.among, chance)
+        if waiting:
+            return Question(asked, odds)
+        taken = self._asked_about(raw)
+        if taken is not None and taken[wanted]:
+            return made
+        return replace(made, question=Question(asked))
+
+    def _asked_about(self, case: Case) -> Bools | None:
+        """Say of which arms another decision waits to hear, here; None if of none."""
+        know = self._knowledge
+        unit_of = know.believing.unit_of
+        units = [unit_of[k] for k in know.questions.asked_about(case)]
+        return np.isin(unit_of, units) if units else None
+
+    def _odds(self, parts: Floats, marks: Any, said: Any, k: int, waiting: bool) -> Odds:
+        """Give the exact probability of each outcome of a look."""
+        play, ask = np.zeros((2, len(said)))
+        certain = said == doubt.SAID_YES
+        open_ = said != doubt.SAID_NO
+        safe = open_ & (certain | (marks == doubt.SAFE))
+        running = open_ & (certain | (marks != doubt.DENIED)) if waiting else safe
+        if running.any():
+            wins.win_probabilities(parts[4], parts[5], running, play)
+            ask[~safe] = play[~safe]
+            play[~safe] = 0.0
+        elif k >= 0:
+            play[k] = 1.0
+        return Odds(play, ask, float(not running.any() and k < 0))
+
+    def _fall_back(
+        self, row: Floats, among: tuple[ArmId, ...] | None, item: ArmId | None, p: Floats, said: Any
+    ) -> int:
+        """Give the arm to play where none is safe, or -1. A safe arm needs no certificate."""
+        know = self._knowledge
+        if know.settings.on_empty == "safe_arm":
+            k = know.number_of[know.settings.safe_arm]  # type: ignore[index]
+            numbers = None if among is None else [know.arm_number(arm) for arm in among]
+            return k if know.offered(row, numbers, item)[k] else -1
+        empty = FALL_BACK[know.settings.on_empty]
+        return int(doubt.fall_back(empty, p, said, np.arange(len(said))))
+
+    def _made(
+        self, case: _Case, k: int, parts: Floats, odds: Odds | None, chance: float | None = None,
+        lost: tuple[ArmId, float, float] | None = None,
+        coin: tuple[float | None, bool] = (None, False),
+    ) -> Decision | Abstention:  # fmt: skip
+        know = self._knowledge
+        context = tuple(case.row.tolist())
+        wanted, worth, lesson = (None, None, None) if lost is None else lost
+        sure = None if know.certificate is None else know.certified(case.row)
+        if k < 0:
+            if odds is not None:
+                chance = odds.abstain
+            event = Abstained(
+                case.id, context, case.version, case.among, case.at, case.ask, chance, case.item,
+                wanted, worth, lesson,
+            )  # fmt: skip
+            return Abstention(event, odds, sure)
+        if odds is not None:
+            chance = float(odds.play[k])
+        decided = Decided(
+            case.id, context, know.arm_ids[k], case.version, case.among, chance, case.at, case.ask,
+            case.item, wanted, worth, lesson, *coin,
+        )  # fmt: skip
+        shown = know.every_shown if case.eligible is know.every else case.eligible
+        return Decision(decided, know.arm_ids, parts, shown, odds, sure)
+
+    # -- a batch -----------------------------------------------------------------------------
+
+    def numbers(self, first: int, names: list[ItemId] | None, n: int) -> tuple[Any, Uints]:
+        """Give the keys of a batch of decisions: the stream, and the places in it."""
+        if names is None:
+            return self._decide_start, np.arange(first, first + n, dtype=np.uint64)
+        return self._decide_named, np.array([hashed(str(name)) for name in names], np.uint64)
+
+    def batch(
+        self, rows: Floats, among: tuple[ArmId, ...] | None, start: Any, numbers: Uints,
+        details: bool, propensity: bool, items: list[ArmId | None],
+    ) -> tuple[Ints, Bools, Floats | None, Floats | None]:  # fmt: skip
+        """Choose an arm for each row, never asking: arms, eligible, parts, propensities."""
+        know = self._knowledge
+        n, K = len(rows), len(know.arms)
+        masked = know.policy.needs_limits
+        eligible = self._eligible_many(rows, among, items)
+        running = eligible
+        belief = spread = np.zeros((1, K))
+        parts = odds = None
+        certain: list[Any] = []
+        if masked or details or propensity or know.policy.weights.limit != 0.0:
+            belief, spread, running, certain = self._limits_many(rows, eligible, items)
+        arms = np.empty(n, np.int64)
+        reward = know.reward_arms.kernel_state
+        if details or propensity:
+            parts = np.empty((n, 7, K))
+            choice.reward_parts_many(reward.A, reward.mu, know.pull, rows, parts)
+            parts[:, 2], parts[:, 3] = belief, spread
+            choice.choose_many(know.weights, parts, running, start, numbers, arms)
+        else:
+            x = know.reward_rows(rows)
+            if K < MANY and not know.centred:
+                mean, sd = know.reward_arms.scores_many(x)
+                choice.pick_many(
+                    know.weights, mean, sd, belief, spread, running, start, numbers, arms
+                )
+            else:
+                nothing = np.empty((0, K))
+                loop.run(
+                    know.policy.weights, reward, know.reward_arms.ridge, x, nothing, running,
+                    running, belief, spread, np.arange(n), start, numbers, False, arms,
+                    know.centred, know.totals,
+                )  # fmt: skip
+        if masked:
+            for i in np.flatnonzero(arms < 0):
+                arms[i] = self._fall_back(rows[i], among, items[i], belief[i], certain[i])
+        if parts is not None and propensity:
+            odds = np.empty((n, K))
+            wins.propensities_many(know.weights, parts, running, odds)
+            if masked:
+                for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)):
+                    odds[i] = np.arange(K) == arms[i]
+        return arms, eligible, parts, odds
+
+    def coins(
+        self, ids: list[ItemId], arms: Ints, items: list[ArmId | None]
+    ) -> list[tuple[float | None, bool]] | None:
+        """Return the coin of each play of a batch, as one by one; None if there are none.
+
+        Where the promise is frozen nothing is played: `arms` is changed to -1 there.
+        """
+        know = self._knowledge
+        rates = know.believing.rates
+        purse = None if know.purse is None else know.purse.copy()
+        if rates is None and purse is None:
+            return None
+        unit_of = know.believing.unit_of.tolist()
+        unjudged = [] if rates is None else rates.unjudged.tolist()
+        plays, drawn = sum(unjudged), 0
+        out: list[tuple[float | None, bool]] = []
+        for ahead, (id, k, item) in enumerate(zip(ids, arms.tolist(), items, strict=True)):
+            if purse is not None and purse.frozen:
+                arms[ahead] = k = -1
+            coin, judged, u = 0.0, k >= 0 and know.is_allowed(k, item), unit_of[k]
+            new = rates is not None and k >= 0 and not judged
+            if new and rates is not None and know.checks.may(know.decisions + ahead + 1, drawn):
+                coin = coin_of(rates.zeal[u], plays, unjudged[u])
+            if k >= 0 and purse is not None:
+                coin = max(coin, purse.coin(known=judged))
+            falls = coin > 0.0 and self._falls(id, coin, purse)
+            out.append((coin or None, falls))
+            drawn += falls
+            if coin > 0.0 and new:
+                unjudged[u] += 1
+                plays += 1
+            if purse is not None:
+                purse.take(coin or None, id if falls else None)
+        return out
+
+    def _limits_many(
+        self, rows: Floats, eligible: Bools, items: list[ArmId | None]
+    ) -> tuple[Floats, Floats, Bools, list[Any]]:
+        """Give belief, doubt and the arms in the running for each row; and what is certain."""
+        know = self._knowledge
+        limits = know.believing.limits
+        if isinstance(limits, LinearLimits) and not know.policy.needs_limits:
+            return *limits.scores_many(rows), eligible, []
+        seen = [know.believing.seen(row.tobytes()) for row in rows]
+        shape = len(rows), len(know.arms)
+        belief = np.array([one.p for one in seen]).reshape(shape)
+        spread = np.array([one.sd for one in seen]).reshape(shape)
+        if not know.policy.needs_limits:
+            return belief, spread, eligible, []
+        may = np.broadcast_to(eligible, shape)
+        each = zip(rows, may, items, strict=True)
+        certain = [know.said(row, one, item) for row, one, item in each]
+        running = np.array(
+            [
+                (told == doubt.SAID_YES) | ((told == doubt.UNASKED) & (one.marks == doubt.SAFE))
+                for told, one in zip(certain, seen, strict=True)
+            ],
+            np.bool_,
+        )
+        return belief, spread, running.reshape(shape), certain
+
+    def _eligible_many(
+        self, rows: Floats, among: tuple[ArmId, ...] | None, items: list[ArmId | None]
+    ) -> Bools:
+        know = self._knowledge
+        numbers = None if among is None else [know.arm_number(arm) for arm in among]
+        plain = numbers is None and not know.rules and know.certificate is None
+        if plain and not (know.denials and know.remembers):
+            return know.every[None]  # one row that serves all
+        if plain:
+            denied = know.denials
+            raw = [row.tobytes() for row in rows]
+            if denied.keys().isdisjoint(raw) and denied.keys().isdisjoint(items):
+                return know.every[None]
+            found = np.broadcast_to(know.every, (len(rows), len(know.arms))).copy()
+            for i, (one, item) in enumerate(zip(raw, items, strict=True)):
+                if one in denied or item in denied:
+                    found[i] = know.eligible(rows[i], None, item)
+            return found
+        eligible = [know.eligible(row, numbers, i) for row, i in zip(rows, items, strict=True)]
+        return np.array(eligible, np.bool_).reshape(len(rows), len(know.arms))
+
+    # -- small parts -------------------------------------------------------------------------
+
+    def _limit_scores(self, row: Floats) -> tuple[Floats, Floats]:
+        limits = self._knowledge.believing.limits
+        if isinstance(limits, LinearLimits):
+            return limits.scores(row)
+        seen = self._knowledge.believing.seen(row.tobytes())
+        return seen.p, seen.sd
+
+    def _key(self, id: ItemId, start: Any, named: Any) -> tuple[Any, Any]:
+        if isinstance(id, int):
+            return start, np.uint64(id)
+        return named, np.uint64(hashed(id))

@@ -1,0 +1,596 @@
+"""JSON and named arrays in one piece of bytes, or in a file. No pickle.
+
+It is a zip of .npy arrays (what numpy calls .npz) and `meta.json`. Sizes and types are checked
+before anything is allocated: what is read never takes more memory than some times its own size. A
+sha256 over all of it shows damage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.agent.config import Arm, ArmId, ItemId, Json, Settings, arm_id
+from bridle.agent.drift import SurpriseTest
+from bridle.agent.events import (
+    Decided,
+    Judged,
+    Lapsed,
+    Promised,
+    Retracted,
+    SigmaChanged,
+    Taught,
+    WaitChanged,
+    check_event,
+    event_from_json,
+    event_to_json,
+)
+from bridle.agent.limits_state import Case, Open, Waiting
+from bridle.agent.purse import Purse
+from bridle.agent.state import Example, JudgedCase, Knowledge, OpenCheck
+from bridle.agent.teachers import Teachers
+from bridle.certificates.certificate import Certificate
+from bridle.errors import BridleError, CorruptState
+from bridle.limits import limits_from_state
+from bridle.limits.declared import Rule
+from bridle.reward.posterior import LinearArms
+from bridle.validation import MAX_MAGNITUDE
+
+__all__ = [
+    "DAMAGE",
+    "Arrays",
+    "knowledge_from_state",
+    "knowledge_to_state",
+    "pack",
+    "read_file",
+    "read_state",
+    "unpack",
+    "write_file",
+    "write_state",
+]
+
+
+META = "meta.json"
+# The head of a .npy of version 1.0, as numpy writes it for these types.
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype><[fiu]8|<i4|\|[biu]1|<U[1-9][0-9]{0,3})', "
+    rb"'fortran_order': False, "
+    rb"'shape': \((?P<shape>[0-9]{0,15}(?:, ?[0-9]{0,15}){0,3})\), \} *\n",
+    re.DOTALL,
+)
+# What the pieces raise when they are fed with something else.
+DAMAGE = (
+    BridleError, AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError,
+    RecursionError,
+)  # fmt: skip
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def pack(form: str, meta: Mapping[str, Json], arrays: Arrays) -> bytes:
+    """Give JSON and arrays as bytes. Equal states give equal bytes."""
+    blobs = {f"{name}.npy": _npy(array) for name, array in sorted(arrays.items())}
+    text = json.dumps({"format": form, "sha256": _digest(blobs, meta), "meta": meta})
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, blob in {META: text.encode(), **blobs}.items():
+            archive.writestr(zipfile.ZipInfo(name), blob)  # dated 1980: no clock
+    return buffer.getvalue()
+
+
+def unpack(blob: bytes, form: str) -> tuple[dict[str, Any], Arrays]:
+    """Give back what `pack` was given, or raise `CorruptState`."""
+    return _unpacked(io.BytesIO(blob), len(blob), form)
+
+
+def write_file(path: str | os.PathLike[str], blob: bytes) -> None:
+    """Write bytes to `path`, whole or not at all."""
+    target = Path(path)
+    handle, scratch = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, target)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def read_file(path: str | os.PathLike[str], form: str, what: str) -> tuple[dict[str, Any], Arrays]:
+    """Read what was packed into a file, or raise `CorruptState` (or OSError, if there is none)."""
+    with open(path, "rb") as file:
+        try:
+            return _unpacked(file, os.fstat(file.fileno()).st_size, form)
+        except CorruptState as error:
+            raise CorruptState(
+                f"{path} is no {what} saved by bridle, or damaged: {error}"
+            ) from None
+
+
+def _unpacked(file: BinaryIO, length: int, form: str) -> tuple[dict[str, Any], Arrays]:
+    try:
+        meta, blobs = _read(file, length, form)
+        return meta, {name.removesuffix(".npy"): _array(blobs[name], name) for name in blobs}
+    except CorruptState:
+        raise
+    # What zipfile raises where its own tables are damaged.
+    except (
+        *DAMAGE,
+        zipfile.BadZipFile,
+        OSError,
+        EOFError,
+        RuntimeError,
+        struct.error,
+    ) as error:
+        raise CorruptState(f"damaged: {error!r}") from error
+
+
+def _read(file: BinaryIO, length: int, form: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        sizes = {entry.filename: entry.file_size for entry in entries}
+        # Stored as they are, the parts are no larger than the file: nothing grows in memory.
+        stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+        if not stored or len(sizes) != len(entries) or sum(sizes.values()) > length:
+            raise CorruptState("Its parts do not fit the file.")
+        names = [name for name in sizes if name != META]
+        if len(names) == len(sizes) or not all(name.endswith(".npy") for name in names):
+            raise CorruptState(f"It holds {sorted(sizes)}."[:1000])
+        head = json.loads(archive.read(META))
+        if not isinstance(head, dict) or head.get("format") != form:
+            raise CorruptState(f"It is not of the form {form!r}.")
+        blobs = {name: archive.read(name) for name in names}
+    meta = head.get("meta")
+    if not isinstance(meta, dict) or head.get("sha256") != _digest(blobs, meta):
+        raise CorruptState("Its sha256 does not fit what it holds.")
+    return meta, blobs
+
+
+def _digest(blobs: Mapping[str, bytes], meta: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    for name in sorted(blobs):
+        digest.update(name.encode())
+        digest.update(hashlib.sha256(blobs[name]).digest())
+    return digest.hexdigest()
+
+
+def _npy(array: npt.NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    little = array.astype(array.dtype.newbyteorder("<"))
+    np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _array(blob: bytes, name: str) -> npt.NDArray[Any]:
+    # The header is matched, not parsed: numpy would evaluate it.
+    head = _HEADER.match(blob)
+    if head is None:
+        raise CorruptState(f"{name}: not an array as bridle writes them.")
+    dtype = np.dtype(head["dtype"].decode())
+    shape = tuple(int(n) for n in head["shape"].replace(b",", b" ").split())
+    if math.prod(shape) * dtype.itemsize != len(blob) - head.end():
+        raise CorruptState(f"{name}: {dtype} of shape {shape!r:.100} is not {len(blob)} bytes.")
+    flat = np.frombuffer(blob, dtype, offset=head.end())
+    return flat.reshape(shape).astype(dtype.newbyteorder("="))
+
+
+# --- All that an agent knows, as JSON and named arrays; and in a file (`bridle.agent.snapshot`) --
+
+
+FORM = "bridle agent 3"
+_COUNTS = ("version", "decisions", "taught", "dropped")
+_QUESTION_COUNTS = ("asked", "answered", "lapsed")
+_META = {
+    "settings", "arms", "limits", "sigma", "rules", "counts", "question_counts", "pending",
+    "questions", "waiting", "examples", "certificate", "wait",
+}  # fmt: skip
+# What logs of the first form have not.
+_PRICED = {"costs", "lessons"}
+# What those of the second form have not, either.
+_CHECKED = {"checks", "check_counts", "rates", "drift", "promise", "judged"}
+_ARRAYS = {
+    f"{name}.{part}"
+    for name in ("pending", "questions", "waiting", "examples")
+    for part in ("contexts", "arms")
+}
+_ARRAYS |= {"examples.allowed", "totals"}
+# Arrays that a part of an agent reads itself.
+PARTS = ("reward.", "limits.", "teachers.")
+# What of the limits' arrays follows from the settings, the arms and the rules.
+_SETTLED = {
+    "ridge", "coding", "settings", "crosses", "groups", "pairs", "thresholds", "density", "errors",
+    "doubt", "sampling", "seed", "known", "members", "prior",
+}  # fmt: skip
+
+
+def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
+    """Give all that an agent knows as JSON and named arrays."""
+    asked, waiting = know.questions.open, know.questions.waiting
+
+    def named(*more: Json) -> tuple[Json, ...]:
+        """What logs of the first form know nothing of: their states keep their form."""
+        return () if know.settings.legacy else more
+
+    def lived(example: Example) -> tuple[Json, ...]:
+        """What answers have since the third form."""
+        first = know.believing.first.get(example.id)
+        return (example.scope, example.until, first) if know.settings.lives else ()
+
+    meta: dict[str, Json] = {
+        "settings": know.settings.to_json(),
+        "arms": [arm.to_json() for arm in know.arms],
+        "limits": know.believing.kind,
+        "sigma": getattr(know.policy, "sigma", None),
+        "rules": [cast("Json", rule.to_json()) for rule in know.rules.values()],
+        "counts": [getattr(know, name) for name in _COUNTS],
+        "question_counts": [getattr(know.questions, name) for name in _QUESTION_COUNTS],
+        "pending": list(know.pending),
+        "questions": [
+            [id, one.decision, one.since, *named(one.item)] for id, one in asked.items()
+        ],
+        "waiting": [
+            [id, w.among if w.among is None else list(w.among), w.looks, w.question, w.asks,
+             w.propensity, *named(w.item, list(w.allowed))]
+            for id, w in waiting.items()
+        ],
+        "examples": [
+            [e.id, e.by, e.note, *named(e.item), *lived(e)] for e in know.examples.values()
+        ],
+        "certificate": None if know.certificate is None else know.certificate.to_json(),
+        "wait": [know.wait, know.default_reward],
+    }  # fmt: skip
+    if not know.settings.legacy:
+        meta["costs"] = [
+            [_case_to_json(case), [[unit, cost] for unit, cost in here.items()]]
+            for case, here in know.costs.items()
+        ]
+        meta["lessons"] = [[unit, cost] for unit, cost in know.lessons.items()]
+    if know.settings.lives:
+        meta |= _checks_to_state(know)
+    teachers = know.teachers.to_state() if know.settings.teachers else {}
+    width = know.settings.features.width
+    examples = know.examples.values()
+    arrays = {
+        **{f"reward.{name}": array for name, array in know.reward_arms.to_state().items()},
+        **{f"limits.{n}": array for n, array in know.believing.limits.to_state().items()},
+        **{f"teachers.{name}": array for name, array in teachers.items()},
+        "totals": know.totals.copy(),
+        "pending.contexts": _rows((raw for raw, _ in know.pending.values()), width),
+        "pending.arms": np.array([k for _, k in know.pending.values()], np.int64),
+        "questions.contexts": _rows((one.context for one in asked.values()), width),
+        "questions.arms": np.array([one.arm for one in asked.values()], np.int64),
+        "waiting.contexts": _rows((one.context for one in waiting.values()), width),
+        "waiting.arms": np.array([one.settled for one in waiting.values()], np.int64),
+        "examples.contexts": _rows((e.context for e in examples), width),
+        "examples.arms": np.array([e.arm for e in examples], np.int64),
+        "examples.allowed": np.array([e.allowed for e in examples], np.bool_),
+    }
+    return meta, arrays
+
+
+def knowledge_from_state(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
+    """Give back what `knowledge_to_state` wrote, or raise `CorruptState`."""
+    try:
+        return _knowledge(meta, arrays)
+    except CorruptState:
+        raise
+    except DAMAGE as error:
+        raise CorruptState(f"The file is whole, but it is no agent: {error!r}") from error
+
+
+def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
+    others = {name for name in arrays if not name.startswith(PARTS)}
+    if meta.keys() - _PRICED - _CHECKED != _META or others != _ARRAYS:
+        raise CorruptState("There is more, or less, in the file than an agent.")
+    settings = Settings.from_json(meta["settings"])
+    later = (set() if settings.legacy else _PRICED) | (_CHECKED if settings.lives else set())
+    if (meta.keys() & (_PRICED | _CHECKED)) != later:
+        raise CorruptState("The file is of another form than its settings.")
+    arms = [Arm.from_json(arm) for arm in meta["arms"]]
+    K, d = len(arms), settings.features.width
+    D = d + (settings.prior == "centred")
+    # So that what follows is no larger than the file.
+    if arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D):
+        raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
+    know = Knowledge(settings)
+    know.add_arms(arms[len(settings.arms) :])
+    if know.arm_ids != tuple(arm.id for arm in arms):
+        raise CorruptState("The arms are not those of the settings.")
+    if meta["sigma"] is not None:
+        know.fold(SigmaChanged(meta["sigma"]))
+    changed = WaitChanged(*meta["wait"])
+    check_event(changed)
+    know.fold(changed)
+    reward_arms = LinearArms.from_state(_under("reward.", arrays))
+    totals = _checked(arrays, "totals", "f", (2,))
+    if reward_arms.ridge != settings.ridge or not (np.isfinite(totals) & (totals > 0)).all():
+        raise CorruptState("The arrays do not fit the settings.")
+    know.reward_arms, know.totals = reward_arms, totals.copy()
+    _read_counts(know, meta["counts"], _COUNTS)
+    _read_counts(know.questions, meta["question_counts"], _QUESTION_COUNTS)
+    most = settings.max_pending
+    know.pending = _rows_of(meta["pending"], arrays, "pending", K, d, know.decisions, most)
+    _read_questions(know, meta, arrays, d)
+    ids = [entry[0] for entry in meta["examples"]]
+    rows = _rows_of(ids, arrays, "examples", K, d, know.taught, settings.max_examples)
+    allowed = _checked(arrays, "examples.allowed", "b", (len(ids),)).tolist()
+    first: dict[ItemId, bool] = {}
+    for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
+        id, by, note, *rest = entry
+        scope, until, safe = rest[1:] if settings.lives else ("all", None, None)
+        item = _item(rest[:1] if settings.lives else rest, know)
+        check_event(Taught(id, (), 0, answer, None, by, note, None, item, None, scope, until))
+        know.remember(Example(id, raw, k, answer, by, note, item, scope, until))
+        if safe is not None:
+            first[id] = _truth(safe)
+    know.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
+    state = _under("limits.", arrays)
+    for name, array in know.believing.limits.to_state().items():  # untaught as yet
+        if name.rpartition("/")[2] in _SETTLED and not _equal(array, state[name]):
+            raise CorruptState(f"The limits do not fit the settings: '{name}' is another.")
+    kind = know.believing.kind
+    if kind == "auto" and not settings.legacy:
+        kind = "mixture"
+    limits = limits_from_state(kind, state)
+    if not np.array_equal(limits.unit_of, know.believing.unit_of) or limits.features != d:
+        raise CorruptState("The limits do not fit the arms and features.")
+    know.believing.take(limits, know.examples.values())
+    if settings.lives:
+        know.believing.first = first
+        _read_checks(know, meta, d)
+    _read_judged(know, meta.get("judged", []), _under("teachers.", arrays), d)
+    if meta["certificate"] is not None:
+        know.certificate = Certificate.from_json(meta["certificate"])
+    for case, here in meta.get("costs", ()):
+        know.costs[_case_from_json(case, d)] = {
+            _unit(unit, limits.units): _cost(cost) for unit, cost in here
+        }
+    for unit, cost in meta.get("lessons", ()):
+        know.lessons[_unit(unit, limits.units)] = _cost(cost)
+    return know
+
+
+def _checks_to_state(know: Knowledge) -> dict[str, Json]:
+    """Return checks, what they found, and the promise, as JSON."""
+    checks, rates, drift = know.checks, know.believing.rates, know.believing.drift
+    tested = None if drift is None else {n: a.tolist() for n, a in drift.to_state().items()}
+    return {
+        "checks": [
+            [id, one.arm, np.frombuffer(one.context).tolist(), one.item, one.coin]
+            for id, one in checks.open.items()
+        ],
+        "check_counts": [checks.drawn, checks.judged, checks.found, know.contradictions],
+        "rates": None
+        if rates is None
+        else {name: array.tolist() for name, array in rates.to_state().items()},
+        "drift": cast("Json", tested),
+        "promise": None
+        if know.promise is None or know.purse is None
+        else [event_to_json(know.promise), know.purse.to_state()],
+        "judged": [
+            [one.arm, np.frombuffer(one.context).tolist(), one.item, one.scope, one.until,
+             list(one.checks)]
+            for one in know.judged.values()
+        ],
+    }  # fmt: skip
+
+
+def _read_checks(know: Knowledge, meta: Mapping[str, Any], d: int) -> None:
+    """Read what `_checks_to_state` wrote."""
+    counts = meta["check_counts"]
+    names = ("drawn", "judged", "found")
+    _read_counts(know.checks, counts[:3], names)
+    (know.contradictions,) = counts[3:]
+    if type(know.contradictions) is not int or know.contradictions < 0:
+        raise CorruptState("The checks are counted as they cannot be.")
+    if len(meta["checks"]) > know.settings.max_pending:
+        raise CorruptState("There are more checks than may wait.")
+    for id, arm, context, item, coin in meta["checks"]:
+        raw = _case_from_json(context, d)
+        check_event(Decided(id, (), 0, 1, item=item, coin=coin, checked=True))
+        if not isinstance(raw, bytes) or coin is None or id in know.checks.open:
+            raise CorruptState(f"The check of decision {id!r:.100} is none.")
+        know.checks.open[id] = OpenCheck(raw, _unit(arm, len(know.arms)), item, coin)
+    believing = know.believing
+    if (meta["rates"] is None) != (believing.rates is None) or (meta["drift"] is None) != (
+        believing.drift is None
+    ):
+        raise CorruptState("The file is of another form than its settings.")
+    if meta["rates"] is not None:
+        state = {name: np.array(counts, np.int64) for name, counts in meta["rates"].items()}
+        believing.take_rates(state)
+        if believing.rates is None or believing.rates.units != believing.limits.units:
+            raise CorruptState("The rates of exceptions are of other limits.")
+    if meta["drift"] is not None:
+        kinds = {"counts": np.int64}
+        believing.drift = SurpriseTest.from_state(
+            {n: np.array(a, kinds.get(n, np.float64)) for n, a in meta["drift"].items()}
+        )
+    if meta["promise"] is not None:
+        event, purse = meta["promise"]
+        promise = event_from_json(event)
+        if not isinstance(promise, Promised):
+            raise CorruptState("The promise is none.")
+        know.promise, know.purse = promise, Purse.from_state(purse)
+
+
+def _read_judged(know: Knowledge, judged: Any, arrays: Arrays, d: int) -> None:
+    """Read what declared teachers said, and of what."""
+    settings = know.settings
+    if not settings.teachers:
+        if judged or arrays:
+            raise CorruptState("Nobody is declared who could have judged a case.")
+        return
+    teachers = Teachers.from_state(arrays)
+    fresh = know.teachers
+    if (teachers.teachers, teachers.doubt, teachers.trust) != (
+        settings.teachers, fresh.doubt, fresh.trust,
+    ):  # fmt: skip
+        raise CorruptState("The teachers are not those of the settings.")
+    for arm, context, item, scope, until, checks in judged:
+        raw, k = _case_from_json(context, d), _unit(arm, len(know.arms))
+        about = tuple(checks)
+        name = settings.teachers[0].name
+        check_event(Judged((), 0, True, name, 0.5, None, None, item, scope, until))
+        for id in about:
+            check_event(Lapsed(id))
+        if not isinstance(raw, bytes) or (scope == "item" and item is None):
+            raise CorruptState("A case that was judged is none of this agent.")
+        key = know.case_key(raw, item, k)
+        if key in know.judged or not teachers.said(*key):
+            raise CorruptState("A case stands twice, or nobody judged it.")
+        know.judged[key] = JudgedCase(raw, k, item, scope, until, about)
+    if len(know.judged) != len(teachers):
+        raise CorruptState("There are judgements of cases that are not known.")
+    know.teachers = teachers
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CorruptState(f"True or False was expected, not {value!r:.100}.")
+    return value
+
+
+def _case_to_json(case: Case) -> Json:
+    """Return a case as JSON: an item by its name, a context as a list of its numbers."""
+    return np.frombuffer(case).tolist() if isinstance(case, bytes) else case
+
+
+def _case_from_json(case: Any, d: int) -> Case:
+    if isinstance(case, list):
+        row = np.array(case, np.float64) + 0.0
+        if row.shape != (d,) or not (np.abs(row) <= MAX_MAGNITUDE).all():
+            raise CorruptState("A context whose costs are kept is none of this agent.")
+        return row.tobytes()
+    return arm_id(case, "Agent")
+
+
+def _unit(unit: Any, units: int) -> int:
+    if type(unit) is not int or not 0 <= unit < units:
+        raise CorruptState(f"There is no unit {unit!r:.100}.")
+    return unit
+
+
+def _cost(cost: Any) -> float:
+    if type(cost) is not float or not 0.0 < cost < math.inf:
+        raise CorruptState(f"No cost is {cost!r:.100}.")
+    return cost
+
+
+def _item(rest: list[Any], know: Knowledge) -> ArmId | None:
+    """Return the item of an entry of the state; entries of the first form have none."""
+    if len(rest) != (not know.settings.legacy):
+        raise CorruptState("The file is of another form than its settings.")
+    return None if not rest or rest[0] is None else arm_id(rest[0], "Agent")
+
+
+def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    """Whether two arrays hold the same; the order of what is known does not matter."""
+    if one.ndim == 2:
+        one, other = np.sort(one, axis=0), np.sort(other, axis=0)
+    return (
+        one.shape == other.shape
+        and one.dtype.kind == other.dtype.kind
+        and bool(
+            (
+                (one == other) | ((one != one) & (other != other))
+            ).all()  # NaN: a feature that is no term
+        )
+    )
+
+
+def _read_counts(into: object, counts: Any, names: Sequence[str]) -> None:
+    for name, value in zip(names, counts, strict=True):
+        if type(value) is not int or not (name == "version") <= value <= 2**53:
+            raise CorruptState(f"'{name}' must be a whole number. Got {value!r:.100} instead.")
+        setattr(into, name, value)
+
+
+def _read_questions(know: Knowledge, meta: Mapping[str, Any], arrays: Arrays, d: int) -> None:
+    K, most = len(know.arms), know.settings.max_pending
+    ids = [entry[0] for entry in meta["questions"]]
+    rows = _rows_of(ids, arrays, "questions", K, d, know.questions.asked, most)
+    for entry, (raw, k) in zip(meta["questions"], rows.values(), strict=True):
+        id, decision, since, *rest = entry
+        if decision is not None:
+            check_event(Lapsed(decision))
+        if type(since) is not int or not 0 <= since <= know.decisions:
+            raise CorruptState(f"Question {id!r:.100} is of a time {since!r:.100}.")
+        know.questions.restore(id, Open(raw, k, decision, since, _item(rest, know)))
+    ids = [entry[0] for entry in meta["waiting"]]
+    rows = _rows_of(ids, arrays, "waiting", K, d, know.decisions, most, lowest=-1)
+    for entry, (raw, settled) in zip(meta["waiting"], rows.values(), strict=True):
+        id, among, looks, question, asks, propensity, *rest = entry
+        item: ArmId | None = None
+        here: tuple[int, ...] = ()
+        if not know.settings.legacy:
+            here = tuple(_unit(k, K) for k in rest.pop())
+            item = _item(rest, know)
+        elif rest:
+            raise CorruptState("The file is of another form than its settings.")
+        given = None if among is None else tuple(among)
+        check_event(Decided(id, (), 0, 1, given, propensity, None, asks))
+        if type(looks) is not int or looks < 0:
+            raise CorruptState(f"The decision {id!r:.100} has {looks!r:.100} answers.")
+        if question is not None and know.questions.get(question).decision != id:
+            raise CorruptState(f"The decision {id!r:.100} waits for a question of another.")
+        waits = Waiting(raw, given, looks, question, settled, asks, propensity, item, here)
+        know.questions.waiting[id] = waits
+
+
+def write_state(path: str | os.PathLike[str], meta: Mapping[str, Json], arrays: Arrays) -> None:
+    """Write an agent to a file, whole or not at all. Equal states give equal bytes."""
+    write_file(path, pack(FORM, meta, arrays))
+
+
+def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+    """Read what `write_state` wrote, or raise `CorruptState` (or OSError, if there is no file)."""
+    return read_file(path, FORM, "agent")
+
+
+def _rows(contexts: Iterable[bytes], width: int) -> npt.NDArray[Any]:
+    return np.frombuffer(b"".join(contexts)).reshape(-1, width)
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+
+def _checked(arrays: Arrays, name: str, kind: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    array = arrays[name]
+    if array.dtype.kind != kind or array.shape != shape:
+        raise CorruptState(f"'{name}' is {array.dtype} of shape {array.shape}, not of {shape}.")
+    return array
+
+
+def _rows_of(
+    ids: list[ItemId], arrays: Arrays, name: str, K: int, d: int, so_far: int, most: int,
+    lowest: int = 0,
+) -> dict[ItemId, tuple[bytes, int]]:  # fmt: skip
+    n = len(ids)
+    contexts = _checked(arrays, f"{name}.contexts", "f", (n, d))
+    arms = _checked(arrays, f"{name}.arms", "i", (n,))
+    for id in ids:
+        check_event(Retracted(id))
+    numbers = [id for id in ids if isinstance(id, int)]
+    if n > most or len(set(ids)) != n or max(numbers, default=0) > so_far:
+        raise CorruptState(f"'{name}' has ids that do not fit.")
+    if ((arms < lowest) | (arms >= K)).any() or not (np.abs(contexts) <= MAX_MAGNITUDE).all():
+        raise CorruptState(f"'{name}' has arms or contexts that do not fit.")
+    rows = (row.tobytes() for row in contexts + 0.0)
+    return dict(zip(ids, zip(rows, arms.tolist(), strict=True), strict=True))

@@ -1,0 +1,1086 @@
+"""Plays that a coin chose to be judged afterwards, and wait for it."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeGuard, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import validation
+from bridle.agent.codec import Context
+from bridle.agent.config import (
+    Arm,
+    ArmId,
+    ItemId,
+    Settings,
+    arm_id,
+    check_default,
+    check_size,
+    plain_id,
+)
+from bridle.agent.events import (
+    Abstained,
+    ArmsAdded,
+    Asked,
+    Certified,
+    Created,
+    Decided,
+    Erased,
+    Event,
+    Expired,
+    Judged,
+    Lapsed,
+    Learned,
+    Note,
+    Promised,
+    PromiseDropped,
+    Regrouped,
+    Retracted,
+    Rewarded,
+    RewardedLate,
+    RuleDeclared,
+    RuleWithdrawn,
+    Shadowed,
+    SigmaChanged,
+    StartedAnew,
+    Taught,
+    Uncertified,
+    WaitChanged,
+)
+from bridle.agent.limits_state import Believing, Case, Example, Open, Questions
+from bridle.agent.purse import Purse
+from bridle.agent.teachers import LEAST_P, SETTLES, Key, Teachers
+from bridle.certificates.certificate import Certificate, about_of
+from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
+from bridle.kernels import doubt, loop
+from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits.declared import CompiledRule, Rule, compile_rule, denied_arms
+from bridle.policies import with_sigma
+from bridle.reward.posterior import LinearArms
+from bridle.schema import Context as AnyContext
+
+__all__ = ["Example", "JudgedCase", "Knowledge", "OpenCheck", "SpotChecks", "item_of"]
+
+
+class OpenCheck(NamedTuple):
+    """A play that waits to be judged."""
+
+    context: bytes  # d float64, as encoded
+    arm: int  # the arm's number
+    item: ArmId | None
+    coin: float  # the probability with which it was chosen
+
+
+class SpotChecks:
+    """The checks that wait, oldest first, and how many there were; part of the fold.
+
+    At most `max_pending` wait: the oldest are dropped. (A promise counts those as denied.)
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.open: dict[ItemId, OpenCheck] = {}
+        self.drawn = 0  # so far
+        self.judged = 0
+        self.found = 0  # of these: not allowed
+
+    def may(self, decision: int, ahead: int = 0) -> bool:
+        """Return whether the settings grant a check of the decision-th decision.
+
+        `ahead` are those that are drawn already and not yet folded.
+        """
+        most = self._settings.checks
+        if most is None:
+            return True
+        granted = most if isinstance(most, int) else most * decision
+        return self.drawn + ahead < granted
+
+    def get(self, decision: object) -> OpenCheck:
+        """Return the check of a decision, or raise `UnknownId`."""
+        try:
+            return self.open[plain_id(decision)]
+        except KeyError:
+            raise UnknownId(
+                "open check",
+                decision,
+                "Its coin did not fall, or it was judged already. What is known all the same can "
+                "be taught: agent.teach(context, arm, allowed).",
+            ) from None
+
+    def draw(self, decision: ItemId, check: OpenCheck) -> None:
+        """Take in a play whose coin fell."""
+        self.open[decision] = check
+        self.drawn += 1
+        while len(self.open) > self._settings.max_pending:
+            del self.open[next(iter(self.open))]
+
+    def cancel(self, decision: ItemId) -> None:
+        """Let a check go, if there is one: what it was about was not played."""
+        if self.open.pop(decision, None) is not None:
+            self.drawn -= 1
+
+    def answer(self, decision: ItemId, allowed: bool) -> None:
+        """Take the judgement of a play."""
+        del self.open[decision]
+        self.judged += 1
+        self.found += not allowed
+
+
+# --- What an agent knows, and what can be asked of it. Only `Knowledge`, the fold, changes it
+
+
+MAX_RULES = 10_000
+# What was certified in so many contexts is kept: truths, of all arms together.
+MAX_CERTIFIED = 16_000_000
+MINUS_ZERO = array("d", [-0.0]).tobytes()
+# The mean of all rewards before the first of them, and how many rewards it counts for.
+FIRST_GUESS = (0.5, 1.0)
+ONE = array("d", [1.0]).tobytes()
+
+
+class JudgedCase(NamedTuple):
+    """A case that declared teachers judged: what is taught of it once it is settled."""
+
+    context: bytes  # d float64, as encoded
+    arm: int
+    item: ArmId | None
+    scope: str = "all"  # scope and end as the last word about it had them
+    until: float | None = None
+    checks: tuple[ItemId, ...] = ()  # that were judged by it, and wait for it to be settled
+
+
+def item_of(know: Knowledge, context: AnyContext, item: ArmId | None, owner: str) -> ArmId | None:
+    """Return the name of what a context is about: as given, or as its `Id` says."""
+    own = know.settings.features.item(context)
+    if own is None and item is None:
+        return None
+    named = [arm_id(one, owner, "item") for one in (own, item) if one is not None]
+    if len(set(named)) > 1:
+        wanted = f"{own!r}, as the context says, or left out"
+        raise InvalidValue("item", owner, wanted, item)
+    know.check_item(named[0])
+    return named[0]
+
+
+# --- What an agent knows: the fold of its events, and nothing else ------------------------
+#
+# `fold` takes one event; every check stands before the first change, so an event that cannot be
+# folded leaves all as it was. No randomness, no clock, no files.
+
+# Cases whose lack of an answer is accounted for; the oldest are dropped.
+MAX_COSTS = 1_000_000
+# What one decision may lose, in rewards: far above what any can.
+MAX_WORTH = 1e9
+
+
+class Knowledge:
+    """The fold of an agent's events."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.policy = settings.policy
+        self.weights = np.array(settings.policy.weights)
+        self.remembers = settings.remembers
+        low, high = settings.reward_range
+        self._reward_range = validation.FloatRange(low, high)
+        self._reward_span = high - low
+        self.wait, self.default_reward = settings.wait, settings.default_reward
+        self.version = 1  # Created is the first event
+        self.decisions = 0  # made so far: the next decision's own number is one more
+        self.taught = 0
+        self.dropped = 0  # pending decisions that were dropped unrewarded
+        self.arms: list[Arm] = list(settings.arms)
+        self.number_of: dict[ArmId, int] = {}
+        self.check_arms(settings.arms)
+        self.centred = settings.prior == "centred"
+        self.reward_arms = LinearArms(
+            arms=len(self.arms),
+            features=settings.features.width + self.centred,
+            ridge=settings.ridge,
+        )
+        self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
+        self.questions = Questions(settings)
+        self.pending: dict[ItemId, tuple[bytes, int]] = {}
+        self.examples: dict[ItemId, Example] = {}
+        self.about_item: dict[ArmId, dict[ItemId, Example]] = {}  # those with a named item
+        self.denials: dict[Case, dict[int, int]] = {}  # case → arm → standing denials
+        self.allowances: dict[Case, dict[int, int]] = {}  # the same of what was allowed
+        # What not asking has cost, in rewards: case → unit → cost.
+        self.costs: dict[Case, dict[int, float]] = {}
+        # The same of all cases together, by what an answer would have taught: unit → cost.
+        self.lessons: dict[int, float] = {}
+        self.checks = SpotChecks(settings)
+        # Checks that denied what a teacher had allowed, since what was learned began.
+        self.contradictions = 0
+        # What declared teachers said, how often each errs, and what each case is about.
+        self.teachers = Teachers(settings.teachers, doubt=SETTLES)
+        self.judged: dict[tuple[Key, Key], JudgedCase] = {}
+        self._names = {teacher.name for teacher in settings.teachers}
+        self.promise: Promised | None = None
+        self.purse: Purse | None = None
+        self.certificate: Certificate | None = None
+        self._certified: dict[bytes, Bools] = {}
+        self.rules: dict[str, Rule] = {}
+        self.compiled_rules: list[CompiledRule] = []
+        self._name_arms()
+        self.believing = Believing(settings, settings.limits, self.arms)
+        self.set_rules(settings.rules)
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def arm_number(self, arm: object) -> int:
+        """Give the number of an arm, by its id."""
+        try:
+            # An id that is right already is the rule.
+            return self.number_of[arm if type(arm) is str else plain_id(arm)]
+        except KeyError:
+            known = ", ".join(repr(known.id) for known in self.arms[:5])
+            more = ", …" if len(self.arms) > 5 else ""
+            raise UnknownId("arm", arm, f"The agent has {len(self.arms)}: {known}{more}.") from None
+
+    def eligible(
+        self, context: Floats, among: Sequence[int] | None, item: ArmId | None = None
+    ) -> Bools:
+        """Say which arms may be played: `offered`, and certified or allowed to the letter.
+
+        With a certificate the live limits bind every policy, too; a mask sees to that itself.
+        """
+        offered = self.offered(context, among, item)
+        certified = self.certified(context)
+        if certified is None:
+            return offered
+        certified = certified.copy()
+        if not self.policy.needs_limits:
+            certified &= self.believing.seen(context.tobytes()).marks == doubt.SAFE
+        certified[self.allowed_here(context, item)] = True
+        return offered & certified
+
+    def certified(self, context: Floats) -> Bools | None:
+        """Say which arms the certificate lets through; None without one. Not a copy."""
+        if self.certificate is None:
+            return None
+        raw = context.tobytes()
+        found = self._certified.get(raw)
+        if found is None or len(found) != len(self.arms):
+            found = self.certificate.lets_through(context, len(self.arms))
+            found.flags.writeable = False
+            if (len(self._certified) + 1) * len(self.arms) > MAX_CERTIFIED:
+                self._certified.clear()
+            self._certified[raw] = found
+        return found
+
+    def check_certificate(self, certificate: Certificate) -> None:
+        """Refuse a certificate that cannot bind this agent."""
+        if self.settings.on_empty == "least_bad":
+            raise NotPossible(
+                "With on_empty='least_bad' the agent plays what no certificate lets through. "
+                "Make it with on_empty='abstain', or with a safe_arm."
+            )
+        K, d = len(self.arms), self.settings.features.width
+        if (certificate.arms, certificate.features) != (K, d):
+            wanted = f"for {K} arms and {d} features, as the agent"
+            got = f"one for {certificate.arms} arms and {certificate.features} features"
+            remedy = "It is a certificate from other limits."
+            raise InvalidValue("certificate", "Agent.adopt", wanted, got, remedy)
+        if certificate.about not in ("", self.about):
+            got = f"one about others, by their sha256 {certificate.about[:12]}"
+            remedy = "It is a certificate from other limits."
+            wanted = "about the arms and features of this agent"
+            raise InvalidValue("certificate", "Agent.adopt", wanted, got, remedy)
+
+    def check_promise(self, event: Promised) -> Purse:
+        """Return the purse of a promise, or refuse it."""
+        if not self.settings.lives:
+            raise NotPossible(
+                "This agent was made before plays could be checked, and its plays have no coins: "
+                "it can keep no promise. Make a new agent, and teach it what this one was taught."
+            )
+        if self.promise is not None:
+            raise NotPossible(
+                "The agent keeps a promise already, and a purse is filled once. Drop that first: "
+                "agent.drop_promise()."
+            )
+        return Purse(alpha=event.alpha, q=event.q, lag=event.lag, b=event.b)
+
+    @property
+    def about(self) -> str:
+        """Names the arms and features that limits are about, as a certificate does."""
+        return about_of(self.arm_ids, self.settings.features.to_json())
+
+    def denied_here(self, context: Floats, item: ArmId | None = None) -> list[int]:
+        """Return the arms that the teacher denied in this very case.
+
+        With an item that has a name, what was said of it; and what was said of this very context
+        where no name was given. An answer about an arm is about all arms of its unit.
+        """
+        if not self.denials or not self.remembers:
+            return []
+        return self._said_of(self.denials, context, item)
+
+    def allowed_here(self, context: Floats, item: ArmId | None = None) -> list[int]:
+        """Return the arms that the teacher allowed in this very case.
+
+        Without a name for what the context is about, "allowed" is certain for its own decision
+        only: two things may look alike.
+        """
+        if not self.allowances or not self.remembers:
+            return []
+        if self.settings.legacy:
+            return list(self.allowances.get(context.tobytes(), ()))
+        return [] if item is None else self._with_unit(self.allowances.get(item, ()))
+
+    def is_allowed(self, arm: int, item: ArmId | None) -> bool:
+        """Return whether the teacher allowed an arm, or one of its unit, for this very item."""
+        here = None if item is None or not self.remembers else self.allowances.get(item)
+        if not here:
+            return False
+        unit_of = self.believing.unit_of
+        return any(unit_of[k] == unit_of[arm] for k in here)
+
+    # -- several teachers --------------------------------------------------------------------
+
+    def declares(self, by: object) -> TypeGuard[str]:
+        """Return whether this is the name of a declared teacher."""
+        return isinstance(by, str) and by in self._names
+
+    def settled_by(self, by: str | None) -> bool:
+        """Return whether this names declared teachers, one or several who settled a case."""
+        return by is not None and bool(self._names) and self._names.issuperset(by.split(", "))
+
+    def case_key(self, context: bytes, item: ArmId | None, arm: int) -> tuple[Key, Key]:
+        """Return what names a case among those that declared teachers judged.
+
+        An item by its own name; a context that has none by its hash, and the unit as a string, so
+        that no item can have the same.
+        """
+        unit = int(self.believing.unit_of[arm])
+        if item is not None:
+            return item, unit
+        return hashlib.blake2b(context, digest_size=16).hexdigest(), str(unit)
+
+    def prior_of(self, context: bytes, arm: int) -> float:
+        """Return the limits' own P(allowed), as far from sure as judgements take it."""
+        p = float(self.believing.seen(context).p[arm])
+        return min(max(p, LEAST_P), 1.0 - LEAST_P)
+
+    # -- what was said -----------------------------------------------------------------------
+
+    def earlier(
+        self, item: ArmId | None, arm: int, allowed: bool, by: str | None
+    ) -> tuple[ItemId, ...]:
+        """Return what a teacher said before of an item and the unit of an arm, and takes back now.
+
+        Nothing of a teacher who errs: there each answer is one more piece of evidence.
+        """
+        if item is None or not self.settings.lives or not self.remembers:
+            return ()
+        unit_of = self.believing.unit_of
+        return tuple(
+            example.id
+            for example in self.about_item.get(item, {}).values()
+            if (example.by == by or (self.settled_by(example.by) and self.settled_by(by)))
+            and example.allowed != allowed
+            and unit_of[example.arm] == unit_of[arm]
+        )
+
+    def _said_of(
+        self, said: dict[Case, dict[int, int]], context: Floats, item: ArmId | None
+    ) -> list[int]:
+        here = list(said.get(context.tobytes(), ()))
+        if self.settings.legacy:
+            return here
+        if item is not None:
+            here += said.get(item, ())
+        return self._with_unit(here)
+
+    def _with_unit(self, arms: Iterable[int]) -> list[int]:
+        """Return all arms of the units that these arms belong to."""
+        listed = list(arms)
+        if not listed:
+            return []
+        unit_of = self.believing.unit_of
+        return np.flatnonzero(np.isin(unit_of, unit_of[listed])).tolist()
+
+    def offered(
+        self, context: Floats, among: Sequence[int] | None, item: ArmId | None = None
+    ) -> Bools:
+        """Say which arms are asked for, not denied by a rule and not denied exactly."""
+        denied_here = self.denied_here(context, item)
+        if among is None and not denied_here and not self.compiled_rules:
+            return self.every
+        if among is None:
+            eligible = self.every.copy()
+        else:
+            eligible = np.zeros(len(self.arms), np.bool_)
+            eligible[among] = True
+        eligible[denied_here] = False
+        if self.compiled_rules:
+            eligible &= ~denied_arms(self.compiled_rules, context, len(self.arms))
+        return eligible
+
+    def said(
+        self, context: Floats, eligible: Bools, item: ArmId | None = None
+    ) -> npt.NDArray[np.int8]:
+        """Say what is certain of every arm here: SAID_NO, SAID_YES or UNASKED, as in `doubt`."""
+        said = np.where(eligible, doubt.UNASKED, doubt.SAID_NO).astype(np.int8)
+        for k in self.allowed_here(context, item):
+            if said[k] == doubt.UNASKED:
+                said[k] = doubt.SAID_YES
+        return said
+
+    @property
+    def pull(self) -> float:
+        """How far the means of all arms are drawn to the mean of all rewards."""
+        if not self.centred:
+            return 0.0
+        return float(loop.pull_of(True, self.settings.ridge, self.totals))
+
+    def check_item(self, item: ArmId | None) -> None:
+        """Refuse the name of an item where the log is of a form that knows none."""
+        if item is not None and self.settings.legacy:
+            raise InvalidValue(
+                "item", "Agent", "left out: this agent was made before items had names", item,
+                "Make a new agent, and teach it the examples of this one.",
+            )  # fmt: skip
+
+    def arm_numbers(self, arms: Iterable[object]) -> Ints:
+        """Give the numbers of many arms, by their ids."""
+        return np.array([self.arm_number(arm) for arm in arms], np.int64)
+
+    def check_rewards(self, values: object, n: int, owner: str) -> Floats:
+        """Give n rewards in the agent's range, not yet mapped."""
+        low, high = self.settings.reward_range
+        wanted = f"{n} floats in the range [{low:g}, {high:g}]"
+        kinds = map(type, values) if isinstance(values, list | tuple) else ()
+        if bool in kinds or getattr(values, "dtype", None) == np.bool_:
+            raise InvalidValue("rewards", owner, wanted, values)
+        rewards = validation.floats(values, "rewards", owner, wanted)
+        if rewards.shape != (n,):
+            raise InvalidValue("rewards", owner, wanted, f"an array of shape {rewards.shape}")
+        good = (rewards >= low) & (rewards <= high)
+        if not good.all():
+            raise InvalidValue("rewards", owner, wanted, float(rewards[~good][0]))
+        return rewards.copy()
+
+    def unit_rewards(self, values: Floats) -> Floats:
+        """Map rewards from the agent's range to [0, 1]."""
+        low, high = self.settings.reward_range
+        return (values - low) / (high - low)
+
+    def unit_reward(self, value: object) -> float:
+        """Map a reward from the agent's range to [0, 1]."""
+        number = self._reward_range.check(value, "value", "Agent.reward")
+        return (number - self._reward_range.low) / self._reward_span
+
+    def pending_context(self, decision: ItemId) -> tuple[bytes, int]:
+        """Give context and arm number of a decision that waits for its reward."""
+        try:
+            return self.pending[plain_id(decision)]
+        except KeyError:
+            raise UnknownId(
+                "pending decision",
+                decision,
+                "It was never made, is rewarded already, or was dropped as one of the oldest of "
+                f"more than {self.settings.max_pending:,} (max_pending).",
+            ) from None
+
+    def check_decision(self, id: ItemId) -> None:
+        """Refuse a decision whose id is pending already."""
+        if id in self.pending:
+            raise InvalidValue("id", "Agent.decide", "new; a decision of this id is pending", id)
+        if id in self.questions.waiting:
+            wanted = "new; a decision of this id waits for an answer"
+            raise InvalidValue("id", "Agent.decide", wanted, id)
+        if id in self.checks.open or (self.purse is not None and id in self.purse):
+            wanted = "new; the play of a decision of this id waits to be judged"
+            raise InvalidValue("id", "Agent.decide", wanted, id)
+
+    def standing(self, example: ItemId) -> Example:
+        """Give an example that stands."""
+        try:
+            return self.examples[plain_id(example)]
+        except KeyError:
+            raise UnknownId(
+                "standing example", example, "It was never taught, or is retracted already."
+            ) from None
+
+    def check_examples(self, ids: Sequence[ItemId], arms: Iterable[int]) -> None:
+        """Refuse examples whose ids stand already, or that are too many."""
+        for id in ids:
+            if id in self.examples:
+                raise InvalidValue("id", "Agent.teach", "new; an example of this id stands", id)
+        if len(self.examples) + len(ids) > self.settings.max_examples:
+            remedy = "Create the agent with a higher max_examples."
+            raise LimitReached("examples", self.settings.max_examples, remedy)
+        self.believing.check(int(self.believing.unit_of[k]) for k in arms)
+
+    def check_arms(self, arms: Sequence[Arm]) -> None:
+        """Refuse arms whose ids are taken, or that are too many."""
+        more = len(arms) if self.number_of else 0
+        width = self.settings.features.width + (self.settings.prior == "centred")
+        check_size(len(self.arms) + more, width)
+        if self.number_of:
+            self.believing.check_grow(len(arms))
+        seen = set(self.number_of)
+        for arm in arms:
+            if arm.id in seen:
+                raise InvalidValue("arms", "Agent", "arms of distinct ids", arm.id)
+            seen.add(arm.id)
+
+    def check_groups(self, event: Regrouped) -> list[Arm]:
+        """Give all arms in their new groups, or refuse these."""
+        if self.settings.share == "arm":
+            raise NotPossible(
+                "This agent was made with share='arm': groups would share nothing. Make it with "
+                "share='group'."
+            )
+        arms = list(self.arms)
+        for arm, group in event.groups:
+            k = self.arm_number(arm)
+            arms[k] = replace(arms[k], group=group)
+        names = {arm.group for arm in arms}
+        for rule in self.rules.values():
+            for group in rule.groups:
+                if group not in names:
+                    wanted = f"such that {group!r}, which rule {rule.id!r} names, keeps an arm"
+                    raise InvalidValue("groups", "Agent.regroup", wanted, dict(event.groups))
+        believing = Believing(self.settings, event.limits, arms)  # refuses a kind that does not fit
+        believing.check(int(believing.unit_of[e.arm]) for e in self.examples.values())
+        return arms
+
+    def compile(self, rule: Rule) -> CompiledRule:
+        """Give a new rule in the form that decides, or refuse it."""
+        if rule.id in self.rules:
+            raise InvalidValue("rule", "Agent.declare", "of a new id", rule.id)
+        if len(self.rules) >= MAX_RULES:
+            raise LimitReached("rules", MAX_RULES, "Withdraw some first.")
+        return self._compile(rule)
+
+    def check_rule(self, rule: str) -> None:
+        """Refuse the id of a rule that does not stand."""
+        if plain_id(rule) not in self.rules:
+            raise UnknownId("rule", rule, f"These stand: {sorted(self.rules)[:10]}.")
+
+    # -- small parts -------------------------------------------------------------------------
+
+    def raw(self, context: Context) -> bytes:
+        """Give a context as the bytes of its d float64, equal where contexts are equal."""
+        if len(context) != self.settings.features.width:
+            wanted = f"{self.settings.features.width} numbers"
+            raise InvalidValue("context", "Agent.apply", wanted, context)
+        raw = array("d", context).tobytes()
+        if 0x80 in raw and MINUS_ZERO in raw:  # the first look is ten times as fast
+            raw = (np.frombuffer(raw) + 0.0).tobytes()
+        return raw
+
+    def set_rules(self, rules: Iterable[Rule]) -> None:
+        """Put these rules in the place of all others."""
+        self.rules, self.compiled_rules = {}, []
+        for rule in rules:
+            self._declare(rule)
+        self._know_rules()
+
+    def _name_arms(self) -> None:
+        self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
+        self.arm_ids = tuple(self.number_of)
+        self.every: Bools = np.ones(len(self.arms), np.bool_)
+        self.every_shown = self.every.view()  # to hand out
+        self.every_shown.flags.writeable = False
+
+    def _declare(self, rule: Rule) -> None:
+        self.compiled_rules.append(self.compile(rule))
+        self.rules[rule.id] = rule
+
+    def _compile(self, rule: Rule) -> CompiledRule:
+        groups = [arm.group for arm in self.arms]
+        return compile_rule(rule, self.settings.features, self.arm_ids, groups)
+
+    def _compile_rules(self) -> None:
+        # A rule for a group covers the arms that join it later.
+        self.compiled_rules = [self._compile(rule) for rule in self.rules.values()]
+
+    def _know_rules(self) -> None:
+        self.believing.know(self.compiled_rules, self.examples.values())
+
+    def reward_rows(self, contexts: Floats) -> Floats:
+        """Give contexts (n, d) as the reward part takes them."""
+        if not self.centred:
+            return contexts
+        return np.hstack([contexts, np.ones((len(contexts), 1))])
+
+    # -- the fold ----------------------------------------------------------------------------
+
+    def fold(self, event: Event) -> None:
+        """Fold one event of our own, or one that `check_event` let pass."""
+        _FOLDERS[type(event)](self, event)
+        self.version += 1
+
+    def fold_decisions(
+        self,
+        ids: Sequence[ItemId],
+        rows: Floats,
+        arms: Sequence[int],
+        items: Sequence[ArmId | None],
+        coins: Sequence[tuple[float | None, bool]] | None,
+    ) -> None:
+        """Fold many decisions at once: the same state as `fold` of their events, one by one."""
+        width = rows.shape[1] * 8
+        raw = rows.tobytes()
+        contexts = [raw[at : at + width] for at in range(0, len(raw), width)]
+        made = zip(ids, zip(contexts, arms, strict=True), strict=True)
+        every = min(arms, default=0) >= 0
+        self.pending.update(made if every else [one for one in made if one[1][1] >= 0])
+        self._drop()
+        self.decisions += len(arms)
+        if self.settings.patience is not None:
+            self.questions.age(self.decisions)
+        if coins is not None:
+            for id, raw_row, k, item, (coin, checked) in zip(
+                ids, contexts, arms, items, coins, strict=True
+            ):
+                self._take_coin(id, raw_row, k, item, coin, checked)
+        self.version += len(arms)
+
+    def _take_coin(
+        self,
+        id: ItemId,
+        raw: bytes,
+        arm: int,
+        item: ArmId | None,
+        coin: float | None,
+        checked: bool,
+    ) -> None:
+        """Count a step for the promise; and a play with a coin, which may have chosen it."""
+        if self.purse is not None:
+            self.purse.take(coin, id if checked else None)
+        if coin is None:
+            return
+        if not self.is_allowed(arm, item):
+            self.believing.count_play(arm)
+        if checked:
+            self.checks.draw(id, OpenCheck(raw, arm, item, coin))
+
+    def fold_rewards(self, ids: Sequence[ItemId], rewards: Floats) -> None:
+        """Fold many rewards at once: the same state as `fold` of their events, one by one."""
+        taken = [self.pending.pop(id) for id in ids]
+        arms = np.array([k for _, k in taken], np.int64)
+        raw = bytearray().join([raw for raw, _ in taken])
+        contexts = np.frombuffer(raw).reshape(len(taken), self.settings.features.width)
+        units = self.unit_rewards(rewards)
+        self.reward_arms.fold_many(arms, self.reward_rows(contexts), units)
+        self._count(units)
+        self.version += len(taken)
+
+    def _count(self, units: Floats) -> None:
+        total = float(self.totals[0])
+        for unit in units.tolist():  # in order: a sum in pairs would have other bits
+            total += unit
+        self.totals[0] = total
+        self.totals[1] += len(units)
+
+    def _created(self, event: Created) -> None:
+        raise NotPossible("An agent is created once; a Created can only be the first event.")
+
+    def _arms_added(self, event: ArmsAdded) -> None:
+        self.add_arms(event.arms)
+
+    def _taught(self, event: Taught) -> None:
+        k = self.arm_number(event.arm)
+        self.check_examples([event.id], [k])
+        self._check_id(event.id, self.taught)
+        raw = self.raw(event.context)
+        self.check_item(event.item)
+        self._check_question(event, k, raw)
+        self._check_life(event, k, raw)
+        contradicted = event.check is not None and self.is_allowed(k, event.item)
+        for earlier in event.replaces:
+            if earlier in self.examples:  # else it was taken back meanwhile
+                self._forget(self.examples[earlier])
+        example = Example(
+            event.id, raw, k, event.allowed, event.by, event.note, event.item, event.scope,
+            event.until,
+        )  # fmt: skip
+        self.believing.learn(example)
+        self.remember(example)
+        if event.question in self.questions.open:
+            self.questions.answer(event.question, event.allowed)
+        if event.check is not None:
+            if not event.allowed and contradicted:
+                self.contradictions += 1
+            if self.purse is not None and event.check in self.purse:
+                self.purse.answer(event.check, event.allowed)
+            self.checks.answer(event.check, event.allowed)
+        if self.judged:
+            self.teachers.settle(*self.case_key(raw, event.item, k), event.allowed)
+        self.taught += 1
+
+    def _judged(self, event: Judged) -> None:
+        k, raw = self.arm_number(event.arm), self.raw(event.context)
+        if not self.declares(event.by):
+            wanted = f"a declared teacher, one of {sorted(self._names)}"
+            raise InvalidValue("by", "Agent.apply", wanted, event.by)
+        self._check_question(event, k, raw)
+        self._check_about(event, k, raw)
+        key = self.case_key(raw, event.item, k)
+        if self.reopens(event.check, key, self.teachers):
+            self._drop_words(key)
+        self.teachers.judge(event.by, *key, event.allowed, event.prior)
+        self.judged[key] = self.judged_by(event, self.judged.get(key), raw, k)
+
+    def judged_by(self, event: Judged, before: JudgedCase | None, raw: bytes, k: int) -> JudgedCase:
+        """Return what is kept of a case after another word about it."""
+        waiting = () if before is None else tuple(c for c in before.checks if c in self.checks.open)
+        if event.check is not None and event.check not in waiting:
+            waiting = (*waiting, event.check)
+        return JudgedCase(raw, k, event.item, event.scope, event.until, waiting)
+
+    def reopens(self, check: ItemId | None, key: tuple[Key, Key], known: Teachers) -> bool:
+        """Return whether a word opens a case anew: a check of what is settled, as limits change.
+
+        Weighed beside what was said before a change, it might settle nothing, with nobody left.
+        """
+        return check is not None and known.settled(*key) is not None
+
+    def _drop_words(self, key: tuple[Key, Key]) -> None:
+        """Let go of who said what of a case; what it taught about who errs stays."""
+        if self.judged.pop(key, None) is not None:
+            self.teachers.forget(*key)
+
+    def _drop_all_words(self) -> None:
+        self.teachers.forget_all()
+        self.judged.clear()
+
+    def _check_about(self, event: Taught | Judged, k: int, raw: bytes) -> None:
+        """Refuse a judgement of a play that was another, and a scope that cannot be."""
+        if event.check is not None:
+            check = self.checks.get(event.check)
+            if (check.arm, check.context, check.item) != (k, raw, event.item):
+                wanted = "a decision that played this arm in this context"
+                raise InvalidValue("check", "Agent.apply", wanted, event.check)
+        if event.scope == "item" and event.item is None:
+            wanted = "'all' where the item has no name"
+            raise InvalidValue("scope", "Agent.teach", wanted, event.scope)
+
+    def _check_life(self, event: Taught, k: int, raw: bytes) -> None:
+        """Refuse what answers of earlier forms have not, and a judgement of something else."""
+        self._check_about(event, k, raw)
+        plain = event.scope == "all" and event.until is None and not event.replaces
+        if not plain and not self.settings.lives:
+            wanted = "left out: this agent was made before answers had a life"
+            raise InvalidValue("until", "Agent.teach", wanted, event.until)
+        if len(set(event.replaces)) != len(event.replaces):
+            raise InvalidValue("replaces", "Agent.apply", "distinct examples", event.replaces)
+
+    def _check_question(self, event: Taught | Judged, k: int, raw: bytes) -> None:
+        """Refuse an answer that names an open question and is about something else."""
+        asked = None if event.question is None else self.questions.open.get(event.question)
+        if asked is None or self.settings.legacy:
+            return
+        if (asked.arm, asked.context, asked.item) != (k, raw, event.item):
+            wanted = "about the arm, context and item that the question is about"
+            raise InvalidValue("question", "Agent.apply", wanted, event.question)
+
+    def _retracted(self, event: Retracted) -> None:
+        example = self.standing(event.example)
+        self._forget(example)
+        self._drop_words(self.case_key(example.context, example.item, example.arm))
+
+    def _forget(self, example: Example) -> None:
+        """Take an example back."""
+        del self.examples[example.id]
+        if example.item is not None:
+            here = self.about_item[example.item]
+            del here[example.id]
+            if not here:
+                del self.about_item[example.item]
+        self.believing.forget(example, self.examples.values())
+        if example.allowed:
+            self.questions.disallow(example.case, example.arm)
+        certain = self.allowances if example.allowed else self.denials
+        said = certain[example.case]
+        said[example.arm] -= 1
+        if not said[example.arm]:
+            del said[example.arm]
+        if not said:
+            del certain[example.case]
+
+    def _asked(self, event: Asked) -> None:
+        k = self.arm_number(event.arm)
+        self.questions.check(event.id)
+        self._check_id(event.id, self.questions.asked, event.version)
+        raw = self.raw(event.context)
+        self.check_item(event.item)
+        if event.decision is not None:
+            self._check_id(event.decision, self.decisions)
+            if self.settings.on_doubt == "wait":
+                self._start(event.decision, raw, event.item)
+        question = Open(raw, k, event.decision, self.decisions, event.item)
+        if self.judged:
+            # Asked anew: of a thing without a name it may be another; of what was settled, limits
+            # may have changed.
+            key = self.case_key(raw, event.item, k)
+            if event.item is None or self.teachers.settled(*key) is not None:
+                self._drop_words(key)
+        if event.decision is not None:
+            self._settle(question.case, k)
+        self.questions.ask(event.id, question, event.among, event.propensity)
+
+    def _lapsed(self, event: Lapsed) -> None:
+        self.questions.get(event.question)
+        self.questions.lapse(event.question)
+
+    def _decided(self, event: Decided) -> None:
+        k = self.arm_number(event.arm)
+        self._check_id(event.id, self.decisions, event.version)
+        raw = self.raw(event.context)
+        wanted = self._wanted(event)
+        self._start(event.id, raw, event.item)
+        self.questions.waiting.pop(event.id, None)
+        self._charge(raw, event, wanted)
+        self._take_coin(event.id, raw, k, event.item, event.coin, event.checked)
+        self.pending[event.id] = (raw, k)
+        self._drop()
+
+    def _abstained(self, event: Abstained) -> None:
+        self._check_id(event.id, self.decisions, event.version)
+        raw, wanted = self.raw(event.context), self._wanted(event)
+        self._start(event.id, raw, event.item)
+        self.questions.waiting.pop(event.id, None)
+        self._charge(raw, event, wanted)
+        self._take_coin(event.id, raw, -1, event.item, None, False)
+
+    def _start(self, decision: ItemId, context: bytes, item: ArmId | None) -> None:
+        """Count a decision, at its first event; or see that it may go on."""
+        if decision in self.questions.waiting:
+            waits = self.questions.ready(decision)
+            if waits.context != context:
+                wanted = "of the context in which the decision asked"
+                raise InvalidValue("context", "Agent.apply", wanted, decision)
+            if waits.item != item:
+                wanted = f"{waits.item!r}, of which the decision asked"
+                raise InvalidValue("item", "Agent.apply", wanted, item)
+            return
+        self.check_decision(decision)
+        self.decisions += 1
+        if self.settings.patience is not None:
+            self.questions.age(self.decisions)
+
+    def _rewarded(self, event: Rewarded) -> None:
+        raw, k = self.pending_context(event.decision)
+        unit = self.unit_reward(event.value)
+        del self.pending[event.decision]
+        row = np.frombuffer(bytearray(raw + ONE if self.centred else raw))
+        self.reward_arms.fold(k, row, unit)
+        self.totals += (unit, 1.0)
+
+    def _expired(self, event: Expired) -> None:
+        if event.value is not None:
+            self._rewarded(Rewarded(event.decision, event.value))
+        else:
+            self.pending_context(event.decision)
+            del self.pending[event.decision]
+
+    def _shadowed(self, event: Shadowed) -> None:
+        k, raw = self.arm_number(event.arm), self.raw(event.context)
+        self._check_id(event.decision, self.decisions - 1)
+        if self.pending.get(event.decision, (raw, k))[0] != raw:
+            wanted = "of the context that the decision was made in"
+            raise InvalidValue("context", "Agent.apply", wanted, event.decision)
+        self.pending[event.decision] = (raw, k)
+        self._drop()
+        # Another system played: of this agent nothing was, so there is nothing to judge.
+        self.checks.cancel(event.decision)
+        if self.purse is not None:
+            self.purse.cancel(event.decision)
+
+    def _learned(self, event: Learned) -> None:
+        rewards = self.check_rewards(event.rewards, len(event.contexts), "Agent.apply")
+        units = self.unit_rewards(rewards)
+        rows = validation.matrix(
+            event.contexts, self.settings.features.width, "contexts", "Agent.apply"
+        )
+        self.reward_arms.update_many(event.arm_numbers, self.reward_rows(rows), units)
+        self._count(units)
+
+    def _sigma_changed(self, event: SigmaChanged) -> None:
+        self.policy = with_sigma(self.policy, event.sigma)
+        self.weights = np.array(self.policy.weights)
+
+    def _wait_changed(self, event: WaitChanged) -> None:
+        reward = check_default(
+            event.default_reward, self.settings.reward_range, event.wait, "Agent.set_wait"
+        )
+        self.wait, self.default_reward = event.wait, reward
+
+    def _noted(self, event: Note) -> None:
+        if isinstance(event, Erased):
+            self.decisions += "decision" in event.spaces
+            if self.purse is not None and "decision" in event.spaces:
+                self.purse.take(None, None)
+            self.taught += "example" in event.spaces
+            self.questions.asked += "question" in event.spaces
+        elif isinstance(event, RewardedLate):
+            self.unit_reward(event.value)
+
+    def _regrouped(self, event: Regrouped) -> None:
+        self.regroup(self.check_groups(event), event.limits, tuple(self.rules.values()))
+        self._drop_all_words()  # they were of units that are no more
+        self.believing.learn_all(self.examples.values())
+
+    def regroup(self, arms: Sequence[Arm], kind: str, rules: Sequence[Rule]) -> None:
+        """Begin anew with limits of this kind, for the same arms in these groups."""
+        believing = Believing(self.settings, kind, arms)
+        self.arms, self.believing = list(arms), believing
+        self.costs.clear()  # they were of units that are no more
+        self.lessons.clear()
+        self.set_rules(rules)
+
+    def _adopted(self, event: Certified) -> None:
+        self.check_certificate(event.certificate)
+        self.certificate = event.certificate
+        self._certified.clear()
+
+    def _uncertified(self, event: Uncertified) -> None:
+        self.certificate = None
+        self._certified.clear()
+
+    def _promised(self, event: Promised) -> None:
+        self.purse = self.check_promise(event)
+        self.promise = event
+
+    def _promise_dropped(self, event: PromiseDropped) -> None:
+        self.purse, self.promise = None, None
+
+    def _started_anew(self, event: StartedAnew) -> None:
+        kept = [example for example in self.examples.values() if not example.allowed]
+        self.examples, self.about_item, self.allowances, self.denials = {}, {}, {}, {}
+        self.contradictions = 0
+        self._drop_all_words()
+        for decision, waits in self.questions.waiting.items():
+            self.questions.waiting[decision] = waits._replace(allowed=())
+        self.regroup(self.arms, self.believing.kind, tuple(self.rules.values()))
+        for example in kept:
+            self.remember(example)
+        self.believing.learn_all(kept)
+
+    def _rule_declared(self, event: RuleDeclared) -> None:
+        self._declare(event.rule)
+        self._know_rules()
+
+    def _rule_withdrawn(self, event: RuleWithdrawn) -> None:
+        self.check_rule(event.rule)
+        del self.rules[event.rule]
+        self._compile_rules()
+        self._know_rules()
+
+    # -- small parts -------------------------------------------------------------------------
+
+    def _check_id(self, id: ItemId, so_far: int, version: int = 1) -> None:
+        # Numbers are given by the agent, in turn: one from further on would be given again.
+        if type(id) is int and id > so_far + 1:
+            raise InvalidValue("id", "Agent.apply", f"a string, or at most {so_far + 1}", id)
+        if version > self.version:
+            wanted = f"at most {self.version}, as so many events are folded"
+            raise InvalidValue("version", "Agent.apply", wanted, version)
+
+    def _drop(self) -> None:
+        while len(self.pending) > self.settings.max_pending:
+            del self.pending[next(iter(self.pending))]
+            self.dropped += 1
+
+    def add_arms(self, arms: Sequence[Arm]) -> None:
+        """Put arms after the others; in a known group they start with what it knows."""
+        self.check_arms(arms)
+        if not arms:
+            return
+        self.arms = [*self.arms, *arms]
+        self.reward_arms.grow(len(arms))
+        self.believing.grow(arms)
+        self._name_arms()
+        self._compile_rules()
+        self._know_rules()
+
+    def remember(self, example: Example) -> None:
+        """Keep an example, for what it makes certain and for a retraction."""
+        self.examples[example.id] = example
+        if example.item is not None:
+            self.about_item.setdefault(example.item, {})[example.id] = example
+        certain = self.allowances if example.allowed else self.denials
+        here = certain.setdefault(example.case, {})
+        here[example.arm] = here.get(example.arm, 0) + 1
+        self._settle(example.case, example.arm)
+
+    # -- what not asking costs -----------------------------------------------------------------
+
+    def _wanted(self, event: Decided | Abstained) -> int | None:
+        """Return the number of the arm that a decision would have liked to play, checked."""
+        self.check_item(event.item)
+        given = [part is not None for part in (event.wanted, event.worth, event.lesson)]
+        if any(given) != all(given):
+            wanted = "given, with worth and lesson, or left out with them"
+            raise InvalidValue("wanted", "Agent.apply", wanted, event.wanted)
+        if event.wanted is None or event.worth is None or event.lesson is None:
+            return None
+        sound = 0.0 < event.worth <= MAX_WORTH and 0.0 <= event.lesson <= event.worth
+        if self.settings.legacy or not sound:
+            wanted = (
+                f"above 0, at most {MAX_WORTH:g}, and no less than lesson; not of the first form"
+            )
+            raise InvalidValue("worth", "Agent.apply", wanted, event.worth)
+        return self.arm_number(event.wanted)
+
+    def _charge(self, raw: bytes, event: Decided | Abstained, wanted: int | None) -> None:
+        """Add what a decision lost to the account of its case and of the unit that it wanted."""
+        if wanted is None or event.worth is None:
+            return
+        case: Case = raw if event.item is None else event.item
+        unit = int(self.believing.unit_of[wanted])
+        here = self.costs.setdefault(case, {})
+        here[unit] = here.get(unit, 0.0) + event.worth
+        if event.lesson:
+            self.lessons[unit] = self.lessons.get(unit, 0.0) + event.lesson
+        while len(self.costs) > MAX_COSTS:
+            del self.costs[next(iter(self.costs))]
+
+    def _settle(self, case: Case, arm: int) -> None:
+        """Close the account of a case and unit: the teacher is asked, or has spoken."""
+        unit = int(self.believing.unit_of[arm])
+        self.lessons.pop(unit, None)
+        here = self.costs.get(case)
+        if here is not None:
+            here.pop(unit, None)
+            if not here:
+                del self.costs[case]
+
+
+_FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {
+    Created: Knowledge._created,
+    ArmsAdded: Knowledge._arms_added,
+    Asked: Knowledge._asked,
+    Lapsed: Knowledge._lapsed,
+    Taught: Knowledge._taught,
+    Judged: Knowledge._judged,
+    Retracted: Knowledge._retracted,
+    Decided: Knowledge._decided,
+    Abstained: Knowledge._abstained,
+    Rewarded: Knowledge._rewarded,
+    Expired: Knowledge._expired,
+    Shadowed: Knowledge._shadowed,
+    Learned: Knowledge._learned,
+    SigmaChanged: Knowledge._sigma_changed,
+    WaitChanged: Knowledge._wait_changed,
+    Regrouped: Knowledge._regrouped,
+    Certified: Knowledge._adopted,
+    Uncertified: Knowledge._uncertified,
+    Promised: Knowledge._promised,
+    PromiseDropped: Knowledge._promise_dropped,
+    StartedAnew: Knowledge._started_anew,
+    RuleDeclared: Knowledge._rule_declared,
+    RuleWithdrawn: Knowledge._rule_withdrawn,
+    **dict.fromkeys(get_args(Note), Knowledge._noted),
+}

@@ -1,0 +1,1 @@
+"""What travels over HTTP: the models of requests and responses."""

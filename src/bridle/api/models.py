@@ -1,0 +1,491 @@
+"""The forms that bodies share: strict, closed and of limited length."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from bridle.agent.agent import Agent
+from bridle.agent.config import Arm, Settings
+from bridle.agent.events import Abstained, Asked, Decided, Event
+from bridle.agent.outcomes import Abstention, Decision, Question
+from bridle.agent.teachers import MAX_TEACHERS, Teacher
+from bridle.errors import CorruptState, InvalidValue, LimitReached
+from bridle.limits.declared import Rule
+from bridle.policies import policy_from_json, policy_parameters
+from bridle.schema import Category, Feature, Flag, Labels, Number
+from bridle.schema import Id as IdFeature
+
+__all__ = [
+    "MAX_BATCH",
+    "MAX_PAGE",
+    "AgentForm",
+    "Answered",
+    "ArmForm",
+    "ArmName",
+    "AuditForm",
+    "Choice",
+    "ClientId",
+    "ContextForm",
+    "Filed",
+    "Form",
+    "Id",
+    "ItemName",
+    "Page",
+    "PromiseForm",
+    "RuleForm",
+    "Said",
+    "TeacherForm",
+    "Words",
+    "arms_of",
+    "choice_of",
+    "digest_of",
+    "plain_choice",
+    "promise_of",
+    "rule_of",
+    "settings_of",
+]
+
+
+MAX_BATCH = 1_000
+MAX_PAGE = 1_000
+MAX_WIDTH = 10_000
+# Fields that forms have not always had, and what they are if left out: see `digest_of`.
+_LATER = {"item": None, "scope": "all", "until": None, "teacher": None}
+
+
+class Form(BaseModel):
+    """The base of all forms: nothing is guessed, nothing unknown is let pass."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+    # Fields that name the request and are no part of what it says: see `digest_of`.
+    NAMES: ClassVar[frozenset[str]] = frozenset()
+
+
+Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
+Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Note: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000)]
+ArmName: TypeAlias = Whole | Words
+ItemName: TypeAlias = Annotated[
+    Whole | Words,
+    Field(
+        description="The name of what the context is about: what a teacher says of it is certain "
+        "for this very item."
+    ),
+]
+Id: TypeAlias = Annotated[int, Field(ge=1, le=2**53)] | Words
+
+
+def _no_folder(id: str) -> str:
+    if id in (".", ".."):
+        raise ValueError("not '.' or '..': addresses do without them")
+    return id
+
+
+ClientId: TypeAlias = Annotated[
+    str,
+    AfterValidator(_no_folder),
+    Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[A-Za-z0-9._~:@-]*[A-Za-z._~:@-][A-Za-z0-9._~:@-]*$",
+        description="Your own name for it. The same id and body get the same answer, another body "
+        "is refused with 409. No whole number: those are the agent's.",
+    ),
+]
+Value: TypeAlias = bool | int | float | str | list[str] | None
+ContextForm: TypeAlias = Annotated[
+    dict[Words, Value] | list[float],
+    Field(
+        max_length=MAX_WIDTH,
+        description="The features by name; or a list, where all features are plain numbers.",
+    ),
+]
+
+
+class Said(Form):
+    """Who says so, and why; both optional."""
+
+    by: Words | None = None
+    note: Note | None = None
+
+
+class Answered(Form):
+    """What every change answers with."""
+
+    version: Annotated[int, Field(ge=1, description="Events of the agent's log, this one included")]
+
+
+class Page(Form):
+    """Which part of a list."""
+
+    after: Annotated[int, Field(ge=0, le=2**53)] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
+
+
+def digest_of(form: BaseModel | None, *more: Any) -> bytes:
+    """Give the digest of a request, to tell whether another is the same."""
+    # What came later is left out where it is not given, so that a request from before there was
+    # such a thing has the digest that it had.
+    unsaid = {name for name, default in _LATER.items() if getattr(form, name, 0) == default}
+    unsaid |= getattr(form, "NAMES", frozenset())
+    text = "" if form is None else form.model_dump_json(exclude=unsaid)
+    return hashlib.sha256("\0".join([text, *map(str, more)]).encode()).digest()
+
+
+# --- The form of an agent: every setting of `Agent`, as a client writes it ----------------
+
+
+MAX_ARMS = 100_000
+MAX_RULES = 1_000
+# What is known of reward takes so many numbers, of 8 bytes, and some copies of them.
+MAX_NUMBERS = 20_000_000
+# Settings that `Agent` takes in another form than the one in which they are written.
+OTHERWISE = ("arms", "features", "policy", "rules", "seed", "checks", "promise", "teachers")
+
+
+class ArmForm(Form):
+    """One thing that the agent can choose."""
+
+    id: ArmName
+    label: Words | None = None
+    group: Words | None = None
+
+
+class NumberForm(Form):
+    """A number, scaled to [0, 1] if it has a range."""
+
+    kind: Literal["number"]
+    name: Words
+    low: float | None = None
+    high: float | None = None
+    clip: bool = False
+    missing: float | None = None
+    unit: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+
+
+class FlagForm(Form):
+    """Something that is so or not."""
+
+    kind: Literal["flag"]
+    name: Words
+    missing: bool | None = None
+
+
+Values: TypeAlias = Annotated[tuple[Words, ...], Field(min_length=1, max_length=1_000)]
+
+
+class CategoryForm(Form):
+    """One word out of several."""
+
+    kind: Literal["category"]
+    name: Words
+    values: Values
+    missing: Words | Annotated[tuple[Words, ...], Field(max_length=0)] | None = None
+
+
+class LabelsForm(Form):
+    """Any of several words."""
+
+    kind: Literal["labels"]
+    name: Words
+    values: Values
+    missing: Annotated[tuple[Words, ...], Field(max_length=1_000)] | None = None
+
+
+class IdForm(Form):
+    """The name of what a context is about. It has no column; at most one feature is an id."""
+
+    kind: Literal["id"]
+    name: Words
+    missing: None = None
+
+
+FeatureForm: TypeAlias = Annotated[
+    NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm, Field(discriminator="kind")
+]
+
+
+class PolicyForm(Form):
+    """How scores become a choice; see docs/api.md for what each kind takes."""
+
+    kind: Literal[
+        "LearnedMask", "BehaviorConstrained", "Thompson", "Uniform", "Greedy", "EpsilonGreedy",
+        "LinUCB",
+    ]  # fmt: skip
+    sigma: Annotated[float, Field(ge=0, le=1)] | None = None
+    v: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    v_constraint: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    epsilon: Annotated[float, Field(ge=0, le=1)] | None = None
+    alpha: Annotated[float, Field(ge=0, le=1e6)] | None = None
+
+
+class WhenForm(Form):
+    """A condition on one feature."""
+
+    feature: Words
+    equals: bool | Words | None = None
+    has: Words | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class RuleForm(Form):
+    """Denies arms in every context in which all its conditions hold."""
+
+    id: Words
+    when: Annotated[tuple[WhenForm, ...], Field(max_length=100)] = ()
+    arms: Annotated[tuple[ArmName, ...], Field(max_length=MAX_ARMS)] = ()
+    groups: Annotated[tuple[Words, ...], Field(max_length=MAX_ARMS)] = ()
+    note: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class WindowForm(Form):
+    """Blocks of steps that are metered on their own as well."""
+
+    length: Annotated[int, Field(ge=10, le=2**31 - 1)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class AuditForm(Form):
+    """An audit meter: a coin chooses which decisions are judged. Fixed for life."""
+
+    q: Annotated[float, Field(ge=1e-6, le=1)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    windows: Annotated[tuple[WindowForm, ...], Field(max_length=16)] = ()
+
+
+Level: TypeAlias = Annotated[
+    float, Field(ge=1e-6, le=1, description="Denied plays a decision that are promised at most")
+]
+Coin: TypeAlias = Annotated[
+    float, Field(ge=1e-6, le=1, description="The least probability that a play is judged")
+]
+
+
+class PromiseForm(Form):
+    """A promise, whatever happens: at most alpha·T + b + 1/q denied plays in T decisions."""
+
+    alpha: Level
+    q: Coin
+    lag: Annotated[
+        int, Field(ge=0, le=10**6, description="Decisions that judgements are expected to take")
+    ] = 0
+    b: Annotated[
+        float | None, Field(ge=0, le=1e9, description="Balance at first; by q and lag if left out")
+    ] = None
+
+
+class TeacherForm(Form):
+    """One of several teachers, who may err."""
+
+    name: Annotated[Words, Field(pattern=r"^[^,]*$", description="Without commas")]
+    price: Annotated[
+        float, Field(ge=0, le=1e6, description="What an answer of theirs costs, in rewards")
+    ] = 0.35
+    error: Annotated[
+        float | None, Field(ge=0, le=0.5, description="How often they err; null: it is learned")
+    ] = None
+
+
+class AgentForm(Form):
+    """An agent: its arms, its features and how it learns. What is left out has its default."""
+
+    arms: Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1, max_length=MAX_ARMS)]
+    features: (
+        Annotated[int, Field(ge=1, le=10_000)]
+        | Annotated[tuple[FeatureForm, ...], Field(min_length=1, max_length=1_000)]
+    )
+    sigma: Annotated[float, Field(ge=0, le=1)] | None = None
+    policy: PolicyForm | None = None
+    seed: Annotated[int, Field(ge=0, le=2**53, description="Random if left out")] | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    limits: Literal["auto", "rules", "logistic", "found", "linear"] = "auto"
+    share: Literal["group", "arm"] = "group"
+    crosses: bool = False
+    teacher_error: Annotated[float, Field(ge=1e-6, le=0.49)] | None = 0.001
+    doubt: Annotated[float, Field(gt=0, lt=0.5)] | None = None
+    on_empty: Literal["abstain", "safe_arm", "least_bad"] = "abstain"
+    safe_arm: ArmName | None = None
+    budget: Annotated[int, Field(ge=0, le=2**53)] = 0
+    on_doubt: Literal["wait", "play_safe"] = "wait"
+    ask_at_most: Annotated[int, Field(ge=1, le=1_000)] = 3
+    answer_price: Annotated[
+        float, Field(ge=0, le=1e6, description="Of an answer, as a part of the reward range")
+    ] = 0.35
+    patience: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    exact_denials: bool = True
+    rules: Annotated[tuple[RuleForm, ...], Field(max_length=MAX_RULES)] = ()
+    teaching: Literal["random", "thompson", "arm", "pool"] | None = None
+    v_teaching: Annotated[float, Field(ge=0, le=1e6)] = 0.25
+    label_coding: Literal["1/0", "1/-1", "0/-1"] = "1/0"
+    ridge: Annotated[float, Field(gt=0)] = 1.0
+    ridge_limits: Annotated[float, Field(gt=0)] = 1.0
+    prior: Literal["centred", "paper"] = "centred"
+    max_pending: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
+    max_examples: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
+    wait: Annotated[float, Field(gt=0, le=3.2e9)] | None = None
+    default_reward: float | None = None
+    checks: Annotated[
+        Annotated[int, Field(ge=0, le=2**53)] | Annotated[float, Field(ge=0, lt=1)] | None,
+        Field(
+            description="Plays that a coin may choose to be judged: so many in all, or such a "
+            "share of them; left out: as many as they are worth; 0: none"
+        ),
+    ] = None
+    promise: PromiseForm | tuple[Level, Coin] | None = None
+    teachers: Annotated[
+        tuple[TeacherForm, ...],
+        Field(
+            max_length=MAX_TEACHERS,
+            description="Several teachers, who may err: their words are weighed, and an example is "
+            "made once a case is settled",
+        ),
+    ] = ()
+
+
+def settings_of(form: AgentForm) -> Settings:
+    """Give the settings of an agent, every one in full, or refuse them as `Agent` does."""
+    _check_size(form)
+    given: dict[str, Any] = {
+        name: getattr(form, name) for name in AgentForm.model_fields if name not in OTHERWISE
+    }
+    given["policy"] = None if form.policy is None else _policy(form.policy)
+    given["rules"] = [rule_of(rule) for rule in form.rules]
+    given["teachers"] = [Teacher(one.name, one.price, one.error) for one in form.teachers]
+    given["seed"] = secrets.randbits(53) if form.seed is None else form.seed
+    features = form.features
+    if not isinstance(features, int):
+        given["features"] = [_feature(feature) for feature in features]
+    else:
+        given["features"] = features
+    unchecked = form.checks is not None and form.checks == 0
+    given["checks"] = None if unchecked else form.checks
+    made = Agent(arms=arms_of(form.arms), **given).settings
+    # `Agent` would warn the process; here who makes it is told, in the answer.
+    return replace(made, checks=0) if unchecked else made
+
+
+def promise_of(form: AgentForm) -> PromiseForm | None:
+    """Return the promise that a new agent is to keep, if any."""
+    given = form.promise
+    return PromiseForm(alpha=given[0], q=given[1]) if isinstance(given, tuple) else given
+
+
+def _check_size(form: AgentForm) -> None:
+    """Refuse what would take more memory than one agent may have."""
+    width = form.features if isinstance(form.features, int) else sum(
+        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
+        for one in form.features
+    )  # fmt: skip
+    if len(form.arms) * (width + 1) ** 2 > MAX_NUMBERS:
+        what = f"arms × features² ({len(form.arms):,} arms, {width:,} columns)"
+        raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")
+
+
+def arms_of(arms: Sequence[ArmForm | int | str]) -> list[Arm]:
+    """Give arms as `Agent` takes them."""
+    return [
+        Arm(arm.id, arm.label or "", arm.group) if isinstance(arm, ArmForm) else Arm(arm)
+        for arm in arms
+    ]
+
+
+def rule_of(form: RuleForm) -> Rule:
+    """Give a rule as `Agent` takes it."""
+    return Rule.from_json(form.model_dump(mode="json", exclude_none=True))
+
+
+def _policy(form: PolicyForm) -> Any:
+    given = form.model_dump(exclude_none=True)
+    strange = sorted(set(given) - {"kind", *policy_parameters(form.kind)})
+    if strange:
+        known = policy_parameters(form.kind)
+        wanted = f"{', '.join(known)} alone for {form.kind}" if known else f"none for {form.kind}"
+        raise InvalidValue("policy", "Agent", f"with the parameters that it has: {wanted}", strange)
+    return policy_from_json(given)
+
+
+def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm) -> Feature:
+    rest = form.model_dump(exclude={"kind"})
+    if isinstance(form, IdForm):
+        return IdFeature(**rest)
+    if isinstance(form, NumberForm):
+        return Number(**rest)
+    if isinstance(form, FlagForm):
+        return Flag(**rest)
+    if isinstance(rest["missing"], list | tuple):
+        rest["missing"] = tuple(rest["missing"])
+    return Category(**rest) if isinstance(form, CategoryForm) else Labels(**rest)
+
+
+# --- What a decision answers with: a decision, an abstention or a question ----------------
+
+
+class Filed(Form):
+    """A question to a teacher: answer it under …/questions/{id}/answer."""
+
+    id: Id
+    arm: ArmName
+
+
+class Choice(Form):
+    """What came of a decision.
+
+    `decision`: play `arm`. `abstention`: play nothing. `question`: wait for the answer, and get
+    the decision with it. `question` may also stand beside a decision: filed while it plays safe.
+    `check`: a coin chose this play to be judged afterwards, under …/checks/{id}.
+    """
+
+    outcome: Literal["decision", "abstention", "question"]
+    id: Id
+    arm: ArmName | None
+    version: Annotated[int, Field(ge=1, description="Of the agent when it was made")]
+    propensity: Annotated[float, Field(ge=0, le=1)] | None
+    question: Filed | None
+    item: ItemName | None
+    check: bool
+    coin: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="The probability with which it was to be judged"),
+    ]
+
+
+def choice_of(made: Decision | Abstention | Question | Event) -> Choice:
+    """Give what came of a decision, from what was just made or from its event in the log."""
+    return Choice(**plain_choice(made))
+
+
+def plain_choice(made: Decision | Abstention | Question | Event) -> dict[str, Any]:
+    """Give the same as plain JSON values, which is faster."""
+    filed = None
+    event: Any = made
+    if isinstance(made, Decision | Abstention | Question):
+        event = made.event
+        if not isinstance(made, Question) and made.question is not None:
+            filed = {"id": made.question.id, "arm": made.question.arm}
+    if isinstance(event, Decided):
+        outcome, id, arm = "decision", event.id, event.arm
+    elif isinstance(event, Abstained):
+        outcome, id, arm = "abstention", event.id, None
+    elif isinstance(event, Asked) and event.decision is not None:
+        outcome, id, arm = "question", event.decision, None
+        filed = {"id": event.id, "arm": event.arm}
+    else:
+        raise CorruptState(f"A {type(event).__name__} is no choice.")
+    return {
+        "outcome": outcome,
+        "id": id,
+        "arm": arm,
+        "version": event.version,
+        "propensity": event.propensity,
+        "question": filed,
+        "item": event.item,
+        "check": isinstance(event, Decided) and event.checked,
+        "coin": event.coin if isinstance(event, Decided) else None,
+    }

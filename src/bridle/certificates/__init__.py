@@ -1,0 +1,1 @@
+"""Promises about limits, made on fresh answers: certificates, their calibration, exact bounds."""

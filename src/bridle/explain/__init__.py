@@ -1,0 +1,1 @@
+"""Why a choice came out as it did, and what moved it."""

@@ -1,0 +1,621 @@
+"""A choice that is in the log, made again from the state that it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bridle import validation
+from bridle.agent.agent import Agent
+from bridle.agent.config import ArmId, ItemId, listed
+from bridle.agent.events import Abstained, Asked, Decided, check_event
+from bridle.agent.limits_state import Case, Waiting
+from bridle.agent.outcomes import Abstention, Decision, Odds, Question
+from bridle.agent.queries import Believed, believed_of
+from bridle.agent.replay import Choice
+from bridle.agent.selection import Chooser, _Case
+from bridle.agent.state import Knowledge
+from bridle.errors import InvalidValue, NotPossible
+from bridle.explain.attribution import (
+    Contributions,
+    Influence,
+    Influences,
+    Share,
+    influences_of,
+    limit_shares,
+    reward_shares,
+)
+from bridle.kernels import choice, doubt, questions
+from bridle.kernels.types import Bools, Floats
+from bridle.limits import LinearLimits
+from bridle.policies import policy_to_json, with_sigma
+
+__all__ = [
+    "Account",
+    "ArmAccount",
+    "Balance",
+    "Contributions",
+    "Influence",
+    "Influences",
+    "Otherwise",
+    "Promise",
+    "Remade",
+    "Share",
+    "account_of",
+    "agrees",
+    "answered_in",
+    "balance_of",
+    "is_teaching",
+    "make_again",
+    "remade",
+]
+
+
+# Odds of equal states differ by less, whatever the machine.
+SAME = 1e-9
+
+
+class Remade(NamedTuple):
+    """A choice, made again."""
+
+    made: Decision | Question | Abstention
+    parts: Floats  # (7, K), as in `Decision`
+    eligible: Bools
+
+
+def is_teaching(event: Choice) -> bool:
+    """Whether it is a question of `ask`, that came up in no decision."""
+    return isinstance(event, Asked) and event.decision is None
+
+
+def make_again(
+    know: Knowledge, event: Choice, row: Floats, ask: bool = True
+) -> Decision | Question | Abstention:
+    """Choose again, with the odds of each outcome; without `ask`, as if nothing could be asked."""
+    chooser = Chooser(know)
+    if is_teaching(event):
+        return chooser.question(row, event.id, event.version, event.at, event.item)
+    asked = isinstance(event, Asked)
+    return chooser.decision(
+        row,
+        _decision(event),
+        event.version,
+        event.among,
+        True,
+        event.at,
+        ask=ask and (isinstance(event, Asked) or event.ask),
+        question=event.id if asked else know.questions.asked + 1,
+        item=event.item,
+    )
+
+
+def remade(know: Knowledge, event: Choice, row: Floats) -> Remade:
+    """Choose again; give all scores and draws, whatever comes of it."""
+    made = make_again(know, event, row)
+    among = None if event.among is None else [know.arm_number(arm) for arm in event.among]
+    eligible = know.eligible(row, among, event.item)
+    if isinstance(made, Decision):
+        return Remade(made, made.parts, eligible)
+    parts = _parts(know, row, _decision(event), eligible, event.item)
+    return Remade(made, parts, eligible)
+
+
+def answered_in(know: Knowledge, event: Choice) -> tuple[int, ...]:
+    """Return the arms that answers have allowed in this very decision, before this look."""
+    waits = know.questions.waiting.get(_decision(event))
+    return () if waits is None else waits.allowed
+
+
+class Balance(NamedTuple):
+    """What an answer was worth at a decision, and what not having it had cost; see `Account`."""
+
+    wanted: int | None = None
+    worth: float | None = None
+    cost: float | None = None
+    price: float | None = None
+    words: str | None = None
+
+
+def balance_of(know: Knowledge, event: Choice, row: Floats, again: Remade) -> Balance:
+    """Weigh again whether an answer pays; say in words why a decision asked, or did not.
+
+    Examples
+    --------
+    >>> from bridle import Agent
+    >>> agent = Agent(arms=2, features=1, seed=1, budget=5)
+    >>> event = agent.make.decided([1.0], ask=False).event
+    >>> row = np.array([1.0])
+    >>> balance_of(agent._knowledge, event, row, remade(agent._knowledge, event, row)).words
+    'Not asked: this decision was made without questions.'
+    """
+    settings, id = know.settings, _decision(event)
+    if settings.answer_price is None or not know.policy.needs_limits or is_teaching(event):
+        return Balance()
+    waits = know.questions.waiting.get(id, Waiting(b"", None))
+    asked = isinstance(event, Asked)
+    if not asked:
+        why = _why_not(know, waits, getattr(event, "ask", True))
+        if why is not None:
+            return Balance(words=f"Not asked: {why}.")
+    chooser, seen = Chooser(know), know.believing.seen(row.tobytes())
+    said = know.said(row, again.eligible, event.item)
+    allowed = know._with_unit(waits.allowed)
+    said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
+    case = _Case(
+        row, id, event.version, event.among, False, event.at, True, again.eligible, event.item
+    )
+    marks = chooser._marks(seen, said)
+    k, worth, lesson, _ = chooser._nearest(case, again.parts, seen, marks, waits.looks)
+    if k < 0:
+        return Balance(words="Not asked: nothing that is in doubt looked better.")
+    here: Case = row.tobytes() if event.item is None else event.item
+    unit = int(know.believing.unit_of[k])
+    before = know.costs.get(here, {}).get(unit, 0.0)
+    price = float(questions.price_of(settings.answer_price, float(seen.information[k])))
+    cost = before + worth
+    if asked and cost < price:  # this item alone would not pay for it
+        alike = know.lessons.get(unit, 0.0) + lesson
+        words = (
+            f"Asked: not knowing has cost {alike:.2f} of a reward so far in all cases that the "
+            f"answer teaches about, and an answer is worth {settings.answer_price:.2f}."
+        )
+    elif asked:
+        words = (
+            f"Asked: not knowing has cost {cost:.2f} of a reward so far, and an answer is worth "
+            f"{price:.2f}."
+        )
+    else:
+        words = (
+            f"Not asked: an answer is worth {price:.2f} of a reward, and not knowing has cost "
+            f"{cost:.2f} so far."
+        )
+    return Balance(k, worth, cost, price, words)
+
+
+def _why_not(know: Knowledge, waits: Waiting, ask: bool) -> str | None:
+    """Return why a decision could not ask at all; None if it could."""
+    settings = know.settings
+    if settings.budget == 0:
+        return "this agent has no budget for questions"
+    if not ask:
+        return "this decision was made without questions"
+    if not waits.asks:
+        return "its question went without an answer"
+    if know.questions.left <= 0:
+        return "the budget for questions is used up"
+    if waits.looks >= settings.ask_at_most:
+        return f"it had asked as often as one decision may ({settings.ask_at_most})"
+    return None
+
+
+def _decision(event: Choice) -> ItemId:
+    """Give the id that keys the draws."""
+    came_up_in = event.decision if isinstance(event, Asked) else None
+    return event.id if came_up_in is None else came_up_in
+
+
+def _parts(know: Knowledge, row: Floats, id: ItemId, eligible: Bools, item: ArmId | None) -> Floats:
+    """Give all scores and draws of a look that played nothing, as `Decision.parts` has them."""
+    parts = np.empty((7, len(know.arms)))
+    reward, limits = know.reward_arms.kernel_state, know.believing.limits
+    named = isinstance(id, str)
+    start, numbers = Chooser(know).numbers(0 if named else int(id), [id] if named else None, 1)
+    choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
+    if know.policy.needs_limits or not isinstance(limits, LinearLimits):
+        seen = know.believing.seen(row.tobytes())
+        parts[2], parts[3] = seen.p, seen.sd
+    else:
+        parts[2], parts[3] = limits.scores(row)
+    if know.policy.needs_limits:
+        marks = np.zeros(len(know.arms), np.int8)  # they tell who wins, and not what is drawn
+        if know.settings.legacy:
+            looks = know.questions.waiting.get(id, Waiting(b"", None)).looks
+            said, every = know.said(row, eligible, item), np.arange(len(know.arms))
+            doubt.look_at(know.weights, parts, marks, said, every, start, numbers[0], looks)
+        else:
+            questions.play(know.weights, parts, marks, start, numbers[0])
+    else:
+        choice.choose(know.weights, parts, eligible, eligible, start, numbers[0])
+    return parts
+
+
+def agrees(event: Choice, made: Decision | Question | Abstention) -> bool:
+    """Whether the log and the choice that was made again say the same: arm, and odds to 1e-9."""
+    mine: object = made.event
+    if isinstance(event, Asked) and not isinstance(made, Question):
+        mine = None if made.question is None else made.question.event
+    if type(mine) is not type(event) or getattr(mine, "arm", None) != getattr(event, "arm", None):
+        return False
+    if event.propensity is None:
+        return True
+    odds: float | None = getattr(mine, "propensity", None)
+    return odds is not None and abs(odds - event.propensity) <= SAME
+
+
+# --- The account of one choice: what was believed of every arm, and what made it so -------
+#
+# It is computed from an agent as it was when it chose, and changes nothing of it.
+
+
+OWNER = "account_of"
+SIGMAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+MAX_SIGMAS = 101
+KINDS = {Decided: "decision", Abstained: "abstention", Asked: "question"}
+MOST = validation.IntRange(0, 100_000)
+TOP = validation.IntRange(0, 1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmAccount:
+    """What was believed of one arm, and how it fared.
+
+    Attributes
+    ----------
+    arm : arm id
+    reward_mean, reward_sd, limit_mean, limit_sd : float
+        The reward part, in [0, 1] units, and the constraint part: see `Decision`.
+    mean, sd, draw : float or None
+        The blend, and what was drawn from it; the highest draw of those in the running won. None
+        where a question was picked to be taught by: that is no blend.
+    play, ask : float or None
+        The exact probability that it is played, or asked about. None where there was no such
+        chance: an answer had settled it, or it was a question to be taught by.
+    information : float
+        What an answer about it would teach, in nats; nothing if it is certain.
+    p : float
+        Probability that it is allowed; 0 or 1 where people or rules say so.
+    eligible, safe, possible : bool
+        Whether it was in the running, was surely allowed, was not surely denied.
+    certified : bool or None
+        Whether the certificate lets it through; None without one.
+    why_not : str or None
+        Why a mask may not play it; None if it may.
+    novelty : float
+        How much of the context was never taught of it, or its group.
+    unseen : tuple of str
+        What the context holds that no example of it, or its group, held.
+    """
+
+    arm: ArmId
+    reward_mean: float
+    reward_sd: float
+    limit_mean: float
+    limit_sd: float
+    mean: float | None
+    sd: float | None
+    draw: float | None
+    play: float | None
+    ask: float | None
+    information: float
+    p: float
+    eligible: bool
+    safe: bool
+    possible: bool
+    certified: bool | None
+    why_not: str | None
+    novelty: float
+    unseen: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The certificate that was in force."""
+
+    alpha: float
+    delta: float
+    threshold: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """What another sigma would have done in its place: with the same draws, and by its odds.
+
+    Where questions have a price, `play` and `abstain` are given that nothing is asked.
+    `play` and `ask` are in the order of the arms. Of a question that was filed beside a decision
+    (``on_doubt="play_safe"``) it is what that decision would have been.
+    """
+
+    sigma: float
+    kind: str
+    arm: ArmId | None
+    play: tuple[float, ...]
+    ask: tuple[float, ...]
+    abstain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account of one choice, in plain values.
+
+    Attributes
+    ----------
+    id, version, at
+        As logged.
+    kind : {"decision", "abstention", "question"}
+    arm : arm id or None
+        That was played or asked about; None of an abstention.
+    decision : id or None
+        Of a question: the decision that it came up in.
+    context : dict
+        In words, by feature.
+    among : tuple of arm ids, or None
+        The arms that could be had; None: all.
+    policy : dict
+        Its kind, and its parameters.
+    sigma : float or None
+        The dial, if the policy has one.
+    propensity : float or None
+        As logged.
+    abstain : float or None
+        The exact probability that nothing is played.
+    settled : bool
+        Whether an answer had settled it, so that nothing was left to chance.
+    agrees : bool
+        Whether the same comes of it when it is made again: the arm, and the odds to 1e-9. If not,
+        the event is not of this agent, or was made by another version of bridle.
+    certificate : Promise or None
+        That was in force.
+    arms : tuple of ArmAccount
+    about : arm id
+        The arm that contributions and examples are about: the one that was chosen or, of an
+        abstention, the one that is most likely allowed.
+    contributions : tuple of Contributions
+        To the reward and to the constraint part, of `about` and of the arms that were asked for.
+    sigmas : tuple of Otherwise
+        What other sigmas would have done; empty if the policy has none, or nothing was left to it.
+    examples : Influences
+        Those that move what is believed of `about` most when left out.
+    reward : float or None
+        If it came.
+    item : arm id or None
+        The name of what the context is about.
+    wanted : arm id or None
+        The arm in doubt that came nearest to paying for an answer; None if none would have been
+        better, if nothing could be asked, or where questions have no price.
+    worth : float or None
+        What not knowing about `wanted` cost at this decision, in [0, 1] units of reward.
+    cost : float or None
+        What it has cost so far, this decision included.
+    price : float or None
+        What an answer is worth: once `cost` reaches it, the teacher is asked. It is the agent's
+        `answer_price`, less what the answer teaches about other cases. The teacher is asked, too,
+        once not knowing has cost as much in all the cases that an answer would teach about.
+    answered : tuple of arm ids
+        What the teacher has allowed in this very decision before, with all arms of its group.
+    asking : str or None
+        In words, why a decision asked or did not; None where questions have no price.
+    """
+
+    id: ItemId
+    kind: str
+    arm: ArmId | None
+    version: int
+    at: float | None
+    decision: ItemId | None
+    context: dict[str, object]
+    among: tuple[ArmId, ...] | None
+    policy: dict[str, float | str | None]
+    sigma: float | None
+    propensity: float | None
+    abstain: float | None
+    settled: bool
+    agrees: bool
+    certificate: Promise | None
+    arms: tuple[ArmAccount, ...]
+    about: ArmId
+    contributions: tuple[Contributions, ...]
+    sigmas: tuple[Otherwise, ...]
+    examples: Influences
+    reward: float | None
+    item: ArmId | None
+    wanted: ArmId | None
+    worth: float | None
+    cost: float | None
+    price: float | None
+    asking: str | None
+    answered: tuple[ArmId, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain JSON values."""
+        data: dict[str, Any] = _plain(self)
+        return data
+
+
+def account_of(
+    agent: Agent,
+    event: Decided | Abstained | Asked,
+    *,
+    arms: Sequence[ArmId] = (),
+    sigmas: Sequence[float] = SIGMAS,
+    most: int | None = None,
+    top: int = 5,
+    reward: float | None = None,
+) -> Account:
+    """Explain one choice of an agent.
+
+    Parameters
+    ----------
+    agent : Agent
+        As it was when it chose: ``agent.version == event.version``. It is not changed.
+    event : Decided, Abstained or Asked
+        The choice, as logged.
+    arms : list of arm ids
+        Those whose contributions are wanted, too.
+    sigmas : list of floats
+        Of which to say what they would have done.
+    most : int, optional
+        How many examples to leave out in turn, however long that takes. By default up to 200 of the
+        nearest, and fewer where that would take much more than half a second.
+    top : int, default 5
+        How many of the examples to give.
+    reward : float, optional
+        What the choice earned, if it is known.
+
+    Examples
+    --------
+    >>> agent = Agent(arms=["horror", "drama"], features=2, seed=1)
+    >>> _ = agent.teach([1.0, 0.0], "horror", allowed=False, item="Up", by="a parent")
+    >>> _ = agent.teach([1.0, 0.0], "drama", allowed=True, item="Up")
+    >>> made = agent.make.decided([1.0, 0.0], item="Up")
+    >>> account = account_of(agent, made.event)
+    >>> account.arm, account.arms[0].why_not
+    ('drama', 'denied by the teacher for this item')
+    >>> account.examples.examples[0].id, account.examples.examples[0].change < 0
+    (2, True)
+    """
+    know = _checked(agent, event)
+    row = np.frombuffer(bytearray(know.raw(event.context)))
+    wanted = [know.arm_number(arm) for arm in listed(arms, "arms", OWNER)]
+    dials = _sigmas(sigmas)
+    tries = None if most is None else MOST.check(most, "most", OWNER)
+    shown = TOP.check(top, "top", OWNER)
+    if reward is not None:
+        know.unit_reward(reward)
+        reward = float(reward)
+    again = remade(know, event, row)
+    answered = answered_in(know, event)
+    believed = believed_of(know, row, event.item, answered)
+    k = _about(know, event, believed)
+    taught_by = is_teaching(event)
+    chance = taught_by is False and know.policy.needs_limits and not know.settings.legacy
+    odds = again.made.odds
+    numbers = dict.fromkeys([k, *wanted])
+    balance = balance_of(know, event, row, again)
+    return Account(
+        id=event.id,
+        kind=KINDS[type(event)],
+        arm=None if isinstance(event, Abstained) else event.arm,
+        version=event.version,
+        at=event.at,
+        decision=event.decision if isinstance(event, Asked) else None,
+        context=know.settings.features.decode(row),
+        among=event.among,
+        policy=policy_to_json(know.policy),
+        sigma=agent.sigma,
+        propensity=event.propensity,
+        abstain=None if odds is None else odds.abstain,
+        settled=odds is None and not taught_by and know.settings.legacy,
+        agrees=agrees(event, again.made),
+        certificate=_promise(know),
+        arms=_arms(know, row, again, believed, odds, taught_by, event.item),
+        about=know.arm_ids[k],
+        contributions=tuple(
+            shares(know, row, j) for j in numbers for shares in (reward_shares, limit_shares)
+        ),
+        sigmas=()
+        if (odds is None and not chance) or agent.sigma is None
+        else tuple(_otherwise(know, event, row, sigma) for sigma in dials),
+        examples=influences_of(know, row, k, tries, shown, event.item),
+        reward=reward,
+        item=event.item,
+        wanted=None if balance.wanted is None else know.arm_ids[balance.wanted],
+        worth=balance.worth,
+        cost=balance.cost,
+        price=balance.price,
+        asking=balance.words,
+        answered=tuple(know.arm_ids[k] for k in know._with_unit(answered)),
+    )
+
+
+# -- what is told of it ----------------------------------------------------------------------
+
+
+def _arms(
+    know: Knowledge, row: Floats, again: Remade, believed: Believed, odds: Odds | None,
+    taught_by: bool, item: ArmId | None,
+) -> tuple[ArmAccount, ...]:  # fmt: skip
+    parts = again.parts.tolist()
+    nothing = [None] * len(know.arms)
+    blend = [nothing] * 3 if taught_by else parts[4:7]
+    chances = [nothing] * 2 if odds is None else [odds.play.tolist(), odds.ask.tolist()]
+    columns: list[list[Any]] = [
+        list(know.arm_ids),
+        *parts[:4],
+        *blend,
+        *chances,
+        Chooser(know).information(row, item).tolist(),
+        believed.p.tolist(),
+        again.eligible.tolist(),
+        believed.safe.tolist(),
+        believed.possible.tolist(),
+        nothing if believed.certified is None else believed.certified.tolist(),
+        list(believed.why),
+        believed.novelty.tolist(),
+        list(believed.unseen),
+    ]
+    return tuple(ArmAccount(*one) for one in zip(*columns, strict=True))
+
+
+def _otherwise(know: Knowledge, event: Choice, row: Floats, sigma: float) -> Otherwise:
+    twin = copy(know)  # shares all that it knows, and has a dial of its own
+    twin.policy = with_sigma(know.policy, sigma)
+    twin.weights = np.array(twin.policy.weights)
+    made = make_again(twin, event, row)
+    odds = made.odds
+    if odds is None and not know.settings.legacy:  # it asks: the odds of what it would play else
+        odds = make_again(twin, event, row, ask=False).odds
+    assert odds is not None  # whether an answer settled it is not for sigma to say
+    return Otherwise(
+        sigma=sigma,
+        kind=KINDS[type(made.event)],
+        arm=None if isinstance(made, Abstention) else made.arm,
+        play=tuple(odds.play.tolist()),
+        ask=tuple(odds.ask.tolist()),
+        abstain=odds.abstain,
+    )
+
+
+def _about(know: Knowledge, event: Choice, believed: Believed) -> int:
+    if not isinstance(event, Abstained):
+        return know.arm_number(event.arm)
+    among = range(len(know.arms))
+    if event.among:
+        among = [know.arm_number(arm) for arm in event.among]  # type: ignore[assignment]
+    return max(among, key=lambda k: (believed.p[k], -k))
+
+
+def _promise(know: Knowledge) -> Promise | None:
+    given = know.certificate
+    if given is None:
+        return None
+    return Promise(given.alpha, given.delta, given.threshold, given.sentence())
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+# -- bad input -------------------------------------------------------------------------------
+
+
+def _checked(agent: Agent, event: Choice) -> Knowledge:
+    if not isinstance(agent, Agent):
+        raise InvalidValue("agent", OWNER, "an Agent", agent)
+    if not isinstance(event, Choice):
+        wanted = "a Decided, Abstained or Asked"
+        raise InvalidValue("event", OWNER, wanted, event)
+    check_event(event)
+    if agent.version != event.version:
+        raise NotPossible(
+            f"This choice was made from {event.version:,} events, and the agent holds "
+            f"{agent.version:,}. Fold its log up to there, and ask that agent."
+        )
+    return agent._knowledge
+
+
+def _sigmas(sigmas: object) -> list[float]:
+    given = listed(sigmas, "sigmas", OWNER)
+    if len(given) > MAX_SIGMAS:
+        raise InvalidValue("sigmas", OWNER, f"at most {MAX_SIGMAS}", f"{len(given):,} of them")
+    return [validation.SIGMA.check(sigma, "sigmas", OWNER) for sigma in given]

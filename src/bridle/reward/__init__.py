@@ -1,0 +1,1 @@
+"""What an arm is worth: the posteriors of reward."""

@@ -1,0 +1,1 @@
+"""What the endpoints do, one file for each noun of the API."""

@@ -1,0 +1,299 @@
+"""Agents: make one, list them, look at one, change one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from bridle.agent.agent import NO_CHECKS
+from bridle.agent.events import Created, Event
+from bridle.api.models import (
+    AgentForm,
+    Answered,
+    ArmForm,
+    ArmName,
+    Form,
+    Page,
+    RuleForm,
+    Said,
+    Words,
+    arms_of,
+    promise_of,
+    rule_of,
+    settings_of,
+)
+from bridle.errors import InvalidValue
+from bridle.server.endpoints import ROLES, Call, Caller, Endpoint, Reply
+from bridle.server.problems import Problem
+from bridle.store.aggregate import Kept
+from bridle.store.writer import Desk
+
+__all__ = ["ENDPOINTS", "AgentShown", "shown", "who"]
+
+NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+
+
+class NewAgent(Form):
+    """A new agent, by name."""
+
+    name: Annotated[str, Field(pattern=NAME, description="a-z, 0-9 and ._-, at most 100")]
+    agent: AgentForm
+
+
+class ArmShown(Form):
+    """An arm."""
+
+    id: ArmName
+    label: str
+    group: str | None
+
+
+class ChecksShown(Form):
+    """Plays that a coin chose to be judged: how many wait, and what was found so far."""
+
+    open: int
+    drawn: int
+    judged: int
+    found: Annotated[int, Field(description="Of those judged: not allowed")]
+
+
+class AgentShown(Form):
+    """An agent, and what it is doing."""
+
+    name: str
+    version: int
+    sigma: float | None
+    policy: dict[str, float | str | None]
+    limits: str
+    arms: list[ArmShown]
+    features: list[dict[str, Any]]
+    rules: list[dict[str, Any]]
+    decisions: int
+    pending: int
+    taught: int
+    examples: int
+    open_questions: int
+    budget_left: int
+    certified: bool
+    audits: bool
+    wait: float | None
+    default_reward: float | None
+    reward_range: tuple[float, float]
+    checks: ChecksShown
+    promise: Annotated[
+        Literal["playing", "cautious", "frozen"] | None,
+        Field(description="Where the promise stands; null: none binds"),
+    ]
+    teachers: Annotated[list[str], Field(description="The names of the declared teachers")]
+    warnings: Annotated[list[str], Field(description="What whoever made it so should know")]
+    settings: Annotated[dict[str, Any], Field(description="As it was made, every one in full")]
+
+
+class AgentLine(Form):
+    """An agent in a list."""
+
+    name: str
+    version: int
+    hash: str
+    created: float
+    origin: str | None
+
+
+class AgentList(Form):
+    """Agents, by name."""
+
+    agents: list[AgentLine]
+
+
+class Change(Said):
+    """One change: exactly one of the fields, beside who and why."""
+
+    sigma: Annotated[float, Field(ge=0, le=1)] | None = None
+    wait: Wait | None = None
+    add_arms: Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1)] | None = None
+    groups: Groups | None = None
+    declare: RuleForm | None = None
+    withdraw: Words | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Change:
+        given = self.model_fields_set - {"by", "note"}
+        if len(given) != 1:
+            raise ValueError(f"exactly one change at a time, not {sorted(given)}")
+        if getattr(self, next(iter(given))) is None:
+            raise ValueError("the change may not be null")
+        return self
+
+
+class Wait(Form):
+    """How long decisions wait for a reward, in seconds (null: for ever), and what they learn."""
+
+    seconds: Annotated[float, Field(gt=0, le=3.2e9)] | None
+    default_reward: float | None = None
+
+
+class Grouped(Form):
+    """An arm, and its group (null: none)."""
+
+    arm: ArmName
+    group: Words | None
+
+
+class Groups(Form):
+    """Arms into groups; what was taught is learned anew."""
+
+    arms: Annotated[tuple[Grouped, ...], Field(min_length=1)]
+    limits: Words | None = None
+
+
+Change.model_rebuild()
+
+
+def who(caller: Caller | None, said: str | None) -> str | None:
+    """Give who did something: as they say, with the token that vouches for it."""
+    if caller is None:
+        return said
+    if said is None:
+        return f"token {caller.id}"
+    vouched = f" (token {caller.id})"
+    return said[: 200 - len(vouched)] + vouched
+
+
+async def make(call: Call) -> Reply:
+    """Make an agent."""
+    form: NewAgent = call.body
+    service = call.service
+    scope = None if call.caller is None else call.caller.agents
+    if scope is not None and form.name not in scope:
+        raise Problem("forbidden", "Your token is not for an agent of this name.", field="name")
+    # A large one takes seconds to check, which nobody else may wait for.
+    settings = await service.aside(lambda: settings_of(form.agent))
+
+    wanted = promise_of(form.agent)
+
+    def do(desk: Desk) -> AgentShown:
+        kept = desk.kept
+        if wanted is not None:
+            event = kept.agent.make.promised(
+                wanted.alpha, wanted.q, lag=wanted.lag, b=wanted.b, by=who(call.caller, None),
+                at=desk.now,
+            )  # fmt: skip
+            kept.record(event)
+        return shown(form.name, kept)
+
+    made = await service.do(form.name, do, created=Created(settings, service.clock()))
+    return Reply(201, made, {"Location": f"/v1/agents/{form.name}"})
+
+
+async def listing(call: Call) -> Reply:
+    """List the agents that the token is for."""
+    rows = await call.service.aside(call.service.store.agents)
+    scope = None if call.caller is None else call.caller.agents
+    mine = [row for row in rows if scope is None or row.name in scope]
+    page: Page = call.query
+    lines = [
+        AgentLine(
+            name=row.name, version=row.head.seq, hash=row.head.hash.hex(), created=row.created,
+            origin=row.origin,
+        )
+        for row in mine[page.after : page.after + page.limit]
+    ]  # fmt: skip
+    return Reply(200, AgentList(agents=lines))
+
+
+async def look(call: Call) -> Reply:
+    """Show an agent."""
+    name = call.path["agent"]
+    return Reply(200, await call.service.do(name, lambda desk: shown(name, desk.kept)))
+
+
+async def change(call: Call) -> Reply:
+    """Change an agent: its dial, wait, arms, groups or rules."""
+    form: Change = call.body
+    by = who(call.caller, form.by)
+
+    def do(desk: Desk) -> Answered:
+        desk.kept.record(_event(desk.kept, form, by, desk.now))
+        return Answered(version=desk.kept.version)
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def _event(kept: Kept, form: Change, by: str | None, at: float) -> Event:
+    make = kept.agent.make
+    said: dict[str, Any] = {"by": by, "note": form.note, "at": at}
+    if form.sigma is not None:
+        return make.sigma_changed(form.sigma, **said)
+    if form.wait is not None:
+        return make.wait_changed(form.wait.seconds, form.wait.default_reward, **said)
+    if form.add_arms is not None:
+        return make.arms_added(arms_of(form.add_arms), **said)
+    if form.groups is not None:
+        pairs = {one.arm: one.group for one in form.groups.arms}
+        if len(pairs) != len(form.groups.arms):
+            raise InvalidValue("groups", "PATCH agent", "each arm once", "an arm twice")
+        return make.regrouped(pairs, form.groups.limits, **said)
+    if form.declare is not None:
+        return make.rule_declared(rule_of(form.declare), **said)
+    assert form.withdraw is not None
+    return make.rule_withdrawn(form.withdraw, **said)
+
+
+def shown(name: str, kept: Kept) -> AgentShown:
+    """Say what an agent is and does."""
+    know, agent = kept.know, kept.agent
+    settings, checks, purse = know.settings.to_json(), know.checks, know.purse
+    unchecked = know.settings.lives and know.settings.checks == 0 and know.policy.needs_limits
+    return AgentShown(
+        name=name,
+        version=kept.version,
+        sigma=agent.sigma,
+        policy=settings["policy"] | ({} if agent.sigma is None else {"sigma": agent.sigma}),  # type: ignore[operator, arg-type]
+        limits=know.believing.kind,
+        arms=[ArmShown(id=arm.id, label=arm.label, group=arm.group) for arm in know.arms],
+        features=settings["features"],  # type: ignore[arg-type]
+        rules=[rule.to_json() for rule in know.rules.values()],
+        decisions=know.decisions,
+        pending=len(know.pending),
+        taught=know.taught,
+        examples=len(know.examples),
+        open_questions=len(know.questions.open),
+        budget_left=know.questions.left,
+        certified=know.certificate is not None,
+        audits=kept.auditing.meter is not None,
+        wait=know.wait,
+        default_reward=know.default_reward,
+        reward_range=know.settings.reward_range,
+        checks=ChecksShown(
+            open=len(checks.open), drawn=checks.drawn, judged=checks.judged, found=checks.found
+        ),
+        promise=None if purse is None else purse.state,
+        teachers=[teacher.name for teacher in know.teachers.teachers],
+        warnings=[NO_CHECKS] if unchecked else [],
+        settings={key: value for key, value in settings.items() if key != "seed"},
+    )
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET", path="/v1/agents", roles=ROLES, handle=listing,
+        summary="List agents", query=Page, replies={200: (AgentList, "The agents, by name")},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents", roles=("admin",), handle=make, body=NewAgent,
+        summary="Make an agent", replies={201: (AgentShown, "The new agent")},
+        problems={409: "There is an agent of that name"},
+    ),
+    Endpoint(
+        method="GET", path="/v1/agents/{agent}", roles=ROLES, handle=look,
+        summary="Look at an agent", replies={200: (AgentShown, "The agent")},
+    ),
+    Endpoint(
+        method="PATCH", path="/v1/agents/{agent}", roles=("admin",), handle=change, body=Change,
+        summary="Change an agent", replies={200: (Answered, "It is changed")},
+        description="Turn the dial, change the wait, add arms, group them, declare or withdraw a "
+        "rule: one change at a time, recorded with who and why.",
+        problems={409: "Not possible with this agent"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,481 @@
+"""Promises: the certificate, the audit meter, and what another dial setting would have earned."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from bridle.agent.events import (
+    AuditBegun,
+    Audited,
+    Calibrated,
+    CalibrationBegun,
+    CalibrationDropped,
+    Event,
+)
+from bridle.api.models import (
+    Answered,
+    ArmName,
+    AuditForm,
+    ContextForm,
+    Form,
+    Id,
+    Page,
+    Said,
+    WindowForm,
+    digest_of,
+)
+from bridle.audit.log import audits_in, meter_of
+from bridle.audit.meter import Standing
+from bridle.certificates.certificate import Certificate
+from bridle.errors import BridleError, Duplicate, NotPossible
+from bridle.evaluation.evaluate import Evaluation, evaluate
+from bridle.evaluation.recommend import recommend
+from bridle.server.endpoints import Call, Endpoint, Reply
+from bridle.server.handlers.agents import who
+from bridle.store.aggregate import Kept, events_in, log_head
+from bridle.store.idempotency import id_of
+from bridle.store.writer import Desk
+
+__all__ = ["ENDPOINTS"]
+
+MAX_CALIBRATION = 100_000
+
+
+class Calibrate(Said):
+    """Certify the limits as they are: on these contexts, drawn as future ones will be, and fresh.
+
+    Then answer its questions one by one; after the last one the agent keeps to the certificate.
+    """
+
+    contexts: Annotated[tuple[ContextForm, ...], Field(min_length=1, max_length=MAX_CALIBRATION)]
+    alpha: Annotated[float, Field(gt=0, lt=1)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    lambda_min: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    on: Annotated[str, Field(max_length=1_000, description="Where they came from")] = ""
+
+
+class CalibrationQuestion(Form):
+    """The question at hand, and how far the calibration is."""
+
+    context: dict[str, Any]
+    arm: ArmName
+    done: int
+    contexts: int
+    answers: int
+    at_most: Annotated[int, Field(description="Answers that may still be needed")]
+
+
+class CertificateShown(Form):
+    """What is promised, on what it rests and what it assumes."""
+
+    alpha: float
+    delta: float
+    n: int
+    threshold: float
+    broken: int
+    answers: int
+    keeps: Annotated[float, Field(description="Share of contexts that keep an arm")]
+    at: float | None
+    on: str
+    assumptions: list[str]
+    kind: str
+    fingerprint: str
+    sentence: str
+
+
+class Promise(Answered):
+    """The certificate that binds, and the calibration that is under way, if any."""
+
+    certificate: CertificateShown | None
+    calibration: CalibrationQuestion | None
+    refused: Annotated[
+        str | None, Field(description="Why the calibration that ended here gave no certificate")
+    ] = None
+
+
+class Judge(Said):
+    """A teacher's judgement, allowed or not."""
+
+    allowed: bool
+
+
+class CalibrationAnswer(Judge):
+    """A judgement of the calibration question at hand."""
+
+    answers: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+        None,
+        description="How many there were when it was asked: if another came since, this is refused",
+    )
+
+
+class Drop(Said):
+    """Who drops it, and why; and which of the two is meant, lest the other goes."""
+
+    what: Literal["calibration", "certificate"] | None = None
+    # It stands in the address, where there is less room than in a body.
+    note: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+
+
+class StandingShown(Form):
+    """What audits say for a level."""
+
+    state: str
+    level: float
+    granted: float
+    lower: float
+    upper: float
+    first: int
+    steps: int
+    found: int
+    judged: int
+    pending: int
+    delta: float
+
+
+class PendingAudit(Form):
+    """A decision that a teacher must judge: see its explanation for the context and the arm."""
+
+    decision: Id
+
+
+class AuditShown(Form):
+    """The audit meter: bounds on the violations so far, which hold at any time."""
+
+    q: float
+    delta: float
+    windows: list[WindowForm]
+    steps: int
+    before: Annotated[int, Field(description="Decisions from before the audits")]
+    total: StandingShown
+    alarms: list[StandingShown]
+    pending: list[PendingAudit]
+    pending_total: int
+
+
+class AuditQuery(Page):
+    """For which level of violations a decision; and which of the pending audits."""
+
+    level: Annotated[float, Field(ge=0, le=1)] = 0.01
+
+
+class Evaluate(Form):
+    """What other positions of the dial would have earned; with a budget, which is recommended."""
+
+    sigmas: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1, max_length=101)] = (0.0, 0.25, 0.5, 0.75, 1.0)  # fmt: skip # noqa: E501
+    level: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    budget: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class IntervalShown(Form):
+    """An estimate and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class EvaluationShown(Form):
+    """What one sigma would have earned and violated, a decision."""
+
+    sigma: float
+    decisions: int
+    left_out: int
+    missing: int
+    logged: float
+    abstains: float
+    ips: IntervalShown | None
+    dr: IntervalShown | None
+    effective_plays: float
+    support: float
+    believed: Annotated[float, Field(description="Violations, by the model's belief")]
+    believed_logged: float
+    audited: tuple[float, float] | None
+    refused: str | None
+
+
+class Recommended(Form):
+    """The largest sigma within the budget, and by what that is known."""
+
+    sigma: float | None
+    basis: str
+    sentence: str
+
+
+class EvaluationList(Form):
+    """What each sigma would have earned, and which is recommended."""
+
+    version: int
+    evaluations: list[EvaluationShown]
+    recommended: Recommended | None
+
+
+# -- the certificate -------------------------------------------------------------------------
+
+
+async def promise(call: Call) -> Reply:
+    """Show the certificate."""
+    return Reply(200, await call.service.do(call.path["agent"], lambda desk: _promise(desk.kept)))
+
+
+async def begin(call: Call) -> Reply:
+    """Begin a calibration."""
+    form: Calibrate = call.body
+    by = who(call.caller, form.by)
+
+    def do(desk: Desk) -> Promise:
+        kept = desk.kept
+        rows = kept.agent.schema.encode_many(form.contexts)
+        rows.flags.writeable = False
+        kept.record(
+            CalibrationBegun(
+                rows, form.alpha, form.delta, form.lambda_min, form.on, by, form.note, desk.now
+            )
+        )
+        return _promise(kept, _finish(desk, by))
+
+    return Reply(201, await call.service.do(call.path["agent"], do))
+
+
+async def calibrate(call: Call) -> Reply:
+    """Answer the calibration question at hand."""
+    form: CalibrationAnswer = call.body
+    by = who(call.caller, form.by)
+
+    def do(desk: Desk) -> Promise:
+        asking, before = desk.kept.calibrating.now, form.answers
+        if asking is not None and before is not None and asking.progress.answers != before:
+            raise NotPossible("Another answer came meanwhile. Look at the question at hand.")
+        desk.kept.record(Calibrated(form.allowed, by, form.note, desk.now))
+        return _promise(desk.kept, _finish(desk, by))
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+async def drop(call: Call) -> Reply:
+    """Give up the calibration that is under way; or, if none is, drop the certificate."""
+    query: Drop = call.query
+    by = who(call.caller, query.by)
+
+    def do(desk: Desk) -> Promise:
+        kept = desk.kept
+        at_hand = "certificate" if kept.calibrating.now is None else "calibration"
+        if query.what not in (None, at_hand):
+            raise NotPossible(f"It is not the {query.what} that is to be dropped now.")
+        if at_hand == "calibration":
+            kept.record(CalibrationDropped(by, query.note, desk.now))
+        else:
+            kept.record(kept.agent.make.uncertified(by=by, note=query.note, at=desk.now))
+        return _promise(kept)
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def _finish(desk: Desk, by: str | None) -> str | None:
+    """Adopt the certificate when the last answer is in; say why, if there is none to adopt."""
+    asking = desk.kept.calibrating.now
+    if asking is None or asking.question() is not None:
+        return None
+    make = desk.kept.agent.make
+    try:
+        certificate = asking.certificate(at=desk.now)
+        event: Event = make.certified(certificate, learned_since=True, by=by, at=desk.now)
+    except BridleError as error:
+        # The answers stand in the log; another try needs fresh contexts.
+        why = f"No certificate: {error}"[:1_000]
+        desk.kept.record(CalibrationDropped(by, why, desk.now))
+        return why
+    desk.kept.record(event)
+    return None
+
+
+def _promise(kept: Kept, refused: str | None = None) -> Promise:
+    asking, certificate = kept.calibrating.now, kept.know.certificate
+    question = None
+    if asking is not None and (now := asking.question()) is not None:
+        done, contexts, answers, most = asking.progress
+        row = np.asarray(asking.calibration.contexts)[now[0]]
+        question = CalibrationQuestion(
+            context=kept.agent.schema.decode(row), arm=now[1], done=done, contexts=contexts,
+            answers=answers, at_most=most,
+        )  # fmt: skip
+    shown = None if certificate is None else _certificate(certificate)
+    return Promise(version=kept.version, certificate=shown, calibration=question, refused=refused)
+
+
+def _certificate(one: Certificate) -> CertificateShown:
+    return CertificateShown(
+        alpha=one.alpha, delta=one.delta, n=one.n, threshold=one.threshold, broken=one.broken,
+        answers=one.answers, keeps=one.keeps, at=one.at, on=one.on,
+        assumptions=list(one.assumptions), kind=one.kind, fingerprint=one.fingerprint,
+        sentence=one.sentence(),
+    )  # fmt: skip
+
+
+# -- audits ----------------------------------------------------------------------------------
+
+
+async def audit(call: Call) -> Reply:
+    """Begin audits."""
+    form: AuditForm = call.body
+    by = who(call.caller, None)
+
+    def do(desk: Desk) -> AuditShown:
+        windows = tuple((window.length, window.delta) for window in form.windows)
+        begun = AuditBegun(form.q, form.delta, secrets.randbits(64), windows, by, None, desk.now)
+        meter_of(begun)
+        desk.kept.record(begun)
+        return _audit(desk.kept, AuditQuery())
+
+    return Reply(201, await call.service.do(call.path["agent"], do))
+
+
+async def audits(call: Call) -> Reply:
+    """Show the audit meter."""
+    query: AuditQuery = call.query
+
+    def do(desk: Desk) -> AuditShown:
+        return _audit(desk.kept, query)
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+async def judge(call: Call) -> Reply:
+    """Take a teacher's judgement of a decision that the coin chose."""
+    form: Judge = call.body
+    by, text, digest = who(call.caller, form.by), call.path["id"], digest_of(form)
+
+    def do(desk: Desk) -> Answered:
+        before = desk.stood("judgement", text)
+        if before is not None:
+            if before.digest != digest:
+                raise Duplicate("judgement", text, "An audit is answered once.")
+            return Answered(version=before.seq)
+        event = Audited(id_of(text), form.allowed, by, form.note, desk.now)
+        desk.kept.record(event, digest)
+        return Answered(version=desk.kept.version)
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def _audit(kept: Kept, query: AuditQuery) -> AuditShown:
+    meter, auditing = kept.auditing.meter, kept.auditing
+    if meter is None:
+        raise NotPossible("This agent has no audits. Begin them: POST …/audit.")
+    waiting = list(auditing.pending)
+    return AuditShown(
+        q=meter.q,
+        delta=meter.delta,
+        windows=[WindowForm(length=one.length, delta=one.delta) for one in meter.windows],
+        steps=meter.steps,
+        before=auditing.before,
+        total=_standing(meter.standing(query.level)),
+        alarms=[_standing(one) for one in meter.alarms(query.level)[-100:]],
+        pending=[PendingAudit(decision=id) for id in waiting[query.after :][: query.limit]],
+        pending_total=len(waiting),
+    )
+
+
+def _standing(one: Standing) -> StandingShown:
+    return StandingShown(
+        state=one.state, level=one.level, granted=one.granted, lower=one.bounds.lower,
+        upper=one.bounds.upper, first=one.first, steps=one.steps, found=one.found,
+        judged=one.judged, pending=one.pending, delta=one.delta,
+    )  # fmt: skip
+
+
+# -- evaluation ------------------------------------------------------------------------------
+
+
+async def evaluation(call: Call) -> Reply:
+    """Say what other positions of the dial would have earned."""
+    form: Evaluate = call.body
+    agent, store = call.path["agent"], call.service.store
+
+    def run() -> EvaluationList:
+        until = log_head(store, agent).seq
+
+        def log() -> Iterator[Event]:
+            return events_in(store, agent, until)
+
+        meter = audits_in(log())
+        found = evaluate(log(), sigma=list(form.sigmas), level=form.level, audits=meter)
+        best = None
+        if form.budget is not None:
+            advice = recommend(log(), form.budget, list(form.sigmas), audits=meter)
+            best = Recommended(sigma=advice.sigma, basis=advice.basis, sentence=advice.sentence)
+        shown = [_evaluation(one) for one in found]
+        return EvaluationList(version=until, evaluations=shown, recommended=best)
+
+    return Reply(200, await call.service.aside(run))
+
+
+def _evaluation(one: Evaluation) -> EvaluationShown:
+    def interval(found: Any) -> IntervalShown | None:
+        if found is None:
+            return None
+        return IntervalShown(value=found.value, low=found.low, high=found.high)
+
+    return EvaluationShown(
+        sigma=one.sigma or 0.0, decisions=one.decisions, left_out=one.left_out,
+        missing=one.missing, logged=one.logged, abstains=one.abstains, ips=interval(one.ips),
+        dr=interval(one.dr), effective_plays=one.support.size, support=one.support.choices,
+        believed=one.believed, believed_logged=one.believed_logged, audited=one.audited,
+        refused=one.refused,
+    )  # fmt: skip
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET", path="/v1/agents/{agent}/certificate",
+        roles=("teacher", "auditor", "admin"), handle=promise, summary="Show the certificate",
+        replies={200: (Promise, "The certificate, and the calibration under way")},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/certificate", roles=("teacher", "admin"),
+        handle=begin, body=Calibrate, summary="Begin to certify the limits",
+        replies={201: (Promise, "The first question")},
+        problems={409: "A calibration is under way, or this agent cannot be certified"},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/certificate/answer", roles=("teacher", "admin"),
+        handle=calibrate, body=CalibrationAnswer, summary="Answer the calibration question at hand",
+        replies={200: (Promise, "The next question, or the certificate")},
+        problems={409: "No calibration is under way, or another answer came meanwhile"},
+    ),
+    Endpoint(
+        method="DELETE", path="/v1/agents/{agent}/certificate", roles=("teacher", "admin"),
+        handle=drop, query=Drop, summary="Drop the calibration under way, or else the certificate",
+        replies={200: (Promise, "It is dropped")},
+        problems={409: "There is neither, or not the one that is meant"},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/audit", roles=("admin",), handle=audit,
+        body=AuditForm, summary="Begin audits", replies={201: (AuditShown, "They have begun")},
+        description="A coin that nobody knows chooses decisions to be judged. For life.",
+        problems={409: "Audits have begun already"},
+    ),
+    Endpoint(
+        method="GET", path="/v1/agents/{agent}/audit", roles=("teacher", "auditor", "admin"),
+        handle=audits, query=AuditQuery, summary="Show the audit meter",
+        replies={200: (AuditShown, "Both bounds, and the audits that wait")},
+        problems={409: "This agent has no audits"},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/audits/{id}/answer", roles=("teacher", "admin"),
+        handle=judge, body=Judge, summary="Judge a decision that the coin chose",
+        replies={200: (Answered, "The judgement is taken")},
+        problems={409: "It waits for no judgement, or was judged otherwise"},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/evaluate", roles=("auditor", "admin"),
+        handle=evaluation, body=Evaluate,
+        summary="Say what other positions of the dial would have earned",
+        replies={200: (EvaluationList, "From the log, with refusals where it cannot tell")},
+        problems={409: "The log cannot tell"},
+    ),
+)  # fmt: skip

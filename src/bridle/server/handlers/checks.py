@@ -1,0 +1,211 @@
+"""Spot checks: plays that a coin chose to be judged afterwards, and what teachers say of them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from bridle.agent.config import ItemId
+from bridle.agent.events import Erased, StartedAnew, Taught
+from bridle.agent.state import Knowledge, OpenCheck
+from bridle.api.models import Answered, ArmName, Form, Id, ItemName, Page, Said, Words, digest_of
+from bridle.errors import Duplicate, NotPossible
+from bridle.server.endpoints import Call, Endpoint, Reply
+from bridle.server.handlers.agents import who
+from bridle.server.handlers.teachers import (
+    Judgement,
+    WhomShown,
+    Word,
+    heard_before,
+    judged_of,
+    taken_of,
+    teacher_of,
+    who_judges,
+    word_id,
+    word_of,
+)
+from bridle.server.handlers.teaching import close
+from bridle.store.idempotency import id_of
+from bridle.store.writer import Desk, Stood
+
+__all__ = ["ENDPOINTS"]
+
+MOST_WEIGHED = 1_000
+Waiting: TypeAlias = tuple[ItemId, OpenCheck]
+
+
+class CheckShown(Form):
+    """A play that waits to be judged, by the limits as they stood then.
+
+    `coin`: the probability with which it was chosen. `whom`: who of several teachers judges it: who
+    errs least and has not judged its case.
+    """
+
+    decision: Id
+    context: dict[str, Any]
+    arm: ArmName
+    item: ItemName | None
+    coin: Annotated[float, Field(ge=0, le=1)]
+    whom: WhomShown | None
+
+
+class CheckQuery(Page):
+    """Which part; with `teacher`, of the oldest 1,000 those that this one of several judges."""
+
+    teacher: Words | None = None
+
+
+class CheckList(Form):
+    """Plays that wait to be judged, oldest first, and how many there are."""
+
+    checks: list[CheckShown]
+    total: int
+
+
+class CheckJudgement(Said, Word):
+    """A teacher's judgement of a play, by the limits as they stood then."""
+
+    allowed: bool
+
+
+class CheckJudged(Answered):
+    """What became of a judgement: the example that it made.
+
+    `started_anew`: it denied what a teacher had allowed, and a promise binds; so what was learned
+    of the limits was begun anew. `judgement`: what stands of the case, where several teachers are
+    declared. While it is open the check waits, and there is no example.
+    """
+
+    example: Id | None
+    started_anew: bool
+    judgement: Judgement | None
+
+
+async def checks(call: Call) -> Reply:
+    """List the checks that wait."""
+    page: CheckQuery = call.query
+
+    def do(desk: Desk) -> CheckList:
+        know = desk.kept.know
+        open_, total = know.checks.open, len(know.checks.open)
+        if page.teacher is None:
+            shown = list(islice(open_.items(), page.after, page.after + page.limit))
+        else:
+            oldest = list(islice(open_.items(), MOST_WEIGHED))
+            mine = _for(know, oldest, teacher_of(know, page.teacher))
+            shown, total = mine[page.after : page.after + page.limit], len(mine)
+        decode = know.settings.features.decode
+        some = [
+            CheckShown(
+                decision=id, context=decode(np.frombuffer(one.context)), arm=know.arm_ids[one.arm],
+                item=one.item, coin=one.coin, whom=who_judges(know, one.context, one.item, one.arm),
+            )
+            for id, one in shown
+        ]  # fmt: skip
+        return CheckList(checks=some, total=total)
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def _for(know: Knowledge, waiting: list[Waiting], teacher: str | None) -> list[Waiting]:
+    """Return the checks that one of several teachers judges."""
+    return [
+        (id, one)
+        for id, one in waiting
+        if (whom := who_judges(know, one.context, one.item, one.arm)) is not None
+        and whom.teacher == teacher
+    ]
+
+
+async def judge(call: Call) -> Reply:
+    """Take a teacher's judgement of a play that a coin chose."""
+    form: CheckJudgement = call.body
+    by, text = who(call.caller, form.by), call.path["id"]
+    digest = digest_of(form, text)  # a word of one of several teachers may have an id of its own
+
+    def do(desk: Desk) -> CheckJudged:
+        kept = desk.kept
+        teacher = teacher_of(kept.know, form.teacher)
+        if teacher is not None:
+            return _judged_by(desk, form, text, digest, teacher, by)
+        before = desk.stood("check", text)
+        if before is not None:
+            return _judged_before(desk, before, digest, text)
+        made = kept.agent.make.judged(id_of(text), form.allowed, by=by, note=form.note, at=desk.now)
+        for event in made:
+            kept.record(event, digest)
+        taught = made[0]
+        assert isinstance(taught, Taught)
+        return CheckJudged(
+            version=kept.version, example=taught.id, started_anew=len(made) > 1, judgement=None
+        )
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def _judged_by(
+    desk: Desk, form: CheckJudgement, text: str, digest: bytes, teacher: str, by: str | None
+) -> CheckJudged:
+    """Take what one of several teachers says of a play; the check waits until it is settled."""
+    kept, word = desk.kept, word_id(form.id, "check", text, teacher)
+    found = word_of(desk, word, digest)
+    if found is not None:
+        came, led, version = heard_before(desk, found)
+    else:
+        if desk.stood("check", text) is not None:
+            remedy = (
+                "A play is judged once, and this one is settled. Retract the example, or teach."
+            )
+            raise Duplicate("judgement", text, remedy)
+        made = kept.agent.make.judged(
+            id_of(text), form.allowed, by=teacher, note=form.note, at=desk.now, word=word, who=by
+        )
+        for event in made:
+            kept.record(event, digest)
+        [came], led, version = taken_of(made), made[1:], kept.version
+    judgement = judged_of(kept, came)
+    if found is None:
+        close(desk, led)
+    return CheckJudged(
+        version=version, example=came.example, judgement=judgement,
+        started_anew=any(isinstance(event, StartedAnew) for event in led),
+    )  # fmt: skip
+
+
+def _judged_before(desk: Desk, found: Stood, digest: bytes, text: str) -> CheckJudged:
+    """Return the same answer again, or refuse another judgement."""
+    event = found.event
+    if isinstance(event, Erased):
+        raise NotPossible(f"The decision {text!r} was erased.")
+    if found.digest != digest:
+        remedy = "A play is judged once. Retract the example, and teach."
+        raise Duplicate("judgement", text, remedy)
+    assert isinstance(event, Taught)
+    # What it began anew was recorded in the same piece of work. Whoever begins anew by hand is
+    # named.
+    following = None if event.allowed else desk.at(found.seq + 1)
+    anew = isinstance(following, StartedAnew) and following.by is None
+    return CheckJudged(
+        version=found.seq + anew, example=event.id, started_anew=anew, judgement=None
+    )
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET", path="/v1/agents/{agent}/checks", roles=("teacher", "auditor", "admin"),
+        handle=checks, query=CheckQuery, summary="List the plays that wait to be judged",
+        replies={200: (CheckList, "Oldest first")},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/checks/{id}",
+        roles=("teacher", "auditor", "admin"), handle=judge, body=CheckJudgement,
+        summary="Judge a play that a coin chose",
+        description="The id is the decision's. It teaches as any answer does, says how often what "
+        "is believed safe is not, and moves the purse of a promise.",
+        replies={200: (CheckJudged, "The judgement is taken")},
+        problems={409: "It was judged otherwise, or erased"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,295 @@
+"""Deciding: a context in, an arm out; and what it earned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from bridle.agent.events import Abstained, Asked, Decided, Erased, Event, Rewarded, RewardedLate
+from bridle.agent.outcomes import Abstention, Decision, Decisions
+from bridle.api.models import (
+    MAX_BATCH,
+    Answered,
+    ArmName,
+    Choice,
+    ClientId,
+    ContextForm,
+    Form,
+    ItemName,
+    digest_of,
+    plain_choice,
+)
+from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
+from bridle.server.endpoints import Call, Endpoint, Reply
+from bridle.store.idempotency import id_of
+from bridle.store.writer import Desk, Stood
+
+__all__ = ["ENDPOINTS"]
+
+
+class Item(Form):
+    """A context to decide in. `played`: what another system played there, in shadow mode."""
+
+    context: ContextForm
+    item: ItemName | None = None
+    id: ClientId | None = None
+    played: ArmName | None = None
+
+
+class How(Form):
+    """How to decide: among which arms, and whether to say the exact probability."""
+
+    among: Annotated[tuple[ArmName, ...], Field(max_length=100_000)] | None = None
+    propensity: bool = False
+
+
+class Decide(How, Item):
+    """One decision. With `ask` false it never asks, whatever it may."""
+
+    ask: bool = True
+
+
+class DecideMany(How):
+    """Up to 1,000 decisions; a batch never asks."""
+
+    decisions: Annotated[tuple[Item, ...], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+class Choices(Form):
+    """What came of each, in order."""
+
+    decisions: list[Choice]
+
+
+class Reward(Form):
+    """What a decision earned, in the agent's own range."""
+
+    value: float
+
+
+class RewardShown(Answered):
+    """`learned`; or `late`, if nobody waited for it any more: then it is kept and not learned."""
+
+    outcome: Literal["learned", "late"]
+
+
+async def decide(call: Call) -> Reply:
+    """Decide."""
+    form: Decide | DecideMany = call.body
+    agent = call.path["agent"]
+    if isinstance(form, DecideMany):
+        many: DecideMany = form
+        made = await call.service.do(agent, lambda desk: _batch(desk, many))
+        return Reply(200, {"decisions": made})
+    one: Decide = form
+    made_one = await call.service.do(
+        agent, lambda desk: _single(desk, one), many=_together, item=one
+    )
+    return Reply(200, made_one)
+
+
+def _single(desk: Desk, form: Decide) -> dict[str, Any]:
+    kept, digest = desk.kept, None
+    if form.id is not None:
+        digest = digest_of(form)
+        found = desk.stood("decision", form.id)
+        if found is not None:
+            return _again(desk, found, form.id, digest)
+    if form.played is not None:
+        kept.know.arm_number(form.played)
+    made = kept.agent.make.decided(
+        _row(form.context), form.among, form.id, item=form.item, propensity=form.propensity,
+        ask=form.ask and form.played is None, at=desk.now,
+    )  # fmt: skip
+    for event in made.events:
+        kept.record(event, digest)
+    if form.played is not None:
+        assert isinstance(made, Decision | Abstention)
+        kept.record(kept.agent.make.shadowed(made, form.played, at=desk.now))
+    return plain_choice(made)
+
+
+def _together(desk: Desk, forms: list[Decide]) -> list[dict[str, Any]] | None:
+    """Decide for many callers at once, with the bits of one by one; None if they do not fit."""
+    first, kept = forms[0], desk.kept
+    may_ask = kept.know.settings.budget > 0
+    for form in forms:
+        if (
+            form.played is not None
+            or (form.ask and may_ask)
+            or form.propensity != first.propensity
+            or form.among != first.among
+            or (form.id is None) != (first.id is None)
+        ):
+            return None
+    ids = [form.id for form in forms if form.id is not None]
+    digests: list[bytes | None] | None = None
+    if ids:
+        if len(set(ids)) != len(ids) or any(desk.stood_many("decision", ids)):
+            return None
+        digests = [digest_of(form) for form in forms]
+    made = kept.agent.make.decided_many(
+        _rows(forms), first.among, ids or None, items=_items(forms), propensity=first.propensity,
+        details=False, at=desk.now,
+    )  # fmt: skip
+    kept.record_many(made, digests)
+    return _choices(made, first.propensity)
+
+
+def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
+    kept, items = desk.kept, form.decisions
+    ids = [item.id for item in items if item.id is not None]
+    if ids and len(ids) != len(items):
+        raise NotPossible("Give every decision of a batch an id, or none.")
+    digests: list[bytes | None] = [None] * len(items)
+    if ids:
+        if len(set(ids)) != len(ids):
+            raise InvalidValue("id", "POST decisions", "distinct in a batch", "one of them twice")
+        how = form.model_dump_json(exclude={"decisions"})
+        digests = [digest_of(item, how) for item in items]
+        known = desk.stood_many("decision", ids)
+        if all(found is not None for found in known):
+            pairs = zip(known, ids, digests, strict=True)
+            return [_again(desk, one, id, digest) for one, id, digest in pairs if one is not None]
+        if any(found is not None for found in known):
+            raise NotPossible("Some of these decisions were made before, and some were not.")
+    for item in items:
+        if item.played is not None:
+            kept.know.arm_number(item.played)
+    made = kept.agent.make.decided_many(
+        _rows(items), form.among, ids or None, items=_items(items), propensity=form.propensity,
+        details=False, at=desk.now,
+    )  # fmt: skip
+    shadowed = [item.played for item in items]
+    events = made.events() if any(arm is not None for arm in shadowed) else []
+    kept.record_many(made, digests if ids else None)
+    for event, arm in zip(events, shadowed, strict=False):
+        if arm is not None:
+            kept.record(kept.agent.make.shadow_of(event, arm, at=desk.now))
+    return _choices(made, form.propensity)
+
+
+def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
+    """Give what came of a batch, as plain JSON values."""
+    first, odds, coins = made.first_version, made.propensity, made.coins
+    nothing = None, False
+    return [
+        {
+            "outcome": "abstention" if arm is None else "decision", "id": id, "arm": arm,
+            "version": first + i, "propensity": odds(i) if propensity else None, "question": None,
+            "item": item, "check": checked, "coin": coin,
+        }
+        for i, (id, arm, item) in enumerate(
+            zip(made.ids, made.chosen, made.items, strict=True)
+        )
+        for coin, checked in (nothing if coins is None else coins[i],)
+    ]  # fmt: skip
+
+
+def _row(context: Any) -> Any:
+    # An array is encoded at once, a list value by value.
+    return np.array(context) if isinstance(context, list) else context
+
+
+def _rows(items: Sequence[Item]) -> Any:
+    """Give the contexts of a batch, as one array where they can be."""
+    contexts = [item.context for item in items]
+    width = len(contexts[0])
+    if all(isinstance(one, list) and len(one) == width for one in contexts):
+        return np.array(contexts, np.float64)
+    return contexts
+
+
+def _items(forms: Sequence[Item]) -> list[int | str | None] | None:
+    """Return the items of a batch; None if none has a name, which is faster."""
+    named = [form.item for form in forms]
+    return named if any(item is not None for item in named) else None
+
+
+def _again(desk: Desk, found: Stood, id: str, digest: bytes | None) -> dict[str, Any]:
+    """Give the same answer again, or refuse another request of the same id."""
+    if isinstance(found.event, Erased):
+        raise NotPossible(f"The decision {id!r} was erased.")
+    if found.digest != digest:
+        raise Duplicate("decision", id, "It was another request: give this one another id.")
+    choice = plain_choice(found.event)
+    if isinstance(found.event, Decided | Abstained) and found.event.ask:
+        # A question that was filed while it plays safe stands next to it.
+        filed = desk.at(found.seq + 1)
+        if isinstance(filed, Asked) and filed.decision == found.event.id:
+            choice["question"] = {"id": filed.id, "arm": filed.arm}
+    return choice
+
+
+async def reward(call: Call) -> Reply:
+    """Take the reward of a decision."""
+    form: Reward = call.body
+    text = call.path["id"]
+    given = await call.service.do(call.path["agent"], lambda desk: _rewarded(desk, text, form))
+    return Reply(200, given)
+
+
+def _rewarded(desk: Desk, text: str, form: Reward) -> dict[str, Any]:
+    kept, id, digest = desk.kept, id_of(text), digest_of(form)
+    if id in kept.know.pending:
+        kept.record(kept.agent.make.rewarded(id, form.value, at=desk.now), digest)
+        return _told("learned", kept.version)
+    outcome = desk.stood("outcome", text)
+    if outcome is not None and isinstance(outcome.event, Rewarded):
+        return _told("learned", _same(outcome, digest, text))
+    late = desk.stood("late", text)
+    if late is not None:
+        return _told("late", _same(late, digest, text))
+    if outcome is None:
+        _check_made(desk, text)
+    elif isinstance(outcome.event, Erased):
+        raise NotPossible(f"The decision {text!r} was erased.")
+    note = RewardedLate(id, form.value, desk.now)
+    kept.record(kept.agent.make.noted(note), digest)
+    return _told("late", kept.version)
+
+
+def _check_made(desk: Desk, text: str) -> None:
+    """Refuse the reward of what was never played."""
+    found = desk.stood("settled", text) or desk.stood("decision", text)
+    if found is None:
+        raise UnknownId("decision", text, "No decision of that id was made.")
+    event: Event = found.event
+    if isinstance(event, Abstained):
+        raise NotPossible(f"Nothing was played in decision {text!r}: it earns nothing.")
+    if isinstance(event, Erased):
+        raise NotPossible(f"The decision {text!r} was erased.")
+    if not isinstance(event, Decided):
+        raise NotPossible(f"The decision {text!r} waits for an answer: nothing was played yet.")
+
+
+def _same(found: Stood, digest: bytes, text: str) -> int:
+    """Give the version of the same reward, which came before; refuse another one."""
+    if found.digest != digest:
+        raise Duplicate("reward", text, "A decision has one reward, and this is another.")
+    return found.seq
+
+
+def _told(outcome: str, version: int) -> dict[str, Any]:
+    return {"version": version, "outcome": outcome}
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/decisions", roles=("agent", "admin"),
+        handle=decide, body=Decide | DecideMany, summary="Decide",
+        description="One context, or up to 1,000. In shadow mode `played` says what another system "
+        "played: the reward will be that arm's.",
+        replies={200: (Choice | Choices, "What came of it: durable when you read this")},
+        problems={409: "The id stands for another request"},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/decisions/{id}/reward", roles=("agent", "admin"),
+        handle=reward, body=Reward, summary="Reward a decision",
+        replies={200: (RewardShown, "It is learned, or was late")},
+        problems={409: "It has another reward, or nothing was played"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,370 @@
+"""Several teachers: how often each errs, what their words came to, and whom to ask next.
+
+A request names the teacher who speaks; the token, and `by`, say who sent it in their name. A word
+is taken once, by its id, whether or not it settles its case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from bridle.agent.config import ItemId
+from bridle.agent.events import Erased, Event, Judged, StartedAnew, Taught
+from bridle.agent.queries import whom_to_ask
+from bridle.agent.state import Knowledge
+from bridle.agent.teachers import Choice, Key
+from bridle.api.models import Answered, ArmName, ClientId, Form, Id, ItemName, Page, Words
+from bridle.errors import Duplicate, InvalidValue, NotPossible
+from bridle.server.endpoints import Call, Endpoint, Reply
+from bridle.store.aggregate import Kept
+from bridle.store.writer import Desk, Stood
+
+__all__ = [
+    "ENDPOINTS", "Came", "Judgement", "Speaks", "TeacherShown", "TeachersShown", "WhomShown",
+    "Word", "asked_of", "came_of", "closed_by", "heard_before", "judged_of", "taken_of",
+    "teacher_of",    "teachers_of", "who_judges", "word_id", "word_of",
+]  # fmt: skip
+
+MOST_NAMED = 10  # names that an error lists
+MOST_OPEN = 5_000  # questions that are looked through for those about an open case
+MOST_FOLLOWING = 1_000  # events that one word can lead to
+
+
+class Speaks(Form):
+    """Which of several teachers says so."""
+
+    teacher: Annotated[
+        Words | None,
+        Field(
+            description="Which of the agent's declared teachers says so. It must be said where "
+            "there are several; where there are none it is left out."
+        ),
+    ] = None
+
+
+class Word(Speaks):
+    """The same, with an id for what they say."""
+
+    NAMES: ClassVar[frozenset[str]] = frozenset({"id"})
+
+    id: Annotated[
+        ClientId | None,
+        Field(
+            description="Your own name for what one of several teachers says. The same id and body "
+            "get the same answer, another body is refused with 409. Left out, a teacher says one "
+            "thing of one question or play."
+        ),
+    ] = None
+
+
+class WhomShown(Form):
+    """Whom to ask, and why: the teacher whose answer is worth its price.
+
+    `cost`: what is expected to be spent until the case is settled or given up, in rewards.
+    `explores`: it is asked to learn how often a teacher errs.
+    """
+
+    teacher: str
+    cost: float
+    explores: bool
+    reason: str
+
+
+class Judgement(Form):
+    """What stands of a case after the word of one of several teachers.
+
+    `allowed`: as what it is settled, and null while it is open; then `next` is whom to ask, null if
+    nobody's answer is worth its price. `p`: the probability that it is allowed, by all that was
+    said. `said`: who said what.
+    """
+
+    teacher: str
+    allowed: bool | None
+    p: Annotated[float, Field(ge=0, le=1)]
+    said: dict[str, bool]
+    next: WhomShown | None
+    sentence: str
+
+
+class TeacherShown(Form):
+    """A teacher: what an answer of theirs costs, and how often they err, as far as is known.
+
+    `rate` is the mean of what is believed, `low` and `high` a 90 % interval; all three are what was
+    told, if it was. `answers`: cases that they judged; `shared`: those that others judged, too.
+    `known`: the rate is told, or learned within about 0.05. `trusted`: their word alone settles a
+    case.
+    """
+
+    name: str
+    price: float
+    rate: Annotated[float, Field(ge=0, le=0.5)]
+    low: Annotated[float, Field(ge=0, le=0.5)]
+    high: Annotated[float, Field(ge=0, le=0.5)]
+    answers: int
+    shared: int
+    told: bool
+    known: bool
+    trusted: bool
+    sentence: str
+
+
+class OpenCase(Form):
+    """A case that some have judged and that is not settled.
+
+    `question`: an open question about it. `whom`: whom to ask, null if nobody is worth it.
+    """
+
+    context: dict[str, Any]
+    arm: ArmName
+    item: ItemName | None
+    p: Annotated[float, Field(ge=0, le=1)]
+    said: dict[str, bool]
+    question: Id | None
+    whom: WhomShown | None
+
+
+class TeachersShown(Answered):
+    """The teachers, in the order in which they were declared, and what stands open.
+
+    `doubt`: a case is settled once it is allowed, or denied, with a probability of 1 − doubt.
+    `trust`: who errs in no more than this share of answers settles a case alone.
+    """
+
+    teachers: list[TeacherShown]
+    open: list[OpenCase]
+    open_total: int
+    doubt: float
+    trust: float
+
+
+# -- whose word it is ------------------------------------------------------------------------
+
+
+def teacher_of(know: Knowledge, named: str | None) -> str | None:
+    """Return which declared teacher speaks; None if the agent has none."""
+    names = [teacher.name for teacher in know.teachers.teachers]
+    if not names:
+        if named is not None:
+            wanted = "left out: this agent has no declared teachers"
+            raise InvalidValue("teacher", "the request", wanted, named)
+        return None
+    if named is None and len(names) == 1:
+        return names[0]
+    if named not in names:
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        wanted = f"one of {', '.join(map(repr, names[:MOST_NAMED]))}{more}"
+        remedy = "Their words weigh differently, so it must be said whose this is."
+        raise InvalidValue("teacher", "the request", wanted, named, remedy)
+    return named
+
+
+def word_id(given: str | None, kind: str, about: str, teacher: str) -> str:
+    """Return the id of a word: as given, or one for all that a teacher says of this one thing."""
+    if given is not None:
+        return given
+    said = hashlib.blake2b(f"{about}\0{teacher}".encode(), digest_size=16).hexdigest()
+    return f"{kind}/{said}"  # no id of a client has a slash
+
+
+def word_of(desk: Desk, id: str, digest: bytes) -> Stood | None:
+    """Return a word that was taken before; refuse another of the same id."""
+    found = desk.stood("word", id)
+    if found is None:
+        return None
+    if isinstance(found.event, Erased):
+        raise NotPossible("What this teacher said of it was erased.")
+    if found.digest != digest:
+        remedy = "They said something else. If they changed their mind, give this one an id."
+        raise Duplicate("word", id, remedy)
+    return found
+
+
+# -- what came of it -------------------------------------------------------------------------
+
+
+class Came(NamedTuple):
+    """What came of a word: the example that it made, if it settled its case."""
+
+    judged: Judged
+    example: ItemId | None
+    allowed: bool | None
+
+
+def taken_of(events: Sequence[Event]) -> list[Came]:
+    """Return what came of each word in what was just made."""
+    return [
+        came_of(event, events[n + 1] if n + 1 < len(events) else None)
+        for n, event in enumerate(events)
+        if isinstance(event, Judged)
+    ]
+
+
+def came_of(judged: Judged, following: Event | None) -> Came:
+    """Return what came of a word, by what stands after it in the log."""
+    if isinstance(following, Taught) and _about(following) == _about(judged):
+        return Came(judged, following.id, following.allowed)
+    return Came(judged, None, None)
+
+
+def _about(event: Taught | Judged) -> tuple[Any, ...]:
+    return event.context, event.arm, event.item, event.question, event.check
+
+
+def heard_before(desk: Desk, found: Stood) -> tuple[Came, list[Event], int]:
+    """Return what came of a word that was taken before, what else it led to, and where that ends.
+
+    All that a word settles is written right after it: over HTTP nobody else teaches such an agent.
+    """
+    assert isinstance(found.event, Judged)
+    led: list[Event] = []
+    while len(led) < MOST_FOLLOWING:
+        event = desk.at(found.seq + len(led) + 1)
+        if not isinstance(event, Taught) and not (
+            isinstance(event, StartedAnew) and event.by is None
+        ):
+            break
+        led.append(event)
+    came = came_of(found.event, led[0] if led else None)
+    return came, led, found.seq + len(led)
+
+
+def judged_of(kept: Kept, came: Came) -> Judgement:
+    """Say what stands of the case of a word, as of now."""
+    know, word = kept.know, came.judged
+    raw, k = know.raw(word.context), know.arm_number(word.arm)
+    key = know.case_key(raw, word.item, k)
+    allowed = came.allowed if came.allowed is not None else know.teachers.settled(*key)
+    p = know.teachers.posterior(*key, know.prior_of(raw, k))
+    following = None
+    if allowed is None:
+        choice = (
+            whom_to_ask(know, raw, word.item, k) if word.check is None
+            else know.teachers.choose_judge(*key)
+        )  # fmt: skip
+        following = _whom(choice)
+    return Judgement(
+        teacher=word.by, allowed=allowed, p=p, said=know.teachers.said(*key), next=following,
+        sentence=_sentence(allowed, p, following),
+    )  # fmt: skip
+
+
+def _sentence(allowed: bool | None, p: float, following: WhomShown | None) -> str:
+    if allowed is not None:
+        return f"Settled: {'allowed' if allowed else 'not allowed'}."
+    said = f"Still open: allowed with a probability of {100 * p:.0f} %."
+    if following is None:
+        return f"{said} No other answer is worth its price."
+    return f"{said} Ask {following.teacher} next."
+
+
+def closed_by(desk: Desk, made: Iterable[Event]) -> list[ItemId]:
+    """Return the open questions whose case was settled by what was just recorded.
+
+    What settled it may have been a word about something else: nobody would answer them any more.
+    """
+    know = desk.kept.know
+    settled: set[tuple[Key, Key]] = set()
+    items, contexts = set(), set()
+    for event in made:
+        if isinstance(event, Taught):
+            raw, k = know.raw(event.context), know.arm_number(event.arm)
+            settled.add(know.case_key(raw, event.item, k))
+            items.add(event.item)
+            contexts.add(raw)
+    if not settled:
+        return []
+    return [
+        id
+        for id, one in know.questions.open.items()
+        if (one.context in contexts if one.item is None else one.item in items)
+        and know.case_key(one.context, one.item, one.arm) in settled
+    ]
+
+
+# -- whom to ask -----------------------------------------------------------------------------
+
+
+def asked_of(know: Knowledge, context: bytes, item: Any, arm: int) -> WhomShown | None:
+    """Return whom to ask about a case; None if no teachers are declared, or none is worth it."""
+    if not know.teachers.teachers:
+        return None
+    return _whom(whom_to_ask(know, context, item, arm))
+
+
+def who_judges(know: Knowledge, context: bytes, item: Any, arm: int) -> WhomShown | None:
+    """Return who judges a play that a coin chose; None if none are declared, or all have."""
+    if not know.teachers.teachers:
+        return None
+    return _whom(know.teachers.choose_judge(*know.case_key(context, item, arm)))
+
+
+def _whom(choice: Choice | None) -> WhomShown | None:
+    if choice is None:
+        return None
+    return WhomShown(
+        teacher=choice.teacher, cost=choice.cost, explores=choice.explores, reason=choice.reason
+    )
+
+
+# -- the view --------------------------------------------------------------------------------
+
+
+async def teachers(call: Call) -> Reply:
+    """Show the teachers, and what stands open."""
+    page: Page = call.query
+    return Reply(
+        200, await call.service.do(call.path["agent"], lambda desk: teachers_of(desk.kept, page))
+    )
+
+
+def teachers_of(kept: Kept, page: Page) -> TeachersShown:
+    """Say how often each teacher errs, and what stands open."""
+    know = kept.know
+    known, rates = know.teachers, know.teachers.rates()
+    shown = [
+        TeacherShown(
+            name=one.name, price=one.price, rate=rate.mean, low=rate.low, high=rate.high,
+            answers=rate.answers, shared=rate.shared, told=rate.told, known=rate.known,
+            trusted=rate.trusted, sentence=known.sentence(one.name),
+        )
+        for one in known.teachers
+        for rate in (rates[one.name],)
+    ]  # fmt: skip
+    open_ = known.open
+    some = open_[page.after : page.after + page.limit]
+    asked = {
+        know.case_key(one.context, one.item, one.arm): id
+        for id, one in islice(know.questions.open.items(), MOST_OPEN if some else 0)
+    }
+    return TeachersShown(
+        version=kept.version, teachers=shown, open_total=len(open_), doubt=known.doubt,
+        trust=known.trust, open=[_open(know, key, asked.get(key)) for key in some],
+    )  # fmt: skip
+
+
+def _open(know: Knowledge, key: tuple[Key, Key], question: ItemId | None) -> OpenCase:
+    case = know.judged[key]
+    return OpenCase(
+        context=know.settings.features.decode(np.frombuffer(case.context)),
+        arm=know.arm_ids[case.arm], item=case.item,
+        p=know.teachers.posterior(*key, know.prior_of(case.context, case.arm)),
+        said=know.teachers.said(*key), question=question,
+        whom=asked_of(know, case.context, case.item, case.arm),
+    )  # fmt: skip
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET", path="/v1/agents/{agent}/teachers", roles=("teacher", "auditor", "admin"),
+        handle=teachers, query=Page, summary="Show the teachers and how often each errs",
+        description="Also the cases that some have judged and that are not settled: `after` and "
+        "`limit` are of these.",
+        replies={200: (TeachersShown, "The teachers, and what stands open")},
+    ),
+)  # fmt: skip

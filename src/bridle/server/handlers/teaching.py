@@ -1,0 +1,555 @@
+"""Teaching: examples, what to ask next, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from bridle.agent.events import Abstained, Asked, Decided, Erased, Event, Judged, Taught
+from bridle.agent.outcomes import Question
+from bridle.agent.queries import worth_of
+from bridle.api.models import (
+    MAX_BATCH,
+    Answered,
+    ArmName,
+    Choice,
+    ClientId,
+    ContextForm,
+    Form,
+    Id,
+    ItemName,
+    Page,
+    Said,
+    Words,
+    choice_of,
+    digest_of,
+)
+from bridle.errors import Duplicate, InvalidValue, NotPossible
+from bridle.server.endpoints import Call, Endpoint, Reply
+from bridle.server.handlers.agents import who
+from bridle.server.handlers.teachers import (
+    Came,
+    Judgement,
+    Speaks,
+    WhomShown,
+    Word,
+    asked_of,
+    closed_by,
+    heard_before,
+    judged_of,
+    taken_of,
+    teacher_of,
+    word_id,
+    word_of,
+)
+from bridle.store.aggregate import Kept
+from bridle.store.idempotency import id_of
+from bridle.store.writer import Desk, Stood
+
+__all__ = ["ENDPOINTS", "close"]
+
+LAST_TIME = 253_402_300_799  # the last second of the year 9999: later ones have no name
+
+
+class Example(Form):
+    """What a teacher says of an arm in a context."""
+
+    context: ContextForm
+    arm: ArmName
+    allowed: bool
+    item: ItemName | None = None
+    id: ClientId | None = None
+
+
+class Life(Form):
+    """Of what an example speaks, and for how long."""
+
+    scope: Annotated[
+        Literal["all", "item"],
+        Field(description="Of all that looks like it, or of this very item alone"),
+    ] = "all"
+    until: Annotated[
+        float | None,
+        Field(ge=0, le=LAST_TIME, description="When it ends, in seconds since 1970; null: never"),
+    ] = None
+
+
+class Teach(Said, Life, Speaks, Example):
+    """One example. It replaces what the same teacher said before of the same item and unit."""
+
+
+class TeachMany(Said, Life, Speaks):
+    """Up to 1,000 examples: all are taken, or none. `scope`, `until` and `teacher` are of all."""
+
+    examples: Annotated[tuple[Example, ...], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+class TaughtShown(Answered):
+    """What was taken: the id of each example.
+
+    Where several teachers are declared, null for what does not settle its case yet, and
+    `judgements` says what stands of each.
+    """
+
+    examples: list[Id | None]
+    judgements: list[Judgement] | None
+
+
+class ExampleShown(Form):
+    """An example that stands."""
+
+    id: Id
+    context: dict[str, Any]
+    arm: ArmName
+    allowed: bool
+    by: str | None
+    note: str | None
+    item: ItemName | None
+    scope: Literal["all", "item"]
+    until: float | None
+
+
+class ExampleList(Form):
+    """Examples that stand, in the order in which they were taught."""
+
+    examples: list[ExampleShown]
+    total: int
+
+
+class QuestionShown(Form):
+    """A question that waits for its answer. `decision`: the one it came up in, if any.
+
+    `worth`: what its answer is worth now, in rewards; null beyond the oldest 1,000 questions. Of
+    agents from before answers had a price it is what the answer would teach, in nats. `whom`: whom
+    of several teachers to ask; null if there are none, or if nobody's answer is worth its price.
+    """
+
+    id: Id
+    context: dict[str, Any]
+    arm: ArmName
+    decision: Id | None
+    item: ItemName | None
+    worth: float | None
+    whom: WhomShown | None
+
+
+class QuestionQuery(Page):
+    """Which part of the list; with `teacher`, only what this one of several is to be asked."""
+
+    teacher: Words | None = None
+
+
+class QuestionList(Form):
+    """Questions that wait: the most valuable first, of equals the oldest."""
+
+    questions: list[QuestionShown]
+    total: int
+
+
+class AskFor(Form):
+    """Ask for the next question: about this context, out of this pool, or out of what was met.
+
+    `item` is of the context; in a pool contexts name their items themselves, by an `id` feature.
+    """
+
+    context: ContextForm | None = None
+    item: ItemName | None = None
+    pool: Annotated[tuple[ContextForm, ...], Field(min_length=1, max_length=MAX_BATCH)] | None = (
+        None
+    )
+    id: ClientId | None = None
+
+
+class Answer(Said, Life, Word):
+    """The teacher's answer; or `skip`, if nobody will answer."""
+
+    answer: Literal["allowed", "denied", "skip"]
+
+
+class AnswerShown(Answered):
+    """What became of an answer: the example that it made, and the decision that went on.
+
+    `judgement`: what stands of the case, where several teachers are declared. While it is open the
+    question is, too, and there is no example.
+    """
+
+    example: Id | None
+    then: Choice | None
+    judgement: Judgement | None
+
+
+async def teach(call: Call) -> Reply:
+    """Take examples."""
+    form: Teach | TeachMany = call.body
+    examples = form.examples if isinstance(form, TeachMany) else (form,)
+    by = who(call.caller, form.by)
+
+    def do(desk: Desk) -> TaughtShown:
+        kept = desk.kept
+        more = [] if isinstance(form, Teach) else _life_said(form)
+        digests = [digest_of(one, form.note, *more) for one in examples]
+        teacher = teacher_of(kept.know, form.teacher)
+        if teacher is not None:
+            return _spoken(desk, form, examples, digests, teacher, by)
+        pairs = zip(examples, digests, strict=True)
+        known = [_taught_before(desk, one, digest) for one, digest in pairs]
+        if all(found is not None for found in known):
+            last = max(found.seq for found in known if found is not None)
+            taken: list[Id | None] = [one.id or "" for one in examples]
+            return TaughtShown(version=last, examples=taken, judgements=None)
+        if any(found is not None for found in known):
+            raise NotPossible("Some of these examples were taken before, and some were not.")
+        _check_end(desk, form, "POST examples")
+        made: list[Taught] = _made(kept.agent.make.taught_many, desk, examples, by, form)
+        for event, digest in zip(made, digests, strict=True):
+            kept.record(event, digest)
+        taught: list[Id | None] = [event.id for event in made]
+        return TaughtShown(version=kept.version, examples=taught, judgements=None)
+
+    return Reply(201, await call.service.do(call.path["agent"], do))
+
+
+def _life_said(form: TeachMany) -> list[object]:
+    """Return what a batch says of its examples' lives, for their digests; nothing if nothing."""
+    said: list[object] = []
+    if form.scope != "all" or form.until is not None:
+        said += [form.scope, form.until]
+    return said if form.teacher is None else [*said, "by", form.teacher]
+
+
+def _check_end(desk: Desk, form: Life, owner: str) -> None:
+    if form.until is not None and form.until <= desk.now:
+        wanted = f"later than now, which is {desk.now:.0f}"
+        raise InvalidValue("until", owner, wanted, form.until)
+
+
+def _spoken(
+    desk: Desk,
+    form: Teach | TeachMany,
+    examples: tuple[Example, ...],
+    digests: list[bytes],
+    teacher: str,
+    by: str | None,
+) -> TaughtShown:
+    """Take examples of one of several teachers: each is a word, and an example if it settles."""
+    kept = desk.kept
+    pairs = zip(examples, digests, strict=True)
+    known = [None if one.id is None else word_of(desk, one.id, digest) for one, digest in pairs]
+    if all(found is not None for found in known):
+        heard = [heard_before(desk, found) for found in known if found is not None]
+        return _heard_shown(kept, [came for came, _, _ in heard], max(end for *_, end in heard))
+    if any(found is not None for found in known):
+        raise NotPossible("Some of these examples were taken before, and some were not.")
+    _check_end(desk, form, "POST examples")
+    made = _made(kept.agent.make.examples_by, desk, examples, teacher, form, who=by).events
+    digest = iter(digests)
+    for event in made:
+        if isinstance(event, Judged):
+            mine = next(digest)
+        kept.record(event, mine)
+    shown = _heard_shown(kept, taken_of(made), kept.version)
+    close(desk, made)
+    return shown
+
+
+def _heard_shown(kept: Kept, came: list[Came], version: int) -> TaughtShown:
+    return TaughtShown(
+        version=version, examples=[one.example for one in came],
+        judgements=[judged_of(kept, one) for one in came],
+    )  # fmt: skip
+
+
+def close(desk: Desk, made: Sequence[Event]) -> None:
+    """Close the questions that were settled by words about something else; decisions go on."""
+    kept = desk.kept
+    for id in closed_by(desk, made):
+        waits = kept.know.questions.get(id).decision
+        kept.record(kept.agent.make.lapsed(id, at=desk.now))
+        _go_on(desk, waits)
+
+
+def _made(
+    make: Callable[..., Any],
+    desk: Desk,
+    examples: tuple[Example, ...],
+    by: str | None,
+    form: Teach | TeachMany,
+    **more: Any,
+) -> Any:
+    """Make the events of examples; all of a batch have ids of their own, or none has."""
+    contexts = [one.context for one in examples]
+    arms, allowed = [one.arm for one in examples], [one.allowed for one in examples]
+    said: dict[str, Any] = {
+        "by": by, "note": form.note, "scope": form.scope, "until": form.until, "at": desk.now,
+        **more,
+    }  # fmt: skip
+    if any(one.item is not None for one in examples):
+        said["items"] = [one.item for one in examples]
+    ids = [one.id for one in examples]
+    if all(id is None for id in ids):
+        return make(contexts, arms, allowed, **said)
+    if all(id is not None for id in ids):
+        return make(contexts, arms, allowed, ids=ids, **said)
+    raise NotPossible("Give every example of a batch an id, or none.")
+
+
+def _taught_before(desk: Desk, one: Example, digest: bytes) -> Stood | None:
+    if one.id is None:
+        return None
+    found = desk.stood("example", one.id)
+    if found is None:
+        return None
+    if isinstance(found.event, Erased):
+        raise NotPossible(f"The example {one.id!r} was erased.")
+    if found.digest != digest:
+        raise Duplicate("example", one.id, "It says something else: give this one another id.")
+    return found
+
+
+async def retract(call: Call) -> Reply:
+    """Take an example back."""
+    by, text = who(call.caller, None), call.path["id"]
+
+    def do(desk: Desk) -> Answered:
+        kept = desk.kept
+        before = desk.stood("retraction", text)
+        if before is not None:
+            return Answered(version=before.seq)
+        kept.record(kept.agent.make.retracted(id_of(text), by=by, at=desk.now))
+        return Answered(version=kept.version)
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+async def examples(call: Call) -> Reply:
+    """List the examples that stand."""
+    page: Page = call.query
+
+    def do(desk: Desk) -> ExampleList:
+        know = desk.kept.know
+        standing = list(know.examples.values())
+        decode = know.settings.features.decode
+        some = [
+            ExampleShown(
+                id=one.id, context=decode(np.frombuffer(one.context)), arm=know.arm_ids[one.arm],
+                allowed=one.allowed, by=one.by, note=one.note, item=one.item,
+                scope="item" if one.scope == "item" else "all", until=one.until,
+            )
+            for one in standing[page.after : page.after + page.limit]
+        ]  # fmt: skip
+        return ExampleList(examples=some, total=len(standing))
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+async def questions(call: Call) -> Reply:
+    """List the questions that wait."""
+    page: QuestionQuery = call.query
+
+    def do(desk: Desk) -> QuestionList:
+        know = desk.kept.know
+        waiting = desk.kept.agent.open_questions
+        if page.teacher is not None:
+            teacher = teacher_of(know, page.teacher)
+            waiting = tuple(one for one in waiting if one.to == teacher)
+        decode = know.settings.features.decode
+        some = [
+            QuestionShown(
+                id=one.id, context=decode(one.context), arm=one.arm, decision=one.decision,
+                item=one.item, worth=one.worth,
+                whom=asked_of(know, know.raw(one.context), one.item, know.arm_number(one.arm)),
+            )
+            for one in waiting[page.after : page.after + page.limit]
+        ]  # fmt: skip
+        return QuestionList(questions=some, total=len(waiting))
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+async def ask(call: Call) -> Reply:
+    """Ask for the next question."""
+    form: AskFor = call.body
+    digest = digest_of(form)
+
+    def do(desk: Desk) -> QuestionShown:
+        kept = desk.kept
+        if form.id is not None:
+            found = desk.stood("question", form.id)
+            if found is not None:
+                if found.digest != digest or not isinstance(found.event, Asked):
+                    raise Duplicate("question", form.id, "It was asked for by another request.")
+                return _question(desk, found.event)
+        made: Question = kept.agent.make.asked(
+            form.context, pool=form.pool, item=form.item, id=form.id, at=desk.now
+        )
+        kept.record(made.event, digest)
+        return _question(desk, made.event)
+
+    return Reply(201, await call.service.do(call.path["agent"], do))
+
+
+def _question(desk: Desk, event: Asked) -> QuestionShown:
+    know = desk.kept.know
+    row = np.array(event.context)
+    return QuestionShown(
+        id=event.id, context=know.settings.features.decode(row), arm=event.arm,
+        decision=event.decision, item=event.item,
+        worth=worth_of(know, row, know.arm_number(event.arm), event.item),
+        whom=asked_of(know, know.raw(event.context), event.item, know.arm_number(event.arm)),
+    )  # fmt: skip
+
+
+async def answer(call: Call) -> Reply:
+    """Take the answer to a question; the decision that waits for it goes on."""
+    form: Answer = call.body
+    by, text, digest = who(call.caller, form.by), call.path["id"], digest_of(form)
+
+    def do(desk: Desk) -> AnswerShown:
+        kept = desk.kept
+        if form.answer != "skip":
+            teacher = teacher_of(kept.know, form.teacher)
+            if teacher is not None:
+                # A word has an id of its own, which says nothing of the question.
+                return _answered_by(desk, form, text, digest_of(form, text), teacher, by)
+        found = desk.stood("answer", text)
+        if found is not None:
+            return _answered_before(desk, found, digest, text)
+        id, make = id_of(text), kept.agent.make
+        waits = kept.know.questions.get(id).decision
+        example = None
+        if form.answer == "skip":
+            kept.record(make.lapsed(id, at=desk.now), digest)
+        else:
+            _check_end(desk, form, "POST answer")
+            taught = make.answered(
+                id, form.answer == "allowed", by=by, note=form.note, scope=form.scope,
+                until=form.until, at=desk.now,
+            )  # fmt: skip
+            kept.record(taught, digest)
+            example = taught.id
+        then = _go_on(desk, waits)
+        return AnswerShown(version=kept.version, example=example, then=then, judgement=None)
+
+    return Reply(200, await call.service.do(call.path["agent"], do))
+
+
+def _answered_by(
+    desk: Desk, form: Answer, text: str, digest: bytes, teacher: str, by: str | None
+) -> AnswerShown:
+    """Take the answer of one of several teachers; the question stays open until it is settled."""
+    kept, id = desk.kept, word_id(form.id, "answer", text, teacher)
+    found = word_of(desk, id, digest)
+    if found is not None:
+        return _answered_by_before(desk, found, text)
+    if desk.stood("answer", text) is not None:
+        remedy = "It is settled, or was skipped. What is known all the same can be taught."
+        raise Duplicate("answer", text, remedy)
+    _check_end(desk, form, "POST answer")
+    question = id_of(text)
+    waits = kept.know.questions.get(question).decision
+    heard = kept.agent.make.answers_by(
+        [question], [form.answer == "allowed"], by=teacher, note=form.note, scope=form.scope,
+        until=form.until, at=desk.now, words=[id], who=by,
+    )  # fmt: skip
+    for event in heard.events:
+        kept.record(event, digest)
+    [came] = taken_of(heard.events)
+    then = None if came.example is None else _go_on(desk, waits)
+    version, judgement = kept.version, judged_of(kept, came)
+    close(desk, heard.events)
+    return AnswerShown(version=version, example=came.example, then=then, judgement=judgement)
+
+
+def _answered_by_before(desk: Desk, found: Stood, text: str) -> AnswerShown:
+    """Give the same answer again; of a case that was open then, what stands of it now."""
+    came, _, end = heard_before(desk, found)
+    then, decision = None, _decision_of(desk, text)
+    following = None if came.example is None or decision is None else desk.at(end + 1)
+    if following is not None and _is_of(following, decision):
+        then, end = choice_of(following), end + 1
+    judgement = judged_of(desk.kept, came)
+    return AnswerShown(version=end, example=came.example, then=then, judgement=judgement)
+
+
+def _decision_of(desk: Desk, text: str) -> Id | None:
+    """Return the decision that a question came up in, if any."""
+    question = desk.stood("question", text)
+    return question.event.decision if question and isinstance(question.event, Asked) else None
+
+
+def _go_on(desk: Desk, decision: Any) -> Choice | None:
+    """Go on with the decision that waited for an answer, if one did."""
+    kept = desk.kept
+    if decision is None or decision not in kept.know.questions.waiting:
+        return None
+    made = kept.agent.make.resumed(decision, at=desk.now)
+    for event in made.events:
+        kept.record(event)
+    return choice_of(made)
+
+
+def _answered_before(desk: Desk, found: Stood, digest: bytes, text: str) -> AnswerShown:
+    """Give the same answer again, or refuse another one."""
+    event, version = found.event, found.seq
+    if found.digest != digest and not isinstance(event, Erased):
+        raise Duplicate("answer", text, "It said something else. Retract the example, and teach.")
+    example = event.id if isinstance(event, Taught) else None
+    then = None
+    decision = _decision_of(desk, text)
+    # A decision that waited for the answer went on in the same piece of work: it made, or asked,
+    # what comes next.
+    following = None if decision is None else desk.at(found.seq + 1)
+    if following is not None and _is_of(following, decision):
+        then, version = choice_of(following), found.seq + 1
+    return AnswerShown(version=version, example=example, then=then, judgement=None)
+
+
+def _is_of(event: Event, decision: Id | None) -> bool:
+    if isinstance(event, Asked):
+        return event.decision == decision
+    return isinstance(event, Decided | Abstained) and event.id == decision
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/examples", roles=("teacher", "admin"),
+        handle=teach, body=Teach | TeachMany, summary="Teach",
+        description="One example, or up to 1,000, all or none. The word of one of several teachers "
+        "is an example once it, or it with others', settles its case.",
+        replies={201: (TaughtShown, "They are taken")},
+        problems={409: "An id stands for another example"},
+    ),
+    Endpoint(
+        method="GET", path="/v1/agents/{agent}/examples", roles=("teacher", "auditor", "admin"),
+        handle=examples, query=Page, summary="List the examples that stand",
+        replies={200: (ExampleList, "In the order in which they were taught")},
+    ),
+    Endpoint(
+        method="DELETE", path="/v1/agents/{agent}/examples/{id}", roles=("teacher", "admin"),
+        handle=retract, summary="Retract an example",
+        description="It is an event: earlier decisions replay at their own version, with it.",
+        replies={200: (Answered, "It is retracted")},
+    ),
+    Endpoint(
+        method="GET", path="/v1/agents/{agent}/questions", roles=("teacher", "auditor", "admin"),
+        handle=questions, query=QuestionQuery, summary="List the questions that wait",
+        replies={200: (QuestionList, "The most valuable first")},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/questions", roles=("teacher", "admin"),
+        handle=ask, body=AskFor, summary="Ask what to teach next",
+        replies={201: (QuestionShown, "The question")},
+        problems={409: "There is nothing to ask about, or the id stands for another question"},
+    ),
+    Endpoint(
+        method="POST", path="/v1/agents/{agent}/questions/{id}/answer",
+        roles=("teacher", "admin"), handle=answer, body=Answer, summary="Answer a question",
+        description="Where several teachers are declared, the question stays open until their "
+        "words settle it.",
+        replies={200: (AnswerShown, "The answer is taken, and the decision went on")},
+        problems={409: "It was answered otherwise"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,93 @@
+"""What each event is the one to say: the names that may stand once in a log.
+
+A name is a space and an id. The database keeps them unique, so that whatever fails or is sent
+twice, a decision is made once and has one outcome, and an example begins once.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bridle.agent.config import ItemId
+from bridle.agent.events import (
+    Abstained,
+    Asked,
+    Audited,
+    Decided,
+    Event,
+    Expired,
+    Judged,
+    Lapsed,
+    Retracted,
+    Rewarded,
+    RewardedLate,
+    Shadowed,
+    Taught,
+)
+from bridle.agent.state import Knowledge
+from bridle.errors import InvalidValue
+
+__all__ = ["check_id", "id_of", "names_of", "text_of"]
+
+# What can stand in the path of an address as it is.
+_FORM = re.compile(r"[A-Za-z0-9._~:@-]{1,200}")
+
+
+def check_id(id: str, owner: str) -> str:
+    """Give an id that a client chose, or refuse it. Whole numbers are the agent's own."""
+    if not isinstance(id, str) or not _FORM.fullmatch(id) or id.isdigit():
+        wanted = "1 to 200 letters, digits and ._~:@- that are no whole number"
+        raise InvalidValue("id", owner, wanted, id)
+    return id
+
+
+def text_of(id: ItemId) -> str:
+    """Give an id as it stands among the names of a log."""
+    return id if isinstance(id, str) else str(id)
+
+
+def id_of(text: str) -> ItemId:
+    """Give back what `text_of` was given."""
+    plain = text.isascii() and text.isdigit() and len(text) < 17 and not text.startswith("0")
+    return int(text) if plain else text
+
+
+def names_of(event: Event, know: Knowledge) -> tuple[tuple[str, str], ...]:
+    """Give the names of an event that is about to be folded: pairs of a space and an id.
+
+    A decision that asks is named by its question, and again, as settled, when it is made. The
+    judgement of a play that a check's coin chose has the name of its decision. The word of one of
+    several teachers has its own, if whoever sent it gave it one.
+    """
+    waiting = know.questions.waiting
+    if isinstance(event, Decided | Abstained):
+        return (("settled" if event.id in waiting else "decision", text_of(event.id)),)
+    if isinstance(event, Asked):
+        mine = ("question", text_of(event.id))
+        first = event.decision is not None and event.decision not in waiting
+        if first and know.settings.on_doubt == "wait":
+            assert event.decision is not None
+            return (("decision", text_of(event.decision)), mine)
+        return (mine,)
+    if isinstance(event, Taught):
+        mine = ("example", text_of(event.id))
+        if event.check is not None:
+            return (mine, ("check", text_of(event.check)))
+        if event.question is None:
+            return (mine,)
+        return (mine, ("answer", text_of(event.question)))
+    if isinstance(event, Judged):
+        return () if event.id is None else (("word", text_of(event.id)),)
+    if isinstance(event, Lapsed):
+        return (("answer", text_of(event.question)),)
+    if isinstance(event, Retracted):
+        return (("retraction", text_of(event.example)),)
+    if isinstance(event, Rewarded | Expired):
+        return (("outcome", text_of(event.decision)),)
+    if isinstance(event, RewardedLate):
+        return (("late", text_of(event.decision)),)
+    if isinstance(event, Shadowed):
+        return (("shadow", text_of(event.decision)),)
+    if isinstance(event, Audited):
+        return (("judgement", text_of(event.decision)),)
+    return ()

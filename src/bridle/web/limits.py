@@ -1,0 +1,575 @@
+"""What was learned as a picture: a row for each arm or group, a column for each thing to hold.
+
+A cell is what is believed of a context that holds just that, with all else at rest: no flag, no
+word, and numbers in the middle of their range. All of it is read on the writer's thread, so each
+look is bounded by how many rows and columns are shown.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.agent.limits_state import Example
+from bridle.agent.state import Knowledge
+from bridle.kernels import doubt
+from bridle.kernels.types import Bools, Floats
+from bridle.limits import FoundLimits, LinearLimits, Mixed, RuleLimits
+from bridle.limits.declared import CompiledRule, denied_arms, describe
+from bridle.schema import Flag, Id, Number, Schema
+from bridle.server.handlers.teaching import retract
+from bridle.server.problems import Problem
+from bridle.store.aggregate import Kept
+from bridle.store.writer import Desk
+from bridle.web.page import Html, Page, Redirect, Shown, Visit
+from bridle.web.rendering import arm_words, number_words, url
+
+__all__ = [
+    "PAGES",
+    "Cell",
+    "Column",
+    "Pair",
+    "Row",
+    "Together",
+    "Unit",
+    "cells_of",
+    "columns_of",
+    "examples_behind",
+    "rest_of",
+    "row_of",
+    "rows_of",
+    "rule_behind",
+    "together",
+    "units_of",
+    "without_part",
+]
+
+
+MARKS = {doubt.SAFE: "yes", doubt.UNSURE: "unsure", doubt.DENIED: "no"}
+MOST_TERMS = 50_000  # of all rows of a page together, that are read back in words
+LEVELS = 10
+
+
+class Column(NamedTuple):
+    """One thing that a context can hold.
+
+    Attributes
+    ----------
+    number : int
+        Its place among all columns of the picture, by which links name it.
+    feature, word : str
+        The feature's name, and what of it.
+    at : int
+        The column of an encoded context.
+    value, low, high : float
+        What stands there, and the range in which an example is one of this.
+    """
+
+    number: int
+    feature: str
+    word: str
+    at: int
+    value: float
+    low: float
+    high: float
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return self.feature if self.word == "yes" else f"{self.feature} {self.word}"
+
+
+class Unit(NamedTuple):
+    """An arm, or a group of arms that share their limits."""
+
+    number: int
+    name: str
+    arms: int
+    group: bool
+
+
+class Cell(NamedTuple):
+    """What is believed: `mark` is "yes", "no" or "unsure"; `level` is p in tenths.
+
+    `rule` is "all" where a declared rule denies it, "some" where one does to some of the arms.
+    """
+
+    p: float
+    mark: str
+    level: int
+    rule: str
+
+
+class Row(NamedTuple):
+    """A unit with its cells, how many examples it has, and its limits in words."""
+
+    unit: Unit
+    cells: tuple[Cell, ...]
+    examples: int
+    denied: tuple[str, ...]
+    unsure: tuple[str, ...]
+
+
+# -- columns ---------------------------------------------------------------------------------
+
+
+def columns_of(schema: Schema) -> list[Column]:
+    """Give all columns of the picture.
+
+    Examples
+    --------
+    >>> from bridle.schema import Category
+    >>> schema = Schema([Flag("late"), Category("age", ["12-17", "18+"]), Number("kg", 0, 90)])
+    >>> [column.name for column in columns_of(schema)]
+    ['late', 'age 12-17', 'age 18+', 'kg 0', 'kg 45', 'kg 90']
+    """
+    found: list[Column] = []
+    for feature in schema.features:
+        at = schema.place(feature.name)[1]
+        if isinstance(feature, Flag):
+            found.append(Column(len(found), feature.name, "yes", at, 1.0, 0.5, math.inf))
+        elif isinstance(feature, Number):
+            found += _of_number(feature, at, len(found))
+        elif not isinstance(feature, Id):
+            found += [
+                Column(len(found) + n, feature.name, word, at + n, 1.0, 0.5, math.inf)
+                for n, word in enumerate(feature.values)
+            ]
+    return found
+
+
+def _of_number(feature: Number, at: int, first: int) -> list[Column]:
+    """Both ends and the middle; 1 for a number of any size, which may be a flag in disguise."""
+    if feature.low is None or feature.high is None:
+        return [Column(first, feature.name, "1", at, 1.0, 0.5, math.inf)]
+    middle = feature.low + (feature.high - feature.low) / 2
+    thirds = (-math.inf, 1 / 3, 2 / 3, math.inf)
+    unit = f" {feature.unit}" if feature.unit else ""
+    return [
+        Column(
+            first + n, feature.name, f"{number_words(value)}{unit}", at, n / 2, thirds[n],
+            thirds[n + 1],
+        )
+        for n, value in enumerate((feature.low, middle, feature.high))
+    ]  # fmt: skip
+
+
+def row_of(schema: Schema, column: Column) -> Floats:
+    """Give the encoded context that holds just this."""
+    row = rest_of(schema)
+    row[column.at] = column.value
+    return row
+
+
+def rest_of(schema: Schema) -> Floats:
+    """Give the encoded context that holds nothing."""
+    row = np.zeros(schema.width)
+    for feature in schema.features:
+        if isinstance(feature, Number):
+            raw = feature.missing
+            rest = 0.0 if feature.low is None else 0.5
+            row[schema.place(feature.name)[1]] = rest if raw is None else feature.scale(raw)
+    return row
+
+
+def without_part(know: Knowledge) -> set[int]:
+    """Give the columns of a context that play no part: numbers, where all limits are rules."""
+    limits = know.believing.limits
+    if not isinstance(limits, RuleLimits | FoundLimits):
+        return set()
+    named = {column for rule in know.compiled_rules for column, _, _ in rule.conditions}
+    return set(range(limits.features)) - set(limits.terms.columns.tolist()) - named
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+def units_of(know: Knowledge, wanted: str = "") -> list[Unit]:
+    """Give all units whose name, or that of one of their arms, holds a text; in order."""
+    unit_of = know.believing.unit_of.tolist()
+    alone = isinstance(know.believing.limits, FoundLimits | LinearLimits)  # whatever the groups
+    shared = know.settings.share == "group" and not alone
+    sizes = np.bincount(know.believing.unit_of).tolist()
+    text = wanted.casefold()
+    found: dict[int, Unit] = {}
+    firsts: dict[int, str] = {}
+    for u, arm in zip(unit_of, know.arms, strict=True):
+        group = arm.group if shared else None
+        first = firsts.setdefault(u, group if group is not None else arm.label)
+        if u in found:
+            continue
+        if not text or text in arm.label.casefold() or text in (arm.group or "").casefold():
+            found[u] = Unit(u, first, sizes[u], group is not None)
+    return [found[u] for u in sorted(found)]
+
+
+def rows_of(know: Knowledge, units: Sequence[Unit], columns: Sequence[Column]) -> list[Row]:
+    """Give the rows of some units."""
+    believing, schema = know.believing, know.settings.features
+    by_column = cells_of(know, units, [row_of(schema, column) for column in columns])
+    words = _Words(know, len(units))
+    return [
+        Row(
+            unit, tuple(mine[n] for mine in by_column), len(believing.examples_of(unit.number)),
+            *words.of(unit.number),
+        )
+        for n, unit in enumerate(units)
+    ]  # fmt: skip
+
+
+def cells_of(know: Knowledge, units: Sequence[Unit], rows: Sequence[Floats]) -> list[list[Cell]]:
+    """Give, for each encoded context, what is believed of each unit there."""
+    members = [np.flatnonzero(know.believing.unit_of == unit.number) for unit in units]
+    found: list[list[Cell]] = []
+    for row in rows:
+        seen = know.believing.seen(row.tobytes())
+        denied = denied_arms(know.compiled_rules, row, len(know.arms))
+        said = know.said(row, know.offered(row, None))
+        found.append([
+            _cell(float(seen.p[arms[0]]), int(seen.marks[arms[0]]), denied[arms], said[arms])
+            for arms in members
+        ])  # fmt: skip
+    return found
+
+
+def _cell(p: float, mark: int, denied: Bools, said: npt.NDArray[np.int8]) -> Cell:
+    """Return a cell; what rules deny, or a teacher said of just this, to all arms is certain."""
+    if denied.all():
+        return Cell(0.0, "no", 0, "all")
+    if (said == doubt.SAID_NO).all():
+        return Cell(0.0, "no", 0, "some" if denied.any() else "")
+    if (said == doubt.SAID_YES).all():
+        return Cell(1.0, "yes", LEVELS, "")
+    return Cell(p, MARKS[mark], round(p * LEVELS), "some" if denied.any() else "")
+
+
+class _Words:
+    """Limits read back as what is denied and what is unsure; nothing where they are no rules."""
+
+    def __init__(self, know: Knowledge, units: int) -> None:
+        limits = know.believing.limits
+        self._read: RuleLimits | Mixed | FoundLimits | None = None
+        self._names = know.settings.features.columns
+        self._short: set[str] = set()
+        terms = limits.terms if isinstance(limits, RuleLimits | FoundLimits | Mixed) else None
+        if terms is not None and len(terms) * units <= MOST_TERMS:
+            self._read = limits  # type: ignore[assignment]
+            self._short = set(terms.names(self._names)[: terms.singles])
+
+    def of(self, unit: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give what is denied; and what is unsure, of single things: pairs would be too many."""
+        if self._read is None or (isinstance(self._read, Mixed) and self._read.by_degrees(unit)):
+            return (), ()
+        said = self._read.describe(unit, self._names)
+        return said.denied, tuple(word for word in said.unsure if word in self._short)
+
+
+# -- what is behind a cell -------------------------------------------------------------------
+
+
+def examples_behind(
+    know: Knowledge, unit: int, column: Column | None, after: int, limit: int
+) -> tuple[list[Example], int, int]:
+    """Give examples of a unit that hold what a column is about, the latest first.
+
+    Returns
+    -------
+    list of Example, int, int
+        Some of them, how many there are, and how many the unit has in all.
+    """
+    every = know.believing.examples_of(unit)
+    found = every
+    if column is not None:
+        at, low, high = 8 * column.at, column.low, column.high
+        values = (struct.unpack_from("d", one.context, at)[0] for one in every)
+        found = [one for one, value in zip(every, values, strict=True) if low <= value <= high]
+    last = len(found) - after
+    return found[max(last - limit, 0) : max(last, 0)][::-1], len(found), len(every)
+
+
+def rule_behind(know: Knowledge, unit: int, column: Column) -> list[CompiledRule]:
+    """Give the declared rules that deny an arm of a unit where just this holds."""
+    row = row_of(know.settings.features, column)
+    arms = know.believing.unit_of == unit
+    return [rule for rule in know.compiled_rules if rule.denied(row) and (rule.arms & arms).any()]
+
+
+# --- What is believed otherwise of two things together than of each alone: what no cell can show
+#
+# All pairs would be too many. Those are looked at that examples or contexts met of late hold, and
+# of them only so many that a look at the page stays short.
+
+
+MOST_PAIRS = 200  # that are looked at
+MOST_CELLS = 4_000  # pairs and units together
+FEWEST_PAIRS = 20
+MOST_SHOWN = 30
+MOST_EXAMPLES = 200  # whose pairs count
+MOST_HELD = 12  # things of one context
+FAR = 0.25  # a chance that differs by so much from both alone is worth telling
+DENIED = 1_000  # a pair that was denied once comes before all that was only met
+
+
+class Pair(NamedTuple):
+    """Two things that a context can hold, and what is believed of a unit there and of each."""
+
+    unit: Unit
+    name: str
+    cell: Cell
+    alone: tuple[Cell, Cell]
+
+
+class Together(NamedTuple):
+    """The pairs to show, and how many were looked at."""
+
+    pairs: list[Pair]
+    looked_at: int
+
+
+def together(
+    know: Knowledge, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
+) -> Together:
+    """Give pairs of columns of which something else is believed than of each alone."""
+    if not units:
+        return Together([], 0)
+    most = max(FEWEST_PAIRS, min(MOST_PAIRS, MOST_CELLS // know.believing.limits.units))
+    met = _met(know, units, columns, recent)
+    pairs = [pair for pair, _ in met.most_common(most)]
+    schema = know.settings.features
+    by_number = {column.number: column for column in columns}
+    numbers = sorted({number for pair in pairs for number in pair})
+    alone = cells_of(know, units, [row_of(schema, by_number[number]) for number in numbers])
+    single = dict(zip(numbers, alone, strict=True))
+    rows = [_row(schema, by_number[one], by_number[two]) for one, two in pairs]
+    found: list[Pair] = []
+    for (one, two), both in zip(pairs, cells_of(know, units, rows), strict=True):
+        name = f"{by_number[one].name} with {by_number[two].name}"
+        each = zip(units, both, single[one], single[two], strict=True)
+        found += [
+            Pair(unit, name, cell, (a, b))
+            for unit, cell, a, b in each
+            if _tells(cell, a, b) and (cell.rule or know.believing.taught(unit.number))
+        ]
+    found.sort(key=lambda pair: pair.cell.p - min(cell.p for cell in pair.alone))
+    return Together(found[:MOST_SHOWN], len(pairs))
+
+
+def _tells(cell: Cell, one: Cell, two: Cell) -> bool:
+    """Whether neither thing alone lets one expect what is believed of both."""
+    if cell.mark != "yes" and one.mark == two.mark == "yes":
+        return True
+    return min(abs(cell.p - one.p), abs(cell.p - two.p)) > FAR
+
+
+def _row(schema: Schema, one: Column, two: Column) -> Floats:
+    row = row_of(schema, one)
+    row[two.at] = two.value
+    return row
+
+
+def _met(
+    know: Knowledge, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
+) -> Counter[tuple[int, int]]:
+    """Count how often pairs of columns, by their numbers, were met."""
+    rest = rest_of(know.settings.features)
+    # A number in the middle of its range is at rest: that is so in every cell.
+    told = [column for column in columns if column.value != rest[column.at]]
+    met: Counter[tuple[int, int]] = Counter()
+    for raw, weight in (*_taught(know, units), *((raw, 1) for raw in recent)):
+        row = np.frombuffer(raw)
+        held = [c for c in told if c.low <= row[c.at] <= c.high][:MOST_HELD]
+        for one, two in combinations(held, 2):
+            if one.at != two.at:
+                met[one.number, two.number] += weight
+    return met
+
+
+def _taught(know: Knowledge, units: Sequence[Unit]) -> Iterator[tuple[bytes, int]]:
+    """Give contexts of the last examples of each unit, and of its last denials."""
+    each = max(4, MOST_EXAMPLES // len(units))
+    for unit in units:
+        mine: list[Example] = know.believing.examples_of(unit.number)
+        denied = [one for one in mine[-10 * MOST_EXAMPLES :] if not one.allowed]
+        yield from ((one.context, DENIED) for one in denied[-each:])
+        yield from ((one.context, 1) for one in mine[-each:])
+
+
+# --- Limits: what was learned as a picture, the examples behind each cell, and taking one back
+
+
+ROWS = 50
+COLUMNS = 40
+RULES = 50
+EXAMPLES = 50
+_MOST_PLACES = 2**31
+
+BELIEVED = "POST /v1/agents/{agent}/believed"
+LISTED = "GET /v1/agents/{agent}/examples"
+RETRACTED = "DELETE /v1/agents/{agent}/examples/{id}"
+
+
+class _Ask(NamedTuple):
+    """Which part of the picture."""
+
+    find: str
+    feature: str
+    rows: int
+    columns: int
+    rules: int
+
+
+async def limits(visit: Visit) -> Shown:
+    """Show what was learned."""
+    query = visit.query
+    ask = _Ask(
+        query.get("find")[:200],
+        query.get("feature")[:200],
+        *(query.whole(name, 0, low=0, high=_MOST_PLACES) for name in ("rows", "columns", "rules")),
+    )
+    found = await visit.service.do(visit.agent, lambda desk: _picture(desk.kept, ask))
+    return Html("limits.html", {"agent": visit.agent, "ask": ask, **found})
+
+
+def _picture(kept: Kept, ask: _Ask) -> dict[str, Any]:
+    know = kept.know
+    text = ask.feature.casefold()
+    every = columns_of(know.settings.features)
+    aside = without_part(know)
+    columns = [c for c in every if c.at not in aside and text in c.name.casefold()]
+    units = units_of(know, ask.find)
+    shown = columns[ask.columns : ask.columns + COLUMNS]
+    taught = bool(know.examples or know.rules)
+    some = units[ask.rows : ask.rows + ROWS] if taught else []
+    rows = rows_of(know, some, shown)
+    rules = list(know.rules.values())
+    return {
+        "taught": taught,
+        "examples": len(know.examples),
+        "rows": rows,
+        "columns": shown,
+        "together": together(know, some, columns, kept.recent.contexts),
+        "heads": _heads(shown),
+        "units": len(units),
+        "all_columns": len(columns),
+        "groups": any(unit.group for unit in units[:ROWS]),
+        "in_words": any(row.denied or row.unsure for row in rows),
+        "aside": list(dict.fromkeys(c.feature for c in every if c.at in aside))[:20],
+        "numbers": any(c.value not in (0.0, 1.0) for c in shown),
+        "rules": [
+            (rule.id, describe(rule), rule.note) for rule in rules[ask.rules : ask.rules + RULES]
+        ],
+        "all_rules": len(rules),
+        "per": {"rows": ROWS, "columns": COLUMNS, "rules": RULES},
+    }
+
+
+def _heads(columns: list[Column]) -> list[tuple[str, int]]:
+    """Give each feature with how many columns in a row are its own."""
+    found: list[tuple[str, int]] = []
+    for column in columns:
+        if found and found[-1][0] == column.feature:
+            found[-1] = column.feature, found[-1][1] + 1
+        else:
+            found.append((column.feature, 1))
+    return found
+
+
+# -- one cell --------------------------------------------------------------------------------
+
+
+class _Behind(NamedTuple):
+    """An example, for the template."""
+
+    id: int | str
+    context: dict[str, object]
+    arm: str
+    allowed: bool
+    by: str | None
+    note: str | None
+
+
+class _Place(NamedTuple):
+    """A cell, by its unit and its column; without a column, all of the unit."""
+
+    unit: int
+    column: int | None
+    after: int
+
+
+async def cell(visit: Visit) -> Shown:
+    """Show the examples behind a cell."""
+    query = visit.query
+    place = _Place(
+        query.whole("unit", 0, low=0, high=_MOST_PLACES),
+        query.whole("column", low=0, high=_MOST_PLACES) if query.get("column") else None,
+        query.whole("after", 0, low=0, high=_MOST_PLACES),
+    )
+    found = await visit.service.do(visit.agent, lambda desk: _behind(desk, place))
+    return Html("limits-cell.html", {"agent": visit.agent, "place": place, **found})
+
+
+def _behind(desk: Desk, place: _Place) -> dict[str, Any]:
+    know = desk.kept.know
+    columns = columns_of(know.settings.features)
+    units = know.believing.limits.units
+    if place.unit >= units or (place.column is not None and place.column >= len(columns)):
+        raise Problem("not_found", "There is no such cell.", remedy="Go back to the picture.")
+    column = None if place.column is None else columns[place.column]
+    unit = _unit(know, place.unit)
+    some, total, of_unit = examples_behind(know, place.unit, column, place.after, EXAMPLES)
+    believed, rules = _believed(know, unit, column)
+    decode = know.settings.features.decode
+    return {
+        "unit": unit,
+        "column": column,
+        "cell": believed,
+        "rules": rules,
+        "behind": [
+            _Behind(
+                one.id, decode(np.frombuffer(one.context)), arm_words(know.arms[one.arm]),
+                one.allowed, one.by, one.note,
+            )
+            for one in some
+        ],
+        "total": total,
+        "of_unit": of_unit,
+        "per": EXAMPLES,
+    }  # fmt: skip
+
+
+def _unit(know: Knowledge, number: int) -> Unit:
+    return next(unit for unit in units_of(know) if unit.number == number)
+
+
+def _believed(
+    know: Knowledge, unit: Unit, column: Column | None
+) -> tuple[Cell | None, list[tuple[str, str, str]]]:
+    if column is None:
+        return None, []
+    row: Row = rows_of(know, [unit], [column])[0]
+    rules = [one.rule for one in rule_behind(know, unit.number, column)[:EXAMPLES]]
+    return row.cells[0], [(rule.id, describe(rule), rule.note) for rule in rules]
+
+
+async def take_back(visit: Visit) -> Shown:
+    """Take an example back, and show the cell again."""
+    form = visit.form
+    place = {name: form.get(name)[:20] for name in ("unit", "column")}
+    await visit.api(retract, id=form.need("id"))
+    return Redirect(url("agents", visit.agent, "limits", "cell", **place, said="retracted"))
+
+
+PAGES: tuple[Page, ...] = (
+    Page(method="GET", path="/agents/{agent}/limits", handle=limits, like=(BELIEVED,)),
+    Page(method="GET", path="/agents/{agent}/limits/cell", handle=cell, like=(BELIEVED, LISTED)),
+    Page(
+        method="POST", path="/agents/{agent}/limits/retract", handle=take_back, like=(RETRACTED,)
+    ),
+)  # fmt: skip

@@ -1,0 +1,49 @@
+"""The table of pages, gathered."""
+
+from __future__ import annotations
+
+from bridle.web import (
+    agent_settings,
+    agents,
+    audits,
+    bulk,
+    checks,
+    decisions,
+    dial,
+    limits,
+    live,
+    new_agent,
+    promises,
+    settings,
+    sign_in,
+    teach,
+    teachers,
+    visitor,
+    why,
+)
+from bridle.web.page import Page
+
+__all__ = ["pages"]
+
+
+def pages() -> tuple[Page, ...]:
+    """Give all pages."""
+    return (
+        *agents.PAGES,
+        *agent_settings.PAGES,
+        *audits.PAGES,
+        *bulk.PAGES,
+        *checks.PAGES,
+        *decisions.PAGES,
+        *dial.PAGES,
+        *sign_in.PAGES,
+        *limits.PAGES,
+        *live.PAGES,
+        *new_agent.PAGES,
+        *promises.PAGES,
+        *settings.PAGES,
+        *teach.PAGES,
+        *teachers.PAGES,
+        *visitor.PAGES,
+        *why.PAGES,
+    )

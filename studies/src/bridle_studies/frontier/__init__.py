@@ -1,0 +1,1 @@
+"""Regret against violations: what our limits buy beside the paper's dial."""

@@ -1,0 +1,1 @@
+"""Certificates, audits and promises, tried many times where the truth is known."""

@@ -1,0 +1,1 @@
+"""The default agent on limits that people really set."""

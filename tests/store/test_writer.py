@@ -1,0 +1,279 @@
+"""A writer: what is answered is in the log, what is in the log is what is known."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from bridle.agent.events import AuditBegun, Audited, Calibrated
+from bridle.errors import (
+    Busy,
+    CorruptState,
+    Duplicate,
+    InvalidValue,
+    NotPossible,
+    StoreFailed,
+    UnknownId,
+)
+from bridle.store import aggregate
+from bridle.store.aggregate import Kept, events_in, keep_snapshot, load
+from bridle.store.idempotency import check_id, id_of, text_of
+from bridle.store.log import Head, Snapshot
+from bridle.store.maintenance import verify
+from bridle.store.writer import Work, Writer
+from tests.store.lives import CONTEXTS, begin, created, decide, live, state, teach
+
+
+@pytest.fixture
+def writer(store):
+    made = Writer(store, clock=lambda: 100.0)
+    yield made
+    made.close()
+
+
+def kept_of(writer: Writer, name: str = "movies") -> Any:
+    return writer.do(name, lambda desk: desk.kept)
+
+
+MASKED = {"budget": 1000, "on_doubt": "wait", "wait": 60.0, "default_reward": 0.0}
+
+
+@pytest.mark.parametrize("options", [{}, MASKED, {**MASKED, "on_doubt": "play_safe"}], ids=repr)
+def test_memory_is_the_fold_of_the_log_and_of_every_snapshot(store, writer, options):
+    begin(writer, **options)
+    live(writer, 12)
+    now = kept_of(writer)
+    assert verify(store, "movies").problems == ()
+    full = load(store, "movies", snapshots=False)
+    assert state(full) == state(now)
+    middle = load(store, "movies", 30)
+    keep_snapshot(store, "movies", middle)
+    assert middle.version == 30
+    assert state(load(store, "movies")) == state(now)
+    again = Kept.from_blob(now.to_blob(), now.head)
+    assert state(again) == state(now) and again.to_blob() == now.to_blob()
+    assert len(list(events_in(store, "movies", 3))) == 3
+    with pytest.raises(InvalidValue, match="version"):
+        load(store, "movies", 10_000)
+    with pytest.raises(UnknownId):
+        load(store, "nobody")
+
+
+def test_an_agent_comes_back_after_a_restart(store):
+    first = Writer(store, clock=lambda: 1.0)
+    begin(first)
+    live(first, 6)
+    before = state(kept_of(first))
+    first.close()  # keeps a snapshot
+    assert store.snapshots("movies")
+    second = Writer(store, clock=lambda: 2.0)
+    assert state(kept_of(second)) == before
+    second.do("movies", decide(1))
+    second.close()
+
+
+def test_two_writers_follow_each_other(opener):
+    one, two = opener(), opener()
+    first, second = Writer(one, clock=lambda: 1.0), Writer(two, clock=lambda: 1.0)
+    begin(first)
+    errors: list[BaseException] = []
+
+    def work(writer: Writer, n: int) -> None:
+        try:
+            for i in range(15):
+                writer.do("movies", teach(i, True))
+                writer.do("movies", decide(i, f"w{n}-{i}"))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(w, n)) for n, w in enumerate([first, second])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert state(kept_of(first)) == state(kept_of(second))
+    assert kept_of(first).version == 62 and verify(one, "movies").problems == ()
+    assert state(load(one, "movies", snapshots=False)) == state(kept_of(second))
+    first.close()
+    second.close()
+
+
+def test_a_denial_elsewhere_is_known_before_the_next_decision(opener):
+    one, two = opener(), opener()
+    first, second = Writer(one, clock=lambda: 1.0), Writer(two, clock=lambda: 1.0)
+    begin(first)
+    context = CONTEXTS[3]  # an adult, early
+    first.do("movies", teach(3, True))  # crime is allowed there
+    assert second.do("movies", decide(3)).arm == "crime"
+    denied: Any = first.do(
+        "movies",
+        lambda desk: desk.kept.record(desk.kept.agent.make.taught(context, "crime", False)),
+    )
+    assert denied is None
+    # The second has not heard of it. It locks the log, reads what is new, and decides then.
+    made: Any = second.do("movies", decide(3))
+    assert made.version == kept_of(first).version - 1 and getattr(made, "arm", None) != "crime"
+    first.close()
+    second.close()
+
+
+def test_many_threads_share_commits(store, writer):
+    begin(writer)
+    writer.do("movies", teach(0, True))
+    works: list[Work[Any]] = [writer.submit("movies", decide(n)) for n in range(50)]
+    ids = [work.result.result().id for work in works]
+    assert ids == list(range(1, 51))
+    assert store.head("movies") == kept_of(writer).head and kept_of(writer).version == 53
+
+
+def test_what_fails_alone_fails_alone(store, writer):
+    begin(writer)
+
+    def bug(desk: Any) -> None:
+        raise ZeroDivisionError
+
+    def wrong(desk: Any) -> None:
+        desk.kept.record(desk.kept.agent.make.rewarded(99, 1.0))
+
+    works: list[Work[Any]] = [writer.submit("movies", do) for do in (teach(0, True), wrong, bug)]
+    works.append(writer.submit("nobody", bug))
+    works.append(writer.submit("movies", bug, created=created()))
+    works[0].result.result()
+    errors = UnknownId, ZeroDivisionError, UnknownId, Duplicate
+    for work, error in zip(works[1:], errors, strict=True):
+        with pytest.raises(error):
+            work.result.result()
+    assert kept_of(writer).version == 3  # Created, RunsOn, Taught
+    with pytest.raises(NotPossible, match="coin did not choose"):
+        writer.do("movies", lambda desk: desk.kept.record(Audited(1, True)))
+    with pytest.raises(NotPossible, match="No calibration"):
+        writer.do("movies", lambda desk: desk.kept.record(Calibrated(True)))
+    writer.do("movies", lambda desk: desk.kept.record(AuditBegun(0.5, 0.1, 3)))
+    with pytest.raises(NotPossible, match="begun already"):
+        writer.do("movies", lambda desk: desk.kept.record(AuditBegun(0.5, 0.1, 3)))
+    assert state(load(store, "movies", snapshots=False)) == state(kept_of(writer))
+
+
+def test_a_name_stands_once_and_is_found_again(store, writer):
+    begin(writer)
+    writer.do("movies", teach(0, True))
+    writer.do("movies", decide(0, "mine"))
+
+    def look(desk: Any) -> Any:
+        staged = decide(1, "other")(desk)
+        return desk.stood("decision", "mine"), desk.stood("decision", "other"), staged
+
+    mine, other, staged = writer.do("movies", look)
+    assert mine.event.id == "mine" and mine.digest == b"d" * 32 and mine.seq == 4
+    assert other.event == staged.event and other.seq == 5
+    assert writer.do("movies", lambda desk: desk.stood("decision", "none")) is None
+    with pytest.raises(Duplicate):  # an agent does not know all its decisions: the store does
+        writer.do("movies", lambda desk: _reward_again(desk))
+    assert kept_of(writer).version == 5
+
+
+def _reward_again(desk: Any) -> None:
+    make = desk.kept.agent.make
+    desk.kept.record(make.rewarded("mine", 0.5))
+    for event in make.judged("mine", True):  # while it waits to be judged, the agent knows it
+        desk.kept.record(event)
+    made = make.decided(CONTEXTS[0], id="mine")
+    for event in made.events:
+        desk.kept.record(event)
+
+
+class Broken:
+    """A store whose commits fail when they are told to."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.fails = False
+
+    def transaction(self) -> Any:
+        if self.fails:
+            raise StoreFailed("The disk is full.")
+        return self._store.transaction()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def test_a_commit_that_fails_is_as_if_it_had_never_been(store):
+    broken = Broken(store)
+    writer = Writer(broken, clock=lambda: 1.0)
+    begin(writer)
+    writer.do("movies", teach(0, True))
+    before = state(kept_of(writer))
+    broken.fails = True
+    with pytest.raises(StoreFailed, match="full"):
+        writer.do("movies", decide(0, "lost"))
+    assert writer.failing
+    broken.fails = False
+    assert state(kept_of(writer)) == before and not writer.failing
+    assert writer.do("movies", decide(0, "lost")).id == "lost"
+    writer.close()
+
+
+def test_too_much_work_is_refused(store):
+    writer = Writer(store, waiting=2, clock=lambda: 1.0)
+    begin(writer)
+    gate = threading.Event()
+    first = writer.submit("movies", lambda desk: gate.wait(10))
+    waiting = []
+    with pytest.raises(Busy, match="wait already"):
+        for _ in range(5):  # one of them may be in hand already
+            waiting.append(writer.submit("movies", decide(0)))
+    gate.set()
+    assert first.result.result() is True
+    for work in waiting:
+        work.result.result()
+    writer.close()
+    with pytest.raises(StoreFailed, match="closed"):
+        writer.submit("movies", decide(0))
+
+
+def test_a_snapshot_is_only_a_shortcut(store, writer, monkeypatch):
+    monkeypatch.setattr(aggregate, "EVERY", 5)
+    monkeypatch.setattr(aggregate, "BYTES_AN_EVENT", 10**6)
+    begin(writer)
+    live(writer, 5)
+    seqs = store.snapshots("movies")
+    assert len(seqs) >= 2
+    now = kept_of(writer)
+    with pytest.raises(NotPossible, match="never had the head"):  # whole, and of another chain
+        store.keep_snapshot("movies", Snapshot(Head(now.head.seq, bytes(32)), now.to_blob()))
+    store.keep_snapshot("movies", Snapshot(now.head, b"no agent"))
+    assert state(load(store, "movies")) == state(now)
+    with pytest.raises(CorruptState, match="version"):
+        Kept.from_blob(now.to_blob(), Head(3, bytes(32)))
+
+
+def test_what_was_erased_counts_and_says_nothing(store, writer):
+    begin(writer)
+    live(writer, 6)
+    before = kept_of(writer)
+    found = store.find("movies", "decision", ["d1"])["d1"].seq
+    outcome = store.find("movies", "outcome", ["d1"])
+    seqs = [found, *(one.seq for one in outcome.values())]
+    with store.transaction() as transaction:
+        transaction.lock(["movies"])
+        assert transaction.erase("movies", seqs) == len(seqs)
+    assert verify(store, "movies").problems == () and verify(store, "movies").erased == len(seqs)
+    after = load(store, "movies")
+    assert after.head == before.head and after.know.decisions == before.know.decisions
+    assert after.know.totals[1] == before.know.totals[1] - len(outcome)
+
+
+@pytest.mark.parametrize("id", ["", "7", "a/b", "a b", "é", "x" * 201, 7, None])
+def test_ids_of_clients_can_stand_in_an_address(id):
+    with pytest.raises(InvalidValue, match="no whole number"):
+        check_id(id, "test")
+
+
+def test_ids_come_back_as_they_were():
+    assert check_id("a-7.b:c", "test") == "a-7.b:c"
+    for id in (7, "a7", "007a", 2**53):
+        assert id_of(text_of(id)) == id
