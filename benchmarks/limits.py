@@ -461,9 +461,12 @@ def _masked(case: Case) -> dict[str, Contest]:
 def show(found: Found, console: Console) -> None:
     """Print the table of answers, what refuses and why, and the goals."""
     table = Table(
-        title="One answer, in compiled decisions", title_justify="left", box=None,
-        padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
+        title="One answer, in compiled decisions",
+        title_justify="left",
+        box=None,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     table.add_column("kind", no_wrap=True)
     table.add_column("base", justify="right")
     grown = [size for size in dict.fromkeys(a.size for a in found.answers) if size != Size()]
@@ -494,15 +497,22 @@ def show(found: Found, console: Console) -> None:
 def _show_duels(duels: list[Duel], console: Console) -> None:
     table = Table(
         title=f"One answer after {DUEL_ANSWERS} in compiled decisions: auto, and that of 4f134e2",
-        title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
+        title_justify="left",
+        box=None,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     for head in ("features", "units", "held", "4f134e2", "now", "now / 4f134e2"):
         table.add_column(head, justify="right")
     for duel in duels:
         table.add_row(
-            str(duel.size.features), str(duel.size.units), f"{duel.held:.0%}",
-            number(duel.old), number(duel.new), f"{duel.ratio:.2f}",
-        )  # fmt: skip
+            str(duel.size.features),
+            str(duel.size.units),
+            f"{duel.held:.0%}",
+            number(duel.old),
+            number(duel.new),
+            f"{duel.ratio:.2f}",
+        )
     console.print(table)
     console.print(
         f"Each is the mean of the same {DUEL_QUESTIONS} answers, by AutoLimits and MixtureLimits. "

@@ -23,9 +23,13 @@ from bridle.web.app import App
 from bridle.web.run import ServerSettings, _Server, collect_rarely, server_config
 
 NOTHING = {
-    "outcome": "decision", "id": 1_000_000, "arm": 42, "version": 2_000_000, "propensity": None,
+    "outcome": "decision",
+    "id": 1_000_000,
+    "arm": 42,
+    "version": 2_000_000,
+    "propensity": None,
     "question": None,
-}  # fmt: skip
+}
 
 
 async def nothing(call: Call) -> Reply:
@@ -43,14 +47,23 @@ async def memory(call: Call) -> Reply:
 
 ROUTES = (
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/nothing", roles=("agent", "admin"), handle=nothing,
-        body=Decide | DecideMany, summary="Do nothing", replies={200: (dict[str, Any], "Nothing")},
+        method="POST",
+        path="/v1/agents/{agent}/nothing",
+        roles=("agent", "admin"),
+        handle=nothing,
+        body=Decide | DecideMany,
+        summary="Do nothing",
+        replies={200: (dict[str, Any], "Nothing")},
     ),
     Endpoint(
-        method="GET", path="/memory", roles=("admin",), handle=memory,
-        summary="Say how much memory there is", replies={200: (dict[str, Any], "Bytes")},
+        method="GET",
+        path="/memory",
+        roles=("admin",),
+        handle=memory,
+        summary="Say how much memory there is",
+        replies={200: (dict[str, Any], "Bytes")},
     ),
-)  # fmt: skip
+)
 
 
 async def _serve(db: str) -> None:

@@ -143,11 +143,20 @@ class Client:
 
 
 AGENTS: dict[str, dict[str, Any]] = {
-    "paper": {"arms": list(range(ARMS)), "features": FEATURES, "limits": "linear", "sigma": 0.25,
-              "prior": "paper", "seed": 1},
-    "mask": {"arms": [{"id": k, "group": f"g{k % 7}"} for k in range(ARMS)],
-             "features": [{"kind": "flag", "name": f"x{i}"} for i in range(FEATURES)], "seed": 1},
-}  # fmt: skip
+    "paper": {
+        "arms": list(range(ARMS)),
+        "features": FEATURES,
+        "limits": "linear",
+        "sigma": 0.25,
+        "prior": "paper",
+        "seed": 1,
+    },
+    "mask": {
+        "arms": [{"id": k, "group": f"g{k % 7}"} for k in range(ARMS)],
+        "features": [{"kind": "flag", "name": f"x{i}"} for i in range(FEATURES)],
+        "seed": 1,
+    },
+}
 
 
 def _contexts(kind: str, rng: np.random.Generator) -> list[Any]:
@@ -292,9 +301,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=options.db or options.out) as name:
         folder = Path(name)
         report: dict[str, Any] = {
-            "quick": options.quick, "seed": 3, "fsync_ms": fsync_ms(folder),
+            "quick": options.quick,
+            "seed": 3,
+            "fsync_ms": fsync_ms(folder),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        }  # fmt: skip
+        }
         client = Client(folder / "load.db")
         try:
             for kind in AGENTS:
@@ -320,15 +331,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print(report: dict[str, Any], console: Console) -> None:
-    table = Table(title=f"{CONNECTIONS} connections, {ARMS}x{FEATURES}; a sync takes "
-                  f"{report['fsync_ms']:.2f} ms")  # fmt: skip
+    table = Table(
+        title=f"{CONNECTIONS} connections, {ARMS}x{FEATURES}; a sync takes "
+        f"{report['fsync_ms']:.2f} ms"
+    )
     for column in ("agent", "what", "contexts/s", "requests/s", "p99 ms"):
         table.add_column(column, justify="left" if column in ("agent", "what") else "right")
     for kind in AGENTS:
         for what, rate in report[kind].items():
             if isinstance(rate, dict):
-                table.add_row(kind, what, f"{rate['contexts']:,.0f}", f"{rate['requests']:,.0f}",
-                              f"{rate['p99_ms']:.1f}")  # fmt: skip
+                table.add_row(
+                    kind,
+                    what,
+                    f"{rate['contexts']:,.0f}",
+                    f"{rate['requests']:,.0f}",
+                    f"{rate['p99_ms']:.1f}",
+                )
     console.print(table)
     for kind in AGENTS:
         found = report[kind]

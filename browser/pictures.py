@@ -83,8 +83,9 @@ def _demo(log: Path) -> tuple[subprocess.Popen[bytes], str]:
     with log.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "bridle", "serve", "--demo", "--port", "0", "--quiet"],
-            stdout=file, stderr=file,
-        )  # fmt: skip
+            stdout=file,
+            stderr=file,
+        )
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         found = re.search(r"Open (http://\S+?)/?\s", log.read_text(errors="replace"))

@@ -91,9 +91,14 @@ def main(answers: int = 600, visits: int = 4_000) -> None:
     for sigma in (0.0, 0.25, 0.5, 1.0):
         rng = random.Random(1)
         agent = Agent(
-            arms=ARMS, features=SCHEMA, rules=RULES, sigma=sigma, limits="linear", prior="paper",
+            arms=ARMS,
+            features=SCHEMA,
+            rules=RULES,
+            sigma=sigma,
+            limits="linear",
+            prior="paper",
             seed=1,
-        )  # fmt: skip
+        )
         for _ in range(answers):
             someone = visitor(rng)
             question = agent.ask(someone)

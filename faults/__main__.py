@@ -46,15 +46,23 @@ def parts() -> list[Part]:
     from faults.replicas import replicas
 
     return [
-        Part("kill9", kill9, {"kills": 120, "acknowledged": 110_000, "seconds": 5.0},
-             {"kills": 10, "seconds": 1.5}),
+        Part(
+            "kill9",
+            kill9,
+            {"kills": 120, "acknowledged": 110_000, "seconds": 5.0},
+            {"kills": 10, "seconds": 1.5},
+        ),
         Part("power_full", power, {"cuts": 3_000}, {"cuts": 60}),
-        Part("power_normal", power, {"cuts": 2_000, "synchronous": "NORMAL"},
-             {"cuts": 60, "synchronous": "NORMAL"}),
+        Part(
+            "power_normal",
+            power,
+            {"cuts": 2_000, "synchronous": "NORMAL"},
+            {"cuts": 60, "synchronous": "NORMAL"},
+        ),
         Part("disk", disk, {"faults": 1_000, "requests": 120}, {"faults": 40, "requests": 12}),
         Part("postgres", replicas, {"restarts": 30}, {"restarts": 2, "seconds": 1.0}),
         Part("fuzz", fuzz, {"cases": 22_000}, {"cases": 300}),
-    ]  # fmt: skip
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,9 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = _earlier(options.out)
     ran, failed = [], []
     columns = (
-        TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("{task.fields[text]}"),
-    )  # fmt: skip
+        TextColumn("{task.description:<14}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[text]}"),
+    )
     for part in parts():
         if options.only and not any(part.name.startswith(name) for name in options.only):
             continue
@@ -149,9 +160,11 @@ def _print(console: Console, result: dict[str, Any], ran: list[str]) -> None:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     parser.add_argument(
-        "--only", type=lambda text: text.split(","), metavar="PART,…",
+        "--only",
+        type=lambda text: text.split(","),
+        metavar="PART,…",
         help=f"of {', '.join(NEEDED)}; a beginning will do",
-    )  # fmt: skip
+    )
     parser.add_argument("--short", action="store_true", help="seconds instead of minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("build/faults.json"))

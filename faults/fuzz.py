@@ -49,8 +49,12 @@ def fuzz(
 ) -> dict[str, Any]:
     """Send so many requests at least, of all roles, and count what should not be answered so."""
     total: dict[str, Any] = {
-        "cases": 0, "status_500": 0, "undocumented": 0, "invalid_accepted": 0, "others": 0,
-    }  # fmt: skip
+        "cases": 0,
+        "status_500": 0,
+        "undocumented": 0,
+        "invalid_accepted": 0,
+        "others": 0,
+    }
     seen: dict[str, Counter[str]] = {"statuses": Counter(), "routes": Counter(), "roles": Counter()}
     examples: dict[tuple[str, str, str], str] = {}
     with (
@@ -104,8 +108,10 @@ def _prepare(server: ServeProcess) -> dict[str, str]:
     home = f"/v1/agents/{AGENT}"
     for number in range(4):
         context = [float(number % 2), 1.0]
-        post(f"{home}/examples", {"context": context, "arm": "crime", "allowed": False,
-                                  "id": f"e{number}"})  # fmt: skip
+        post(
+            f"{home}/examples",
+            {"context": context, "arm": "crime", "allowed": False, "id": f"e{number}"},
+        )
         post(f"{home}/decisions", {"context": context, "id": f"d{number}", "ask": False})
     tokens = {"admin": server.token}
     for role in ROLES[1:]:
@@ -126,8 +132,12 @@ def _round(port: int, token: str, seed: int, most: int, short: bool) -> Generato
             "headers": {"Authorization": f"Bearer {token}"},
             "continue-on-failure": True,
             "request-timeout": 60,
-            "generation": {"mode": "all", "max-examples": most, "no-shrink": True,
-                           "database": "none"},
+            "generation": {
+                "mode": "all",
+                "max-examples": most,
+                "no-shrink": True,
+                "database": "none",
+            },
             # The others try every limit of every field, one after the other, and chains of calls.
             "phases": {
                 name: {"enabled": not short} for name in ("examples", "coverage", "stateful")
@@ -135,15 +145,28 @@ def _round(port: int, token: str, seed: int, most: int, short: bool) -> Generato
             "checks": {
                 # A value that is too long may be too long for the head of a request, too.
                 "negative_data_rejection": {
-                    "expected-statuses": ["400", "401", "403", "404", "405", "406", "409", "413",
-                                          "415", "422", "428", "431", "5xx"]
+                    "expected-statuses": [
+                        "400",
+                        "401",
+                        "403",
+                        "404",
+                        "405",
+                        "406",
+                        "409",
+                        "413",
+                        "415",
+                        "422",
+                        "428",
+                        "431",
+                        "5xx",
+                    ]
                 },
                 "positive_data_acceptance": {
                     "expected-statuses": ["2xx", "401", "403", "404", "409", "413", "422", "429"]
                 },
             },
         }
-    )  # fmt: skip
+    )
     schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json", config=config)
     rng = random.Random(f"{seed} sense")
 

@@ -23,9 +23,7 @@ from tests.store.lives import state
 from tests.store.postgres_server import PostgresServer
 
 CLIENTS = 8
-EXAMPLE = {
-    "context": {"child": True, "late": True, "sky": "grey"}, "arm": "sport", "allowed": True
-}  # fmt: skip
+EXAMPLE = {"context": {"child": True, "late": True, "sky": "grey"}, "arm": "sport", "allowed": True}
 _KILL = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY random() LIMIT 1

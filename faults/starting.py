@@ -98,8 +98,10 @@ class ServeProcess:
             with self._log.open("ab") as log:
                 self._plain = subprocess.Popen(
                     [sys.executable, "-m", "bridle", *arguments],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                )  # fmt: skip
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
         else:
             self._forked = self._nursery.start(arguments, self._log)
         if wait:

@@ -123,10 +123,17 @@ class Client(threading.Thread):
         rng = self._rng
         agent = rng.choice(list(AGENTS))
         do = rng.choices(
-            [self._decide_many, self._decide, self._decide_unnamed, self._reward, self._teach,
-             self._answer, self._ask],
+            [
+                self._decide_many,
+                self._decide,
+                self._decide_unnamed,
+                self._reward,
+                self._teach,
+                self._answer,
+                self._ask,
+            ],
             [50, 20, 3, 15, 6, 6, 1],
-        )[0]  # fmt: skip
+        )[0]
         do(agent)
 
     def _decide(self, agent: str) -> None:
@@ -246,9 +253,11 @@ class Client(threading.Thread):
         after = DUPLICATES / 2 <= chance < DUPLICATES
         patient = self._rng.random() >= GIVE_UP
         while True:
-            answers = self._twice(method, path, body) if together else [
-                self._line.send(method, path, body)
-            ]  # fmt: skip
+            answers = (
+                self._twice(method, path, body)
+                if together
+                else [self._line.send(method, path, body)]
+            )
             for answer in answers:
                 if answer is not None:
                     self._ledger.met(answer[0])

@@ -97,14 +97,52 @@ POLICIES = [
 ]
 WHEN = {"plain": "x0", "wide": "x1", "mixed": "age"}
 OPS = (
-    "teach", "teach_many", "teach_named", "retract", "retract_many", "ask", "ask_named", "ask_met",
-    "ask_many", "answer", "answer_many", "decide", "decide_named", "decide_among", "abstain",
-    "decide_many", "decide_many_named", "reward", "reward_many", "learn", "sigma", "add_arms",
-    "declare", "withdraw", "make", "apply", "skip", "regroup", "ask_pool", "decide_quietly",
-    "adopt", "drop_certificate", "expire", "shadow", "set_wait", "note", "teach_item",
-    "decide_item", "decide_many_items", "judge", "promise", "drop_promise", "start_anew",
-    "teach_life", "end_examples",
-)  # fmt: skip
+    "teach",
+    "teach_many",
+    "teach_named",
+    "retract",
+    "retract_many",
+    "ask",
+    "ask_named",
+    "ask_met",
+    "ask_many",
+    "answer",
+    "answer_many",
+    "decide",
+    "decide_named",
+    "decide_among",
+    "abstain",
+    "decide_many",
+    "decide_many_named",
+    "reward",
+    "reward_many",
+    "learn",
+    "sigma",
+    "add_arms",
+    "declare",
+    "withdraw",
+    "make",
+    "apply",
+    "skip",
+    "regroup",
+    "ask_pool",
+    "decide_quietly",
+    "adopt",
+    "drop_certificate",
+    "expire",
+    "shadow",
+    "set_wait",
+    "note",
+    "teach_item",
+    "decide_item",
+    "decide_many_items",
+    "judge",
+    "promise",
+    "drop_promise",
+    "start_anew",
+    "teach_life",
+    "end_examples",
+)
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
 lives = st.lists(steps, min_size=12, max_size=40)
@@ -315,9 +353,14 @@ class Life:
         if self.room(1):
             scope = "item" if n % 2 else "all"
             self.agent.teach(
-                self.context(n), self.arm(n), x < 0.5, item=f"i{n % 5}", scope=scope, until=x,
+                self.context(n),
+                self.arm(n),
+                x < 0.5,
+                item=f"i{n % 5}",
+                scope=scope,
+                until=x,
                 by="tu"[n % 3 > 0],
-            )  # fmt: skip
+            )
 
     def _end_examples(self, n: int, x: float) -> None:
         self.agent.end_examples(x)
@@ -480,11 +523,16 @@ class Life:
         rows = self.agent.schema.encode_many(self.contexts(n | 1))
         self.agent.note(
             (
-                RewardedLate("d", self.value(x)), AuditBegun(0.5, 0.1, n), Audited("d", x < 0.5),
-                CalibrationBegun(rows, 0.1, 0.1, 0.5, ""), Calibrated(x < 0.5),
-                CalibrationDropped(note="so"), Erasure((1,)), RunsOn("here"),
+                RewardedLate("d", self.value(x)),
+                AuditBegun(0.5, 0.1, n),
+                Audited("d", x < 0.5),
+                CalibrationBegun(rows, 0.1, 0.1, 0.5, ""),
+                Calibrated(x < 0.5),
+                CalibrationDropped(note="so"),
+                Erasure((1,)),
+                RunsOn("here"),
             )[n % 8]
-        )  # fmt: skip
+        )
 
     def _learn(self, n: int, x: float) -> None:
         C = self.contexts(n)
@@ -512,9 +560,10 @@ class Life:
         """Another replica makes an event from what is known now, and commits it later."""
         make, id = self.agent.make, f"late {self.turn}"
         self.late.append(
-            make.asked(self.context(n), id=id) if n % 4 == 0
+            make.asked(self.context(n), id=id)
+            if n % 4 == 0
             else make.decided(self.context(n), id=id, propensity=n % 2 > 0, ask=False)
-        )  # fmt: skip
+        )
 
     def _apply(self, n: int, x: float) -> None:
         if self.late:

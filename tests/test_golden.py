@@ -38,11 +38,35 @@ STORE: dict[str, Any] = EXPECTED["store"]["agents"]
 
 # What there was at commit 4f134e2.
 EVENTS = {
-    "Abstained", "ArmsAdded", "Asked", "AuditBegun", "Audited", "Calibrated", "CalibrationBegun",
-    "CalibrationDropped", "Certified", "Created", "Decided", "Erased", "Erasure", "Expired",
-    "Lapsed", "Learned", "Regrouped", "Retracted", "Rewarded", "RewardedLate", "RuleDeclared",
-    "RuleWithdrawn", "RunsOn", "Shadowed", "SigmaChanged", "Taught", "Uncertified", "WaitChanged",
-}  # fmt: skip
+    "Abstained",
+    "ArmsAdded",
+    "Asked",
+    "AuditBegun",
+    "Audited",
+    "Calibrated",
+    "CalibrationBegun",
+    "CalibrationDropped",
+    "Certified",
+    "Created",
+    "Decided",
+    "Erased",
+    "Erasure",
+    "Expired",
+    "Lapsed",
+    "Learned",
+    "Regrouped",
+    "Retracted",
+    "Rewarded",
+    "RewardedLate",
+    "RuleDeclared",
+    "RuleWithdrawn",
+    "RunsOn",
+    "Shadowed",
+    "SigmaChanged",
+    "Taught",
+    "Uncertified",
+    "WaitChanged",
+}
 SETTINGS: dict[str, set[Any]] = {
     "limits": {"auto", "rules", "logistic", "found", "linear"},
     "share": {"group", "arm"},
@@ -58,14 +82,26 @@ SETTINGS: dict[str, set[Any]] = {
 }
 # KnownMask is told the truth: no agent takes it.
 POLICIES = {
-    "BehaviorConstrained", "EpsilonGreedy", "Greedy", "LearnedMask", "LinUCB", "Thompson",
+    "BehaviorConstrained",
+    "EpsilonGreedy",
+    "Greedy",
+    "LearnedMask",
+    "LinUCB",
+    "Thompson",
     "Uniform",
-}  # fmt: skip
+}
 FEATURES = {"category", "flag", "labels", "number"}
 NAME_SPACES = {
-    "answer", "decision", "example", "judgement", "late", "outcome", "question", "settled",
+    "answer",
+    "decision",
+    "example",
+    "judgement",
+    "late",
+    "outcome",
+    "question",
+    "settled",
     "shadow",
-}  # fmt: skip
+}
 
 
 @cache
@@ -165,8 +201,10 @@ def test_the_store_holds_what_it_held(store):
     for name, seen in STORE.items():
         row = rows[name]
         assert (str(row.head), row.created, row.origin) == (
-            seen["head"], seen["created"], seen["origin"],
-        )  # fmt: skip
+            seen["head"],
+            seen["created"],
+            seen["origin"],
+        )
         names = {
             str(seq): [[n.space, n.id, n.digest and n.digest.hex()] for n in given]
             for seq, given in store.names(name, 0, row.head.seq).items()
@@ -187,8 +225,12 @@ def test_the_chain_verifies_and_replays(store, name):
     assert found.problems == () and found.erased == seen["erased"]
     again = replay(store, name)
     assert (again.choices, again.same, again.unchecked, again.near, again.differing) == (
-        seen["choices"], seen["same"], seen["unchecked"], 0, 0,
-    )  # fmt: skip
+        seen["choices"],
+        seen["same"],
+        seen["unchecked"],
+        0,
+        0,
+    )
     lines = [json.loads(line) for line in lines_of(f"store-{name}")]
     written = [seeing.plain(event_to_json(event)) for event in events_in(store, name)]
     assert_same(lines, written)
@@ -317,8 +359,9 @@ def test_the_ways_of_doubt_are_covered():
 
 
 def test_ids_and_batches_are_covered():
-    assert any({type(e.id) for e in events(name) if isinstance(e, Decided)} == {int, str}
-               for name in LOGS)  # fmt: skip
+    assert any(
+        {type(e.id) for e in events(name) if isinstance(e, Decided)} == {int, str} for name in LOGS
+    )
     for kind in (Asked, Taught):
         assert {type(e.id) for e in events("everything") if isinstance(e, kind)} == {int, str}
     # Choices that stand some events after the version that they were made from.
@@ -328,10 +371,19 @@ def test_ids_and_batches_are_covered():
 
 # What a log of the first form meant, where it said nothing.
 MEANT: dict[str, Any] = {
-    "share": "arm", "crosses": False, "doubt": None, "teacher_error": 0.001, "on_empty": "abstain",
-    "safe_arm": None, "budget": 0, "on_doubt": "wait", "ask_at_most": 3, "patience": None,
-    "wait": None, "default_reward": None,
-}  # fmt: skip
+    "share": "arm",
+    "crosses": False,
+    "doubt": None,
+    "teacher_error": 0.001,
+    "on_empty": "abstain",
+    "safe_arm": None,
+    "budget": 0,
+    "on_doubt": "wait",
+    "ask_at_most": 3,
+    "patience": None,
+    "wait": None,
+    "default_reward": None,
+}
 MEANT_IN: dict[str, dict[str, Any]] = {
     "Asked": {"decision": None, "among": None, "propensity": None},
     "Decided": {"ask": False},
@@ -389,8 +441,10 @@ def test_the_last_bit_of_a_reward_or_of_an_array_is_noticed(tmp_path):
     line = next(line for line in lines_of("linear") if '"Rewarded"' in line)
     data = json.loads(line)
     other = {**data, "value": math.nextafter(data["value"], 1.0)}
-    log = [event_from_json(other) if one == line else event_from_json(json.loads(one))
-           for one in lines_of("linear")]  # fmt: skip
+    log = [
+        event_from_json(other) if one == line else event_from_json(json.loads(one))
+        for one in lines_of("linear")
+    ]
     agent = Agent.replay(log).agent
     assert differences(LOGS["linear"]["at"][str(len(log))]["state"], state_of(agent))
     good = np.array([1.0, 2.0])

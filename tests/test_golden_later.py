@@ -33,11 +33,7 @@ def lines_of(form: int, name: str) -> list[str]:
 
 def test_what_there_is():
     assert len(NAMES) == 13
-    kinds = {
-        json.loads(line)["event"]
-        for form, name in NAMES
-        for line in lines_of(form, name)
-    }  # fmt: skip
+    kinds = {json.loads(line)["event"] for form, name in NAMES for line in lines_of(form, name)}
     assert {"Judged", "Promised", "StartedAnew", "Retracted", "Taught", "Asked"} <= kinds
     for form, name in NAMES:
         created = json.loads(lines_of(form, name)[0])

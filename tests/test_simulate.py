@@ -34,10 +34,15 @@ from tests.histories import PAPER
 # (arms, features): many arms over few features, few arms, many features.
 SHAPES = [(12, 5), (3, 4), (9, 20)]
 POLICIES = [
-    BehaviorConstrained(sigma=0.5), BehaviorConstrained(sigma=0.0, v_constraint=0.6),
-    BehaviorConstrained(sigma=1.0), Thompson(v=0.1), LinUCB(alpha=0.5), EpsilonGreedy(epsilon=0.2),
-    Greedy(), Uniform(),
-]  # fmt: skip
+    BehaviorConstrained(sigma=0.5),
+    BehaviorConstrained(sigma=0.0, v_constraint=0.6),
+    BehaviorConstrained(sigma=1.0),
+    Thompson(v=0.1),
+    LinUCB(alpha=0.5),
+    EpsilonGreedy(epsilon=0.2),
+    Greedy(),
+    Uniform(),
+]
 
 
 def world(K: int, d: int, *, M: int = 25, seed: int = 0, binary: bool = False) -> Tables:
@@ -101,9 +106,16 @@ def test_the_loop_is_the_agent_step_by_step(policy, K, d):
         assert same_bits(lesson.limits[150], know.believing.limits)
         assert same_bits(run.arms, know.reward_arms)
         whole = simulate(
-            tables, policy=policy, examples=150, steps=150, teaching=teaching, teach_rows=shown,
-            online_rows=played, exact_denials=exact, seed=seed,
-        )  # fmt: skip
+            tables,
+            policy=policy,
+            examples=150,
+            steps=150,
+            teaching=teaching,
+            teach_rows=shown,
+            online_rows=played,
+            exact_denials=exact,
+            seed=seed,
+        )
         assert whole.played.tolist() == lived.played and same_bits(whole.arms, run.arms)
 
 
@@ -118,9 +130,16 @@ def test_the_loop_is_the_agent_over_a_refresh(K, d, binary):
     policy = BehaviorConstrained(sigma=0.6, v=0.3)
     run = online(tables, policy=policy, limits=lesson.limits[N], rows=played, seed=9, ridge=2.0)
     lived = Lived(
-        tables, shown, played, policy=policy, seed=9, ridge=2.0, ridge_limits=0.5,
-        label_coding="1/-1", exact_denials=False,
-    )  # fmt: skip
+        tables,
+        shown,
+        played,
+        policy=policy,
+        seed=9,
+        ridge=2.0,
+        ridge_limits=0.5,
+        label_coding="1/-1",
+        exact_denials=False,
+    )
     assert lesson.arms.tolist() == lived.asked and run.played.tolist() == lived.played
     know = lived.agent._knowledge
     assert same_bits(lesson.limits[N], know.believing.limits)
@@ -325,9 +344,14 @@ def test_regret_and_violations_are_those_of_the_pseudo_code(policy, teaching):
     ours = np.empty((MORE, 2))
     for seed in range(MORE):
         run = simulate(
-            SMALL, policy=policy, examples=EXAMPLES, steps=STEPS, teaching=teaching, seed=seed,
+            SMALL,
+            policy=policy,
+            examples=EXAMPLES,
+            steps=STEPS,
+            teaching=teaching,
+            seed=seed,
             checkpoints=[],
-        )  # fmt: skip
+        )
         ours[seed] = run.R[-1], run.E[-1]
     for measure in (0, 1):
         mine, its = ours[:, measure], theirs[:, measure]
@@ -340,12 +364,33 @@ def test_regret_and_violations_are_those_of_the_pseudo_code(policy, teaching):
 # -- what is refused -------------------------------------------------------------------------
 
 JUNK: list[Any] = [
-    None, "abc", 5, -1, 1.5, True, math.nan, 10**400, [], [[]], [[1.0]], [[1, 2], [3]], {}, [None],
-    np.zeros((2, 2, 2)), np.full((3, 2), np.nan), [["a"]], object(), [[1j]], np.zeros(3), 2**70,
-]  # fmt: skip
+    None,
+    "abc",
+    5,
+    -1,
+    1.5,
+    True,
+    math.nan,
+    10**400,
+    [],
+    [[]],
+    [[1.0]],
+    [[1, 2], [3]],
+    {},
+    [None],
+    np.zeros((2, 2, 2)),
+    np.full((3, 2), np.nan),
+    [["a"]],
+    object(),
+    [[1j]],
+    np.zeros(3),
+    2**70,
+]
 GOOD_TABLES: dict[str, Any] = {
-    "contexts": np.eye(3)[:, :2], "rewards": np.ones((3, 4)), "allowed": np.ones((3, 4), bool),
-}  # fmt: skip
+    "contexts": np.eye(3)[:, :2],
+    "rewards": np.ones((3, 4)),
+    "allowed": np.ones((3, 4), bool),
+}
 
 
 @pytest.mark.parametrize("name", GOOD_TABLES)
@@ -361,20 +406,50 @@ def test_bad_tables_are_refused(name):
 LIMITS = LinearLimits(arms=4, features=2)
 ROWS = [0, 1, 2]
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "teach": (teach, {
-        "examples": 3, "teaching": "random", "rows": ROWS, "seed": 1, "v": 0.1, "ridge": 1.0,
-        "label_coding": "1/0",
-    }),
-    "online": (online, {
-        "policy": BehaviorConstrained(), "limits": LIMITS, "steps": 3, "rows": ROWS, "seed": 1,
-        "eligible": np.ones((3, 4)), "checkpoints": [1], "ridge": 1.0,
-    }),
-    "simulate": (simulate, {
-        "policy": Thompson(), "examples": 3, "steps": 3, "teaching": "thompson", "seed": 1,
-        "teach_rows": ROWS, "online_rows": ROWS, "exact_denials": True, "checkpoints": [1],
-        "v_teaching": 0.1, "ridge": 1.0, "ridge_limits": 1.0, "label_coding": "1/0",
-    }),
-}  # fmt: skip
+    "teach": (
+        teach,
+        {
+            "examples": 3,
+            "teaching": "random",
+            "rows": ROWS,
+            "seed": 1,
+            "v": 0.1,
+            "ridge": 1.0,
+            "label_coding": "1/0",
+        },
+    ),
+    "online": (
+        online,
+        {
+            "policy": BehaviorConstrained(),
+            "limits": LIMITS,
+            "steps": 3,
+            "rows": ROWS,
+            "seed": 1,
+            "eligible": np.ones((3, 4)),
+            "checkpoints": [1],
+            "ridge": 1.0,
+        },
+    ),
+    "simulate": (
+        simulate,
+        {
+            "policy": Thompson(),
+            "examples": 3,
+            "steps": 3,
+            "teaching": "thompson",
+            "seed": 1,
+            "teach_rows": ROWS,
+            "online_rows": ROWS,
+            "exact_denials": True,
+            "checkpoints": [1],
+            "v_teaching": 0.1,
+            "ridge": 1.0,
+            "ridge_limits": 1.0,
+            "label_coding": "1/0",
+        },
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CALLS)

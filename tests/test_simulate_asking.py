@@ -97,10 +97,7 @@ def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: An
             p = np.array([look.p[0] for look in looked])
             level, spread = sigma * mean + (1 - sigma) * p, sigma * v * sd
             known = [here.get(u, said.get((case, u))) for u in unit]
-            safe = [
-                k for k in range(K)
-                if known[k] or (known[k] is None and looked[k].safe[0])
-            ]  # fmt: skip
+            safe = [k for k in range(K) if known[k] or (known[k] is None and looked[k].safe[0])]
             unsure = [k for k in range(K) if known[k] is None and k not in safe]
             wanted, lost, lesson, pays = -1, 0.0, 0.0, False
             if unsure and budget > 0 and looks < most:
@@ -181,16 +178,22 @@ def test_step_for_step_as_written_down(seed, options):
     sigma = options.get("sigma")
     empty = options.get("empty", -1)
     run = online_asking(
-        tables, beliefs=Counting(5, 3, groups), rows=rows, seed=seed,
+        tables,
+        beliefs=Counting(5, 3, groups),
+        rows=rows,
+        seed=seed,
         policy=Thompson(v=v) if sigma is None else BehaviorConstrained(sigma=sigma, v=v),
-        budget=options.get("budget", 10**6), most=options.get("most", 3),
+        budget=options.get("budget", 10**6),
+        most=options.get("most", 3),
         prior="centred" if options.get("centred", True) else "paper",
         on_empty={-1: "abstain", doubt.LEAST_BAD: "least_bad"}.get(empty, "safe_arm"),
         safe_arm=empty if empty >= 0 else None,
-        remember=options.get("remember", True), flips=options.get("flips", 0.0),
-        items=options.get("items"), identity=options.get("identity", True),
+        remember=options.get("remember", True),
+        flips=options.get("flips", 0.0),
+        items=options.get("items"),
+        identity=options.get("identity", True),
         answer_price=options.get("price", 0.35),
-    )  # fmt: skip
+    )
     assert run.played.tolist() == played
     columns = (run.asked_at, run.asked_rows, run.asked_arms, run.said)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == asked
@@ -279,14 +282,20 @@ def test_rules_in_groups_need_few_answers_and_do_not_err():
     movies = synthetic_movies(seed=3)
     groups = [arm.group for arm in movies.arms]
     clean = online_asking(
-        movies.tables, beliefs=RuleLimits(arms=100, features=10, groups=groups),
-        steps=size(20_000, 300), seed=3,
-    )  # fmt: skip
+        movies.tables,
+        beliefs=RuleLimits(arms=100, features=10, groups=groups),
+        steps=size(20_000, 300),
+        seed=3,
+    )
     assert clean.E[-1] == 0 and len(clean.said) <= 100
     noisy = online_asking(
-        movies.tables, beliefs=RuleLimits(arms=100, features=10, groups=groups, error=None),
-        steps=size(20_000, 300), seed=3, flips=0.1, remember=False,
-    )  # fmt: skip
+        movies.tables,
+        beliefs=RuleLimits(arms=100, features=10, groups=groups, error=None),
+        steps=size(20_000, 300),
+        seed=3,
+        flips=0.1,
+        remember=False,
+    )
     assert noisy.E[-1] <= 20 and len(noisy.said) <= 500
 
 
@@ -299,9 +308,13 @@ def movies_by(teachers: list[tuple[float, ...]], seed: int = 1, **more: Any) -> 
         arms=made.tables.arms, features=made.tables.features, groups=[a.group for a in made.arms]
     )
     return online_asking(
-        made.tables, beliefs=limits, steps=size(2000, 100), seed=seed, teachers=teachers,
+        made.tables,
+        beliefs=limits,
+        steps=size(2000, 100),
+        seed=seed,
+        teachers=teachers,
         **{"checks": True, **more},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -368,10 +381,17 @@ def test_who_is_asked_again_says_the_same():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"teachers": "ab"}, {"teachers": [(0.6, 1.0)]}, {"teachers": [0.1]},
-              {"teachers": [(0.1, -1.0)]}, {"teachers": [(0.1, 0.1, 0.6)]},
-              {"teachers": [(0.1, 0.1, 0.1, 0.1)]}, {"teachers": [(0.1, 0.1)], "flips": 0.1}],
-)  # fmt: skip
+    "wrong",
+    [
+        {"teachers": "ab"},
+        {"teachers": [(0.6, 1.0)]},
+        {"teachers": [0.1]},
+        {"teachers": [(0.1, -1.0)]},
+        {"teachers": [(0.1, 0.1, 0.6)]},
+        {"teachers": [(0.1, 0.1, 0.1, 0.1)]},
+        {"teachers": [(0.1, 0.1)], "flips": 0.1},
+    ],
+)
 def test_teachers_who_cannot_be_are_refused(wrong):
     with pytest.raises(InvalidValue):
         online_asking(world(0), beliefs=RuleLimits(arms=5, features=3), steps=5, **wrong)

@@ -285,9 +285,13 @@ def test_indices() -> None:
     for value, got in cases:
         refused(validation.indices, value, 3, 5, expected=expected, got=got)
     refused(
-        validation.indices, np.array([2**64 - 1, 0, 0], np.uint64), 3, 5,
-        expected=expected, got=str(2**64 - 1),
-    )  # fmt: skip
+        validation.indices,
+        np.array([2**64 - 1, 0, 0], np.uint64),
+        3,
+        5,
+        expected=expected,
+        got=str(2**64 - 1),
+    )
     bad = [[0.0, 1.0, 2.0], [True, False, True], [0, 1], [[0, 1, 2]], 1, ["0", "1", "2"], []]
     for value in [*bad, [[0], [1, 2], [3]], None, [10**30, 0, 0]]:
         refused(validation.indices, value, 3, 5, expected=expected)

@@ -379,10 +379,16 @@ def spread_of(*, R: float, z: float, gamma: float, features: int) -> float:
 _KINDS: dict[str, type[Weighted]] = {
     kind.__name__: kind
     for kind in (
-        Thompson, BehaviorConstrained, KnownMask, LearnedMask, Uniform, Greedy, EpsilonGreedy,
+        Thompson,
+        BehaviorConstrained,
+        KnownMask,
+        LearnedMask,
+        Uniform,
+        Greedy,
+        EpsilonGreedy,
         LinUCB,
     )
-}  # fmt: skip
+}
 
 
 def policy_to_json(policy: Weighted) -> dict[str, float | str | None]:

@@ -83,9 +83,12 @@ class Tables:
         rewards = validation.matrix(self.rewards, None, "rewards", "Tables")
         if not contexts.size or not rewards.size or len(rewards) != len(contexts):
             raise InvalidValue(
-                "rewards", "Tables", f"of shape ({len(contexts)}, K), as contexts has "
-                f"{contexts.shape}, with at least one row and column", rewards.shape,
-            )  # fmt: skip
+                "rewards",
+                "Tables",
+                f"of shape ({len(contexts)}, K), as contexts has "
+                f"{contexts.shape}, with at least one row and column",
+                rewards.shape,
+            )
         if rewards.min() < 0.0 or rewards.max() > 1.0:
             worst = rewards.min() if rewards.min() < 0.0 else rewards.max()
             raise InvalidValue("rewards", "Tables", "in the range [0, 1]", float(worst))
@@ -244,10 +247,23 @@ def teach(
     done = 0
     for size in sorted(set(sizes)):
         loop.run(
-            w, limits.linear.kernel_state, limits.linear.ridge, tables.contexts, labels,
-            tables.allowed, every, nothing, nothing, shown[done:size], start,
-            numbers[done:size], True, asked[done:size], False, np.zeros(2),
-        )  # fmt: skip
+            w,
+            limits.linear.kernel_state,
+            limits.linear.ridge,
+            tables.contexts,
+            labels,
+            tables.allowed,
+            every,
+            nothing,
+            nothing,
+            shown[done:size],
+            start,
+            numbers[done:size],
+            True,
+            asked[done:size],
+            False,
+            np.zeros(2),
+        )
         done = size
         kept[size] = limits.copy()
     return Lesson(kept, shown[:done], asked[:done])
@@ -333,10 +349,23 @@ def online(
     played = np.empty(T, np.int64)
     start = keys.stream(validation.SEED.check(seed, "seed", "online"), keys.DECIDE)
     loop.run(
-        w, arms.kernel_state, arms.ridge, contexts, tables.rewards, tables.allowed, may,
-        limit_mean, limit_sd, shown, start, np.arange(1, T + 1, dtype=np.uint64), True, played,
-        centred, FIRST_GUESS.copy(),
-    )  # fmt: skip
+        w,
+        arms.kernel_state,
+        arms.ridge,
+        contexts,
+        tables.rewards,
+        tables.allowed,
+        may,
+        limit_mean,
+        limit_sd,
+        shown,
+        start,
+        np.arange(1, T + 1, dtype=np.uint64),
+        True,
+        played,
+        centred,
+        FIRST_GUESS.copy(),
+    )
     out = np.zeros((4, len(marks)))
     loop.tally(
         shown, played, tables.rewards, tables.allowed, tables.best, tables.best_allowed, marks, out
@@ -379,15 +408,27 @@ def simulate(
     examples = STEPS.check(examples, "examples", "simulate")
     exact_denials = validation.truth(exact_denials, "exact_denials", "simulate")
     lesson = teach(
-        tables, examples=examples, teaching=teaching, rows=teach_rows, seed=seed, v=v_teaching,
-        ridge=ridge_limits, label_coding=label_coding,
-    )  # fmt: skip
+        tables,
+        examples=examples,
+        teaching=teaching,
+        rows=teach_rows,
+        seed=seed,
+        v=v_teaching,
+        ridge=ridge_limits,
+        label_coding=label_coding,
+    )
     denied = lesson.denials(tables, examples) if exact_denials else None
     return online(
-        tables, policy=policy, limits=lesson.limits[examples], steps=steps, rows=online_rows,
-        eligible=None if denied is None else ~denied, checkpoints=checkpoints, seed=seed,
+        tables,
+        policy=policy,
+        limits=lesson.limits[examples],
+        steps=steps,
+        rows=online_rows,
+        eligible=None if denied is None else ~denied,
+        checkpoints=checkpoints,
+        seed=seed,
         ridge=ridge,
-    )  # fmt: skip
+    )
 
 
 def with_one(contexts: Floats) -> Floats:
@@ -657,9 +698,13 @@ def online_asking(
             raise InvalidValue("later", owner, wanted, f"{changed.dtype} of shape {changed.shape}")
         allowed[1] = changed
     coins = questions.Coins(
-        keys.stream(seed, keys.CHECK), np.zeros((0, 2)), START, np.zeros(believed.units, np.int64),
-        np.zeros(0), np.zeros(2),
-    )  # fmt: skip
+        keys.stream(seed, keys.CHECK),
+        np.zeros((0, 2)),
+        START,
+        np.zeros(believed.units, np.int64),
+        np.zeros(0),
+        np.zeros(2),
+    )
 
     denied: list[tuple[int, int, int]] = []  # of each denial the row, the arm and the key
     taught = 0
@@ -792,11 +837,38 @@ def online_asking(
             purse=np.zeros(0) if purse is None else purse.kernel_state,
         )
         step, k, why = questions.run(
-            policy.weights, arms.kernel_state, arms.ridge, contexts, tables.rewards, kind, item,
-            unit, table.safe, table.p, table.hope, table.information, said, here, account, lessons,
-            price, shown, start, ask_start, numbers, centred, totals, empty, left, most, coins, at,
-            until, look, played,
-        )  # fmt: skip
+            policy.weights,
+            arms.kernel_state,
+            arms.ridge,
+            contexts,
+            tables.rewards,
+            kind,
+            item,
+            unit,
+            table.safe,
+            table.p,
+            table.hope,
+            table.information,
+            said,
+            here,
+            account,
+            lessons,
+            price,
+            shown,
+            start,
+            ask_start,
+            numbers,
+            centred,
+            totals,
+            empty,
+            left,
+            most,
+            coins,
+            at,
+            until,
+            look,
+            played,
+        )
         if why == questions.OVER:
             at, look = step, 0
             if step >= T:
@@ -842,26 +914,38 @@ def online_asking(
     told, seen = tables, shown
     if later is not None:  # rows of the second half are those of other limits
         told = Tables(
-            np.concatenate([tables.contexts] * 2), np.concatenate([tables.rewards] * 2),
+            np.concatenate([tables.contexts] * 2),
+            np.concatenate([tables.rewards] * 2),
             np.concatenate(allowed),
-        )  # fmt: skip
+        )
         seen = shown + len(tables) * (np.arange(T) >= turn)
     loop.tally(seen, played, told.rewards, told.allowed, told.best, told.best_allowed, marks_t, out)
     columns = np.array([entry[:3] for entry in asked], np.int64).reshape(-1, 3)
     return Asking(
-        marks_t, out[0], out[1], out[2].astype(np.int64), out[3].astype(np.int64), shown, played,
-        arms, columns[:, 0], columns[:, 1], columns[:, 2],
+        marks_t,
+        out[0],
+        out[1],
+        out[2].astype(np.int64),
+        out[3].astype(np.int64),
+        shown,
+        played,
+        arms,
+        columns[:, 0],
+        columns[:, 1],
+        columns[:, 2],
         np.array([entry[3] for entry in asked], np.bool_),
-        np.searchsorted(columns[:, 0], marks_t), believed,
+        np.searchsorted(columns[:, 0], marks_t),
+        believed,
         np.array([step for step, _, _ in checked], np.int64),
         np.array([found for _, found, _ in checked], np.bool_),
-        np.array([word for _, _, word in checked], np.bool_), int(coins.drawn[1]),
+        np.array([word for _, _, word in checked], np.bool_),
+        int(coins.drawn[1]),
         np.array(anew, np.int64),
         np.zeros((0, 2), np.int64) if staff is None else staff.words,
         np.array([] if staff is None else [one.mean for one in staff.known.rates().values()]),
         np.array([] if staff is None else staff.heard, np.int64).reshape(-1, 2),
         np.zeros((0, 0)) if staff is None else np.array(staff.learned).reshape(-1, len(teachers)),
-    )  # fmt: skip
+    )
 
 
 def check_world(tables: object, beliefs: object, owner: str) -> None:

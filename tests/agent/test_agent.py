@@ -138,8 +138,15 @@ VERBS: dict[str, Verb] = {
         lambda a, x, y: [a.make.rule_withdrawn("closed")],
     ),
 }
-BULK = {"ask_many": 2, "teach_many": 2, "answer_many": 2, "retract_many": 2, "decide_many": 3,
-        "decide_many fast": 2, "reward_many": 2}  # fmt: skip
+BULK = {
+    "ask_many": 2,
+    "teach_many": 2,
+    "answer_many": 2,
+    "retract_many": 2,
+    "decide_many": 3,
+    "decide_many fast": 2,
+    "reward_many": 2,
+}
 FEATURES = pytest.mark.parametrize("features", [3, SCHEMA], ids=["arrays", "mappings"])
 
 

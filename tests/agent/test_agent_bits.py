@@ -169,8 +169,12 @@ def test_the_bits_do_not_depend_on_the_threads_of_blas(tmp_path):
         environment = os.environ | dict.fromkeys(names, threads) | {"PYTHONPATH": str(source)}
         run = subprocess.run(
             [sys.executable, "-c", SCRIPT, str(tmp_path / f"agent{threads}")],
-            env=environment, capture_output=True, text=True, check=True, timeout=300,
-        )  # fmt: skip
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
         digests.add(run.stdout.strip())
     assert len(digests) == 1 and len(digests.pop()) == len(hashlib.sha256().hexdigest())
 

@@ -128,8 +128,11 @@ def test_a_case_that_is_settled_later_is_taught_then():
     late = [e for e in log if isinstance(e, Taught) and e.item == "late"]
     assert len(late) == 1
     assert (late[0].by, late[0].scope, late[0].until, late[0].allowed) == (
-        "model", "item", 9.0, False,
-    )  # fmt: skip
+        "model",
+        "item",
+        9.0,
+        False,
+    )
     assert agent.teachers.settled("late", 0) is False
 
 
@@ -362,9 +365,13 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
     staff = [(0.0, 0.35), (0.2, 0.02)]
     declared = [Teacher(str(n), price=price) for n, (_, price) in enumerate(staff)]
     agent = Agent(
-        arms=arms, features=tables.features, seed=3, budget=10**6, teachers=declared,
+        arms=arms,
+        features=tables.features,
+        seed=3,
+        budget=10**6,
+        teachers=declared,
         limits="rules",
-    )  # fmt: skip
+    )
     if promise is not None:
         agent.promise(*promise, seed=3)
     run = online_asking(
@@ -372,8 +379,13 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
         beliefs=make_limits(
             "rules", schema=agent.schema, groups=[arm.group for arm in arms], seed=3
         ),
-        checks=True, promise=promise, identity=named, steps=size(250, 8), seed=3, teachers=staff,
-    )  # fmt: skip
+        checks=True,
+        promise=promise,
+        identity=named,
+        steps=size(250, 8),
+        seed=3,
+        teachers=staff,
+    )
     assert live(agent, tables, run, 3, named, staff) == run.played.tolist()
     assert agent._knowledge.reward_arms.means.tobytes() == run.arms.means.tobytes()
     assert [rate.mean for rate in agent.teachers.rates().values()] == run.rates.tolist()

@@ -71,9 +71,10 @@ def value(agent: Agent, context: Any, item: Any = None) -> list[float]:
     looks = [Look(*(getattr(every, f.name)[int(u)] for f in fields(Look))) for u in unit_of]
     heard = [e for e in agent.examples if agent.settings.remembers]
     no = {
-        int(unit_of[e.arm]) for e in heard
+        int(unit_of[e.arm])
+        for e in heard
         if not e.allowed and (e.context == row.tobytes() if e.item is None else e.item == item)
-    }  # fmt: skip
+    }
     yes = {
         int(unit_of[e.arm]) for e in heard if e.allowed and e.item is not None and e.item == item
     }

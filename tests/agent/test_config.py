@@ -53,10 +53,16 @@ def test_every_policy_and_schema_comes_back(policy, features):
 def test_values_are_kept_as_plain_python():
     settings = Agent(
         **PAPER,
-        arms=np.array([3, 4]), features=np.int64(2), ridge=np.float32(0.5), seed=np.uint64(7),
-        reward_range=[np.int64(-1), 1], exact_denials=np.bool_(False), max_pending=np.int8(5),
-        v_teaching=1, sigma=1,
-    ).settings  # fmt: skip
+        arms=np.array([3, 4]),
+        features=np.int64(2),
+        ridge=np.float32(0.5),
+        seed=np.uint64(7),
+        reward_range=[np.int64(-1), 1],
+        exact_denials=np.bool_(False),
+        max_pending=np.int8(5),
+        v_teaching=1,
+        sigma=1,
+    ).settings
     assert settings == replace(settings) == Settings.from_json(settings.to_json())
     json.dumps(settings.to_json())
     assert settings.reward_range == (-1.0, 1.0) and settings.exact_denials is False
@@ -87,8 +93,13 @@ def test_damaged_settings_are_corrupt(name):
         Settings.from_json({key: value for key, value in data.items() if key != name})
     bad: list[Any] = [None, -1, 10**400, "no such", [], {}, [None], {"kind": "KnownMask"}, [[1, 2]]]
     may_be_none = name in (
-        "doubt", "teacher_error", "patience", "safe_arm", "wait", "default_reward",
-    )  # fmt: skip
+        "doubt",
+        "teacher_error",
+        "patience",
+        "safe_arm",
+        "wait",
+        "default_reward",
+    )
     for wrong in bad[may_be_none:]:
         if (name, wrong) not in (("rules", []), ("teachers", [])):
             with pytest.raises(CorruptState):
@@ -119,12 +130,24 @@ def test_an_arm_is_called_by_its_id_unless_it_has_a_label():
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"id": True}, {"id": 1.0}, {"id": ""}, {"id": None}, {"id": "x" * 201}, {"id": 2**53 + 1},
-     {"id": "\ud800"}, {"id": 1, "label": 5}, {"id": 1, "label": None}, {"id": 1, "label": []},
-     {"id": 1, "label": "x" * 201},
-     {"id": 1, "group": ""}, {"id": 1, "group": 5}, {"id": ["a"]}],
+    [
+        {"id": True},
+        {"id": 1.0},
+        {"id": ""},
+        {"id": None},
+        {"id": "x" * 201},
+        {"id": 2**53 + 1},
+        {"id": "\ud800"},
+        {"id": 1, "label": 5},
+        {"id": 1, "label": None},
+        {"id": 1, "label": []},
+        {"id": 1, "label": "x" * 201},
+        {"id": 1, "group": ""},
+        {"id": 1, "group": 5},
+        {"id": ["a"]},
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_what_is_no_arm_is_refused(arguments):
     with pytest.raises(InvalidValue, match="parameter of Arm"):
         Arm(**arguments)
@@ -162,10 +185,22 @@ def test_there_is_a_limit_to_what_an_agent_can_hold():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(5, 5), ("a", "a"), (np.int8(5), 5), (np.str_("a"), "a"), (True, ""), (1.0, ""), (None, ""),
-     ([], ""), (np.bool_(True), ""), (np.float64(1), ""), (b"a", ""), (np.array(1), "")],
+    [
+        (5, 5),
+        ("a", "a"),
+        (np.int8(5), 5),
+        (np.str_("a"), "a"),
+        (True, ""),
+        (1.0, ""),
+        (None, ""),
+        ([], ""),
+        (np.bool_(True), ""),
+        (np.float64(1), ""),
+        (b"a", ""),
+        (np.array(1), ""),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_an_id_is_plain_or_names_nothing(value, expected):
     assert plain_id(value) == expected and type(plain_id(value)) is type(expected)
 

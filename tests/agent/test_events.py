@@ -322,8 +322,17 @@ FIRST: list[tuple[Event, str]] = [
 ]
 # Fields that earlier forms lack: of the second and of the third form.
 LATER = (
-    "item", "wanted", "worth", "lesson", "coin", "checked", "check", "scope", "until", "replaces",
-)  # fmt: skip
+    "item",
+    "wanted",
+    "worth",
+    "lesson",
+    "coin",
+    "checked",
+    "check",
+    "scope",
+    "until",
+    "replaces",
+)
 KINDS = pytest.mark.parametrize(
     ("event", "text"), GOLDEN, ids=[type(event).__name__ for event, _ in GOLDEN]
 )
@@ -485,11 +494,34 @@ def test_an_event_comes_back_as_it_was(event):
 # -- damage ----------------------------------------------------------------------------------
 
 DAMAGE: list[Any] = [
-    None, True, 0, -1, 1.5, float("nan"), float("inf"), 10**400, 2**64, 1e7, "", "x" * 20_000,
-    "\ud800", [], [[]], {}, {"a": 1}, [None], [float("nan")], [True], ["a"], {"kind": "Thompson"},
-    {"shape": [1], "base64": "AAAA"}, {"shape": [10**30], "base64": ""}, {"shape": "", "base64": 5},
-    {"shape": [0], "base64": "é"}, {"shape": [-1], "base64": ""},
-]  # fmt: skip
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    float("nan"),
+    float("inf"),
+    10**400,
+    2**64,
+    1e7,
+    "",
+    "x" * 20_000,
+    "\ud800",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    [None],
+    [float("nan")],
+    [True],
+    ["a"],
+    {"kind": "Thompson"},
+    {"shape": [1], "base64": "AAAA"},
+    {"shape": [10**30], "base64": ""},
+    {"shape": "", "base64": 5},
+    {"shape": [0], "base64": "é"},
+    {"shape": [-1], "base64": ""},
+]
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -315,13 +315,17 @@ def test_playing_safe_files_a_question_once_while_it_is_open():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"wanted": "d"}, {"worth": 0.5}, {"wanted": "d", "worth": 0.5},
+        {"wanted": "d"},
+        {"worth": 0.5},
+        {"wanted": "d", "worth": 0.5},
         {"wanted": "nobody", "worth": 0.5, "lesson": 0.1},
-        {"wanted": "d", "worth": 0.0, "lesson": 0.0}, {"wanted": "d", "worth": -1.0, "lesson": 0.0},
-        {"wanted": "d", "worth": 0.1, "lesson": 0.2}, {"wanted": "d", "worth": 0.1, "lesson": -0.1},
+        {"wanted": "d", "worth": 0.0, "lesson": 0.0},
+        {"wanted": "d", "worth": -1.0, "lesson": 0.0},
+        {"wanted": "d", "worth": 0.1, "lesson": 0.2},
+        {"wanted": "d", "worth": 0.1, "lesson": -0.1},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_costs_that_cannot_be_are_refused(bad):
     agent, _ = costing()
     row = tuple(agent.schema.encode(DRAMA).tolist())
@@ -384,14 +388,18 @@ def test_a_file_whose_items_or_costs_are_damaged_is_refused():
     assert knowledge_from_state(meta, arrays).costs == agent._knowledge.costs
     (case, ((unit, cost),)) = costs[0]
     damages: list[dict[str, Any]] = [
-        {"costs": [[case, [[99, cost]]]]}, {"costs": [[case, [[unit, -1.0]]]]},
-        {"costs": [[case, [[unit, float("inf")]]]]}, {"costs": [[[1.0], [[unit, cost]]]]},
-        {"costs": [[True, [[unit, cost]]]]}, {"costs": 3}, {"costs": [[case]]},
+        {"costs": [[case, [[99, cost]]]]},
+        {"costs": [[case, [[unit, -1.0]]]]},
+        {"costs": [[case, [[unit, float("inf")]]]]},
+        {"costs": [[[1.0], [[unit, cost]]]]},
+        {"costs": [[True, [[unit, cost]]]]},
+        {"costs": 3},
+        {"costs": [[case]]},
         {"questions": [one[:-1] for one in questions]},
         {"questions": [[*one[:-1], 1.5] for one in questions]},
         {"examples": [one[:-1] for one in examples]},
         {"examples": [[*one, None] for one in examples]},
-    ]  # fmt: skip
+    ]
     for damage in damages:
         with pytest.raises(CorruptState):
             knowledge_from_state({**meta, **damage}, arrays)

@@ -131,9 +131,13 @@ def test_odds_of_answers_to_the_letter():
 def test_odds_where_nothing_is_safe(empty, doubt, ask):
     safe_arm = "d" if empty == "safe_arm" else None
     agent = taught(
-        limits="rules", budget=9, on_doubt=doubt, on_empty=empty, safe_arm=safe_arm,
+        limits="rules",
+        budget=9,
+        on_doubt=doubt,
+        on_empty=empty,
+        safe_arm=safe_arm,
         policy=LearnedMask(v=1.0),
-    )  # fmt: skip
+    )
     odds = check_odds(agent, {"genres": ["Horror"]}, n=size(2000, 200), ask=ask)
     if doubt == "wait" and ask:
         assert odds[5:10].sum() == pytest.approx(1.0) and odds[7] == 0.0
@@ -161,9 +165,13 @@ def test_odds_where_all_is_denied():
 def asking_agent() -> Agent:
     """Two safe arms that differ in spread, one that is not known and looks as good as they."""
     agent = first_form(
-        arms=["steady", "wild", "new"], features=[Flag("x")], limits="rules", budget=10**6, seed=8,
+        arms=["steady", "wild", "new"],
+        features=[Flag("x")],
+        limits="rules",
+        budget=10**6,
+        seed=8,
         policy=LearnedMask(v=1.0),
-    )  # fmt: skip
+    )
     for arm in ("steady", "steady", "wild", "wild"):
         agent.teach({"x": True}, arm, True)
     agent.learn([{"x": True}] * 200, ["steady"] * 200, [0.5] * 200)

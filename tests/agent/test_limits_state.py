@@ -115,8 +115,11 @@ def test_a_known_rule_explains_a_denial(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rule", [NO_HORROR, BOTH, Rule("all", when=[When("late", equals=True)])],
-                         ids=lambda rule: rule.id)  # fmt: skip
+@pytest.mark.parametrize(
+    "rule",
+    [NO_HORROR, BOTH, Rule("all", when=[When("late", equals=True)])],
+    ids=lambda rule: rule.id,
+)
 def test_a_rule_known_later_is_as_if_known_from_the_start(kind, rule):
     start = teach(agent_of(limits=kind, rules=[rule]))
     later = teach(agent_of(limits=kind), LESSONS[:6])

@@ -46,11 +46,13 @@ lessons = st.lists(
     ),
     max_size=14,
 )
-rules = st.sampled_from([
-    (),
-    (Rule("r", when=[When("horror", equals=True)], groups=["g"]),),
-    (Rule("r", when=[When("late", equals=True)], arms=["a"]),),
-])  # fmt: skip
+rules = st.sampled_from(
+    [
+        (),
+        (Rule("r", when=[When("horror", equals=True)], groups=["g"]),),
+        (Rule("r", when=[When("late", equals=True)], arms=["a"]),),
+    ]
+)
 
 
 def agent_of(kind: str, numbers: bool, given: Any, taught: list[Lesson]) -> Agent:

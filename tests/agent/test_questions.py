@@ -372,8 +372,10 @@ def test_events_that_do_not_fit_a_waiting_decision_are_refused():
 @pytest.mark.parametrize("doubt", ["wait", "play_safe"])
 def test_the_budget_counts_what_is_open_and_what_is_answered(doubt):
     agent = agent_of(budget=2, on_doubt=doubt, share="arm")
-    open_ = [made if isinstance(made := agent.decide(c), Question) else made.question
-             for c in (DRAMA, HORROR)]  # fmt: skip
+    open_ = [
+        made if isinstance(made := agent.decide(c), Question) else made.question
+        for c in (DRAMA, HORROR)
+    ]
     assert agent.budget_left == 0 and all(one is not None for one in open_)
     third = agent.decide(ACTION)
     assert isinstance(third, Abstention) and third.question is None

@@ -352,9 +352,13 @@ def test_odds_of_answers_to_the_letter():
 def test_odds_where_nothing_is_safe(empty, doubt, ask):
     safe_arm = "d" if empty == "safe_arm" else None
     agent = taught(
-        limits="rules", budget=9, on_doubt=doubt, on_empty=empty, safe_arm=safe_arm,
+        limits="rules",
+        budget=9,
+        on_doubt=doubt,
+        on_empty=empty,
+        safe_arm=safe_arm,
         policy=LearnedMask(v=1.0),
-    )  # fmt: skip
+    )
     odds, _ = check_odds(agent, {"genres": ["Horror"]}, n=size(2000, 200), ask=ask)
     assert odds[{"abstain": 10, "least_bad": 0, "safe_arm": 3}[empty]] == 1.0
 
@@ -379,9 +383,14 @@ def test_odds_where_all_is_denied():
 def asking_agent() -> Agent:
     """Two safe arms that differ in spread, one that is not known and looks as good as they."""
     agent = Agent(
-        arms=["steady", "wild", "new"], features=[Flag("x")], limits="rules", budget=10**6, seed=8,
-        policy=LearnedMask(v=1.0), answer_price=0.05,
-    )  # fmt: skip
+        arms=["steady", "wild", "new"],
+        features=[Flag("x")],
+        limits="rules",
+        budget=10**6,
+        seed=8,
+        policy=LearnedMask(v=1.0),
+        answer_price=0.05,
+    )
     for arm in ("steady", "steady", "wild", "wild"):
         agent.teach({"x": True}, arm, True)
     agent.learn([{"x": True}] * 200, ["steady"] * 200, [0.5] * 200)
@@ -527,9 +536,13 @@ def test_least_bad_is_played_while_it_asks():
 @pytest.mark.parametrize("empty", ["abstain", "least_bad", "safe_arm"])
 def test_a_batch_chooses_as_one_by_one_and_never_asks(kind, empty):
     agent = taught(
-        limits=kind, budget=9, on_empty=empty, safe_arm="d" if empty == "safe_arm" else None,
-        policy=LearnedMask(v=1.0), rules=[Rule("r", when=[When("genres", has="Crime")])],
-    )  # fmt: skip
+        limits=kind,
+        budget=9,
+        on_empty=empty,
+        safe_arm="d" if empty == "safe_arm" else None,
+        policy=LearnedMask(v=1.0),
+        rules=[Rule("r", when=[When("genres", has="Crime")])],
+    )
     agent.teach(BOTH, "e", False)
     contexts = [DRAMA, BOTH, {"genres": []}, {"genres": ["Crime"]}, {"genres": ["Action"]}, DRAMA]
     ids = [f"d{i}" for i in range(len(contexts))]

@@ -240,7 +240,11 @@ def test_an_array_of_python_objects_is_refused_and_never_read(saved, tmp_path):
 
 
 HEADERS = [
-    b"", b"\x93NUMPY", header(""), header("{}"), header("__import__('os').mkdir('owned')"),
+    b"",
+    b"\x93NUMPY",
+    header(""),
+    header("{}"),
+    header("__import__('os').mkdir('owned')"),
     header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999,), }"),
     header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999, 99999999), }"),
     header("{'descr': '<f8', 'fortran_order': True, 'shape': (1, 1), }", b"\0" * 8),
@@ -249,8 +253,10 @@ HEADERS = [
     header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", b"\0" * 8),
     header("{'descr': '>f8', 'fortran_order': False, 'shape': (1,), }", b"\0" * 8),
     header("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", b"\0" * 9),
-    npy(np.zeros(3))[:-1], npy(np.zeros(3)) + b"\0", npy(np.zeros(3), version=(2, 0)),
-]  # fmt: skip
+    npy(np.zeros(3))[:-1],
+    npy(np.zeros(3)) + b"\0",
+    npy(np.zeros(3), version=(2, 0)),
+]
 
 
 @pytest.mark.parametrize("blob", HEADERS, ids=range(len(HEADERS)))

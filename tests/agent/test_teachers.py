@@ -20,10 +20,13 @@ GOOD, CHEAP = Teacher("person"), Teacher("model", price=0.02)
 def tail(n: int, f: float, most: int) -> float:
     """P(Binomial(n, f) > most)."""
     logs = (
-        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-        + k * math.log(f) + (n - k) * math.log1p(-f)
+        math.lgamma(n + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(n - k + 1)
+        + k * math.log(f)
+        + (n - k) * math.log1p(-f)
         for k in range(most + 1, n + 1)
-    )  # fmt: skip
+    )
     return math.fsum(math.exp(log) for log in logs)
 
 

@@ -353,8 +353,10 @@ def test_an_alarm_of_a_block_is_late_enough_and_stays() -> None:
         assert len(alarms) == (id >= 12)
     assert (alarms[0].first, alarms[0].found) == (11, 3)
     assert [meter.standing(0.2, 0, b).state for b in (1, 2, 3)] == [
-        "shown good", "alarm", "shown good",
-    ]  # fmt: skip
+        "shown good",
+        "alarm",
+        "shown good",
+    ]
 
 
 def test_blocks_that_are_not_there() -> None:

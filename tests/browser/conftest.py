@@ -56,9 +56,15 @@ def admin(service: Trial) -> Iterator[Client]:
 def films(admin: Client) -> str:
     """An agent with some life behind it; its name."""
     admin.create(
-        "films", arms=ARMS, features=FEATURES, limits="rules", budget=500, on_doubt="play_safe",
-        policy={"kind": "LearnedMask", "sigma": 0.5, "v": 0.25}, seed=3,
-    )  # fmt: skip
+        "films",
+        arms=ARMS,
+        features=FEATURES,
+        limits="rules",
+        budget=500,
+        on_doubt="play_safe",
+        policy={"kind": "LearnedMask", "sigma": 0.5, "v": 0.25},
+        seed=3,
+    )
     for n in range(24):
         context = viewing(n)
         arm = ARMS[n % 4]

@@ -18,9 +18,15 @@ STAFF = [{"name": "editor", "price": 0.35}, {"name": "model <b>", "price": 0.01}
 def staff(admin: Client, name: str) -> str:
     """Make an agent with two teachers, of whom one has judged some cases alone."""
     admin.create(
-        name, arms=ARMS, features=FEATURES, limits="rules", budget=20, seed=3, teachers=STAFF,
+        name,
+        arms=ARMS,
+        features=FEATURES,
+        limits="rules",
+        budget=20,
+        seed=3,
+        teachers=STAFF,
         promise=[0.05, 0.3],
-    )  # fmt: skip
+    )
     for n in range(4):
         for one in STAFF[n % 2 :]:
             admin.teach(name, viewing(n), "night", n > 1, item=n, teacher=str(one["name"]))

@@ -24,10 +24,22 @@ def test_script_in_every_field_stays_text(visitor, admin):
     ]
     arms = [{"id": evil(k), "label": evil(k + 1), "group": evil(k % 2)} for k in range(4)]
     admin.create(
-        "evil", arms=arms, features=features, limits="rules", budget=100, on_doubt="play_safe",
-        rules=[{"id": evil(9), "when": [{"feature": evil(7), "equals": True}], "arms": [evil(0)],
-                "note": evil(2)}], seed=1,
-    )  # fmt: skip
+        "evil",
+        arms=arms,
+        features=features,
+        limits="rules",
+        budget=100,
+        on_doubt="play_safe",
+        rules=[
+            {
+                "id": evil(9),
+                "when": [{"feature": evil(7), "equals": True}],
+                "arms": [evil(0)],
+                "note": evil(2),
+            }
+        ],
+        seed=1,
+    )
     context = {evil(1): evil(2), evil(4): [evil(5)], evil(7): False, evil(8): 3.0}
     for k in range(4):
         admin.teach("evil", context, evil(k), k > 0, by=evil(k), note=evil(k + 1))

@@ -302,10 +302,19 @@ def test_bad_values_are_refused():
     limits, C = taught("rules"), flags(60, np.random.default_rng(13))
     good = Calibration(C, truth(C))
     for name, value in (
-        ("alpha", 0.0), ("alpha", 1.0), ("delta", 0.0), ("delta", "x"), ("lambda_min", 1.0),
-        ("lambda_min", -1.0), ("on", 5), ("on", "x" * 1_001), ("at", np.inf), ("at", "now"),
-        ("calibration", (C, truth(C))), ("limits", "rules"),
-    ):  # fmt: skip
+        ("alpha", 0.0),
+        ("alpha", 1.0),
+        ("delta", 0.0),
+        ("delta", "x"),
+        ("lambda_min", 1.0),
+        ("lambda_min", -1.0),
+        ("on", 5),
+        ("on", "x" * 1_001),
+        ("at", np.inf),
+        ("at", "now"),
+        ("calibration", (C, truth(C))),
+        ("limits", "rules"),
+    ):
         given = {"limits": limits, "calibration": good, "alpha": ALPHA, "delta": DELTA}
         with pytest.raises(InvalidValue, match=f"'{name}' parameter of certify"):
             certify(**{**given, name: value})

@@ -28,8 +28,9 @@ def log(tmp_path_factory):
     """Write a log of the paper's agent, with one decision pending and one without propensity."""
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
     events: list = []
-    agent = Agent(**PAPER, arms=3, features=2, sigma=0.5, seed=3, exact_denials=False,
-                  sink=events.extend)  # fmt: skip
+    agent = Agent(
+        **PAPER, arms=3, features=2, sigma=0.5, seed=3, exact_denials=False, sink=events.extend
+    )
     rng = np.random.default_rng(1)
     for i in range(12):
         agent.teach(rng.integers(0, 2, 2).astype(float), i % 3, i % 3 > 0)
@@ -46,9 +47,14 @@ def test_a_table_a_figure_and_advice(log, tmp_path):
     out = tmp_path / "out"
     result = run(str(log), "--sigma", "0.4,0.5,1", "--out", str(out), "--budget", "0.9")
     assert result.exit_code == 0, result.output
-    for words in ("earned (DR)", "the reward a decision", "151 decisions",
-                  "1 of them have no reward",
-                  "1 more have no propensity", "by the model's belief alone"):  # fmt: skip
+    for words in (
+        "earned (DR)",
+        "the reward a decision",
+        "151 decisions",
+        "1 of them have no reward",
+        "1 more have no propensity",
+        "by the model's belief alone",
+    ):
         assert words in " ".join(result.output.split()), words
     rows = list(csv.DictReader((out / "evaluation.csv").read_text().splitlines()))
     assert [row["sigma"] for row in rows] == ["0.4", "0.5", "1.0"]

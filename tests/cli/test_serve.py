@@ -89,8 +89,9 @@ def test_a_demonstration_is_for_this_machine(started):
 def test_what_a_visitor_finds():
     process = subprocess.Popen(
         [sys.executable, "-m", "bridle", "serve", "--demo", "--port", "0", "--quiet"],
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert process.stderr is not None
         said = ""

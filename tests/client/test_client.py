@@ -100,10 +100,24 @@ def test_every_verb_is_in_both_clients_and_says_what_it_does():
 def test_every_endpoint_has_a_verb_and_no_verb_goes_elsewhere():
     """Descriptions are made with made-up arguments, and looked up in the table."""
     given = {
-        "name": "{agent}", "agent": "{agent}", "id": "{id}", "example": "{id}", "question": "{id}",
-        "decision": "{id}", "contexts": [], "arms": [], "allowed": [], "context": {}, "arm": 1,
-        "features": 1, "value": 1.0, "alpha": 0.1, "delta": 0.1, "q": 0.1, "role": "agent",
-    }  # fmt: skip
+        "name": "{agent}",
+        "agent": "{agent}",
+        "id": "{id}",
+        "example": "{id}",
+        "question": "{id}",
+        "decision": "{id}",
+        "contexts": [],
+        "arms": [],
+        "allowed": [],
+        "context": {},
+        "arm": 1,
+        "features": 1,
+        "value": 1.0,
+        "alpha": 0.1,
+        "delta": 0.1,
+        "q": 0.1,
+        "role": "agent",
+    }
     sent = set()
     for name in verbs():
         describe = getattr(Client, name)
@@ -167,8 +181,10 @@ def test_new_ids_are_uuids_in_order_and_never_the_same():
 def test_teach_decide_reward_explain(client: Client, server: Server):
     made = client.create("ann", **AGENT)
     assert (made.name, made.limits, [arm.group for arm in made.arms]) == (
-        "ann", "rules", ["grim", None],
-    )  # fmt: skip
+        "ann",
+        "rules",
+        ["grim", None],
+    )
     assert [one.name for one in client.agents()] == ["ann"]
     taught = client.teach("ann", CHILD, "crime", False, by="editor", note="not for children")
     many = client.teach_many("ann", [ADULT, CHILD], ["crime", "nature"], [True, True])
@@ -401,13 +417,14 @@ def test_a_client_keeps_the_last_head_that_it_heard_of(client: Client):
 NAMED: dict[str, tuple[int, Callable[[Client], object]]] = {
     "teach": (1, lambda one: one.teach("ann", CHILD, "crime", False)),
     "teach_many": (
-        2, lambda one: one.teach_many("ann", [CHILD, ADULT], ["crime"] * 2, [False, True])
+        2,
+        lambda one: one.teach_many("ann", [CHILD, ADULT], ["crime"] * 2, [False, True]),
     ),
     "ask": (1, lambda one: one.ask("ann", CHILD)),
     "decide": (1, lambda one: one.decide("ann", CHILD, propensity=True)),
     "decide, in shadow": (2, lambda one: one.decide("ann", CHILD, played="crime")),
     "decide_many": (2, lambda one: one.decide_many("ann", [CHILD, ADULT])),
-}  # fmt: skip
+}
 # Their address is their id.
 PLACED: dict[str, tuple[int, Callable[[Client], object]]] = {
     "retract": (1, lambda one: one.retract("ann", "first")),
@@ -441,13 +458,18 @@ def test_what_was_done_and_not_heard_of_is_done_once(client: Client, through: Th
 SPOKEN: dict[str, tuple[int, Callable[[Client], object]]] = {
     "teach": (1, lambda one: one.teach("ann", CHILD, "crime", False, item="a", teacher="model")),
     "teach_many": (
-        2, lambda one: one.teach_many(
-            "ann", [CHILD, ADULT], ["crime"] * 2, [False, False], items=["a", "b"],
+        2,
+        lambda one: one.teach_many(
+            "ann",
+            [CHILD, ADULT],
+            ["crime"] * 2,
+            [False, False],
+            items=["a", "b"],
             teacher="model",
-        )
+        ),
     ),
     "answer": (1, lambda one: one.answer("ann", "asked", False, teacher="model")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("verb", [*SPOKEN])

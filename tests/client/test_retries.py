@@ -24,9 +24,16 @@ from bridle.errors import BridleError, InvalidValue, NotPossible
 URL = "http://service.test"
 DONE = {"version": 7}
 CHOICE = {
-    "outcome": "decision", "id": "a", "arm": "x", "version": 3, "propensity": None,
-    "question": None, "item": None, "check": False, "coin": None,
-}  # fmt: skip
+    "outcome": "decision",
+    "id": "a",
+    "arm": "x",
+    "version": 3,
+    "propensity": None,
+    "question": None,
+    "item": None,
+    "check": False,
+    "coin": None,
+}
 
 
 class Time:
@@ -99,11 +106,17 @@ def client(*steps: Any, then: Any = None, **given: Any) -> tuple[Client, Script]
 @pytest.mark.parametrize(
     "lost",
     [
-        httpx2.ConnectError("refused"), httpx2.ReadError("reset"), httpx2.ReadTimeout("slow"),
-        httpx2.RemoteProtocolError("cut"), BUSY, FAILED, OFTEN, says(502, "gateway"),
+        httpx2.ConnectError("refused"),
+        httpx2.ReadError("reset"),
+        httpx2.ReadTimeout("slow"),
+        httpx2.RemoteProtocolError("cut"),
+        BUSY,
+        FAILED,
+        OFTEN,
+        says(502, "gateway"),
         says(504, "gateway"),
     ],
-)  # fmt: skip
+)
 def test_the_same_bytes_are_sent_again(time: Time, lost):
     one, script = client(lost, lost, says(200, CHOICE))
     assert one.decide("ann", {"a": True}).arm == "x"

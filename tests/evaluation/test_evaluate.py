@@ -49,8 +49,9 @@ def a_world_and_its_log(seed: int, targets: tuple[float, ...]) -> tuple[list[Any
     rewards = np.clip(0.5 + contexts @ rng.normal(0.0, 0.25, (3, 3)), 0.05, 0.95)
     allowed = rng.random((6, 3)) < 0.6
     log: list[Any] = []
-    agent = Agent(**PAPER, arms=3, features=3, sigma=0.5, exact_denials=False, seed=seed,
-                  sink=log.extend)  # fmt: skip
+    agent = Agent(
+        **PAPER, arms=3, features=3, sigma=0.5, exact_denials=False, seed=seed, sink=log.extend
+    )
     for row, arm in zip(rng.integers(0, 6, 12), rng.integers(0, 3, 12), strict=True):
         agent.teach(contexts[row], int(arm), bool(allowed[row, arm]))
     truths = [0.0] * len(targets)
@@ -147,8 +148,17 @@ def test_a_log_without_propensities_is_refused_and_says_how_to_have_them():
 def a_mask_log(n: int = 200, **more: Any) -> tuple[Any, list[Any]]:
     """Log a mask that was told of one context that arms 0 and 1 may be played there, and not 2."""
     log: list[Any] = []
-    agent: Any = Agent(arms=3, features=1, limits="rules", exact_denials=False, teacher_error=0.1,
-                       doubt=0.2, seed=1, sink=log.extend, **more)  # fmt: skip
+    agent: Any = Agent(
+        arms=3,
+        features=1,
+        limits="rules",
+        exact_denials=False,
+        teacher_error=0.1,
+        doubt=0.2,
+        seed=1,
+        sink=log.extend,
+        **more,
+    )
     for i in range(30):
         agent.teach([1.0], i % 3, i % 3 < 2)
     for _ in range(n):
@@ -172,8 +182,13 @@ def test_a_mask_never_plays_what_it_holds_unsafe_so_its_log_cannot_speak_of_it()
 
 def test_little_that_has_no_support_widens_the_interval_as_far_as_it_may_matter():
     log: list[Any] = []
-    agent: Any = Agent(arms=2, features=[Flag("a"), Flag("b")], limits="rules", sink=log.extend,
-                       policy=LearnedMask(v=1e6))  # fmt: skip
+    agent: Any = Agent(
+        arms=2,
+        features=[Flag("a"), Flag("b")],
+        limits="rules",
+        sink=log.extend,
+        policy=LearnedMask(v=1e6),
+    )
     here, there = {"a": True, "b": False}, {"a": False, "b": True}
     for arm, context in ((0, here), (1, here), (0, there)):
         agent.teach(context, arm, True)
@@ -274,8 +289,9 @@ def test_a_target_may_abstain_where_the_log_played():
 
 def test_decisions_that_asked_first_are_evaluated_too():
     log: list[Any] = []
-    agent: Any = Agent(arms=3, features=1, limits="rules", policy=LearnedMask(v=1.0), budget=3,
-                       sink=log.extend)  # fmt: skip
+    agent: Any = Agent(
+        arms=3, features=1, limits="rules", policy=LearnedMask(v=1.0), budget=3, sink=log.extend
+    )
     for _ in range(150):
         made: Any = agent.decide([1.0], propensity=True)
         while not hasattr(made, "parts"):
@@ -308,8 +324,9 @@ def test_audits_stand_beside_the_belief():
 
 def test_a_decision_that_waits_is_not_yet_one_for_the_audits():
     log: list[Any] = []
-    agent: Any = Agent(arms=2, features=1, limits="rules", policy=LearnedMask(v=1.0), budget=5,
-                       sink=log.extend)  # fmt: skip
+    agent: Any = Agent(
+        arms=2, features=1, limits="rules", policy=LearnedMask(v=1.0), budget=5, sink=log.extend
+    )
     for arm in (0, 1):
         agent.teach([0.0], arm, True)
     meter = AuditMeter(0.5, 0.1, seed=3)

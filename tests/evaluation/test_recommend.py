@@ -24,8 +24,9 @@ SIGMAS = [0.0, 0.25, 0.5, 0.75, 1.0]
 def log() -> list[Any]:
     """Log an agent whose denied arm pays, so that a higher sigma is believed to violate more."""
     log: list[Any] = []
-    agent: Any = Agent(**PAPER, arms=2, features=1, sigma=0.25, exact_denials=False, seed=1,
-                       sink=log.extend)  # fmt: skip
+    agent: Any = Agent(
+        **PAPER, arms=2, features=1, sigma=0.25, exact_denials=False, seed=1, sink=log.extend
+    )
     for i in range(40):
         agent.teach([1.0], i % 2, bool(i % 2))
     for _ in range(60):
@@ -91,8 +92,9 @@ def test_what_audits_bound_is_what_is_to_be_expected_of_each_sigma():
         rng = np.random.default_rng(seed)
         denied = rng.random((4, 2)) < 0.15
         log: list[Any] = []
-        agent: Any = Agent(**PAPER, arms=2, features=4, sigma=0.5, exact_denials=False, seed=seed,
-                           sink=log.extend)  # fmt: skip
+        agent: Any = Agent(
+            **PAPER, arms=2, features=4, sigma=0.5, exact_denials=False, seed=seed, sink=log.extend
+        )
         meter = AuditMeter(1.0, delta, seed=1_000 + seed)
         truth = np.zeros(3)
         for _ in range(6):

@@ -108,8 +108,9 @@ def test_an_exact_answer_is_certain():
 
 def test_a_safe_arm_is_allowed_as_declared():
     log: list[Any] = []
-    agent = Agent(arms=2, features=1, limits="rules", on_empty="safe_arm", safe_arm=1,
-                  sink=log.extend)  # fmt: skip
+    agent = Agent(
+        arms=2, features=1, limits="rules", on_empty="safe_arm", safe_arm=1, sink=log.extend
+    )
     agent.decide([1.0], propensity=True)
     found = survey(log, [lambda _: Uniform()], "evaluate")
     assert found.belief[0, 0] == 0.0 < found.belief[0, 1] and found.lack[0, 1] == 0.5
@@ -134,9 +135,15 @@ def test_choices_may_stand_after_their_version_and_ids_may_come_again():
 def doubtful(make: Any = Agent, **more: Any) -> tuple[Any, list[Any]]:
     log: list[Any] = []
     agent: Any = make(
-        arms=4, features=3, limits="rules", policy=LearnedMask(sigma=0.8, v=1.0), budget=12,
-        seed=6, sink=log.extend, **more,
-    )  # fmt: skip
+        arms=4,
+        features=3,
+        limits="rules",
+        policy=LearnedMask(sigma=0.8, v=1.0),
+        budget=12,
+        seed=6,
+        sink=log.extend,
+        **more,
+    )
     return agent, log
 
 
@@ -220,9 +227,17 @@ def paths(sigma: float, target: float) -> dict[tuple[Any, ...], Any]:
     for seed in range(2_000):
         log: list[Any] = []
         agent: Any = first_form(
-            arms=3, features=2, limits="rules", policy=LearnedMask(sigma=sigma, v=1.0), budget=3,
-            teacher_error=0.05, exact_denials=False, doubt=0.3, seed=seed, sink=log.extend,
-        )  # fmt: skip
+            arms=3,
+            features=2,
+            limits="rules",
+            policy=LearnedMask(sigma=sigma, v=1.0),
+            budget=3,
+            teacher_error=0.05,
+            exact_denials=False,
+            doubt=0.3,
+            seed=seed,
+            sink=log.extend,
+        )
         for arm, allowed in ((0, True), (0, False), (1, False), (1, True), (2, True)):
             agent.teach([1.0, 0.0], arm, allowed)
         made: Any = agent.decide([1.0, 0.0], propensity=True)
@@ -318,10 +333,11 @@ def test_decisions_that_rest_on_what_was_erased_are_left_out():
     _, log, _ = a_log(12)
     rewarded = next(event.decision for event in reversed(log) if isinstance(event, Rewarded))
     places = [
-        seq for seq, event in enumerate(log, 1)
+        seq
+        for seq, event in enumerate(log, 1)
         if getattr(event, "decision", None) == rewarded
         or (isinstance(event, Decided) and event.id == rewarded)
-    ]  # fmt: skip
+    ]
     # Nothing came after it that would have been otherwise.
     found = survey(erased(log, *places), [], "evaluate")
     assert len(found) == 11 and found.gone == found.gone_done == 1

@@ -367,8 +367,13 @@ def choices_with_accounts(log):
 def test_a_question_that_is_filed_beside_a_decision():
     log: list[Event] = []
     agent = Agent(
-        arms=3, features=MIXED, limits="rules", budget=5, on_doubt="play_safe", sink=log.extend,
-    )  # fmt: skip
+        arms=3,
+        features=MIXED,
+        limits="rules",
+        budget=5,
+        on_doubt="play_safe",
+        sink=log.extend,
+    )
     agent.teach(FILM, 0, True)
     while not log or not isinstance(log[-1], Asked):
         agent.decide(FILM)
@@ -474,11 +479,21 @@ def test_an_event_of_another_agent_does_not_agree():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"sigmas": [1.5]}, {"sigmas": ["a"]}, {"sigmas": 0.5}, {"sigmas": [0.5] * 102},
-        {"sigmas": [math.nan]}, {"most": -1}, {"most": 1.5}, {"top": -1}, {"top": True},
-        {"reward": 2.0}, {"reward": "1"}, {"arms": 3}, {"arms": "ab"},
+        {"sigmas": [1.5]},
+        {"sigmas": ["a"]},
+        {"sigmas": 0.5},
+        {"sigmas": [0.5] * 102},
+        {"sigmas": [math.nan]},
+        {"most": -1},
+        {"most": 1.5},
+        {"top": -1},
+        {"top": True},
+        {"reward": 2.0},
+        {"reward": "1"},
+        {"arms": 3},
+        {"arms": "ab"},
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused(bad):
     agent = taught()
     event = agent.make.decided(FILM).event

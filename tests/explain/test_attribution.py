@@ -17,17 +17,24 @@ NAMES = [f"f{i}" for i in range(6)]
 def taught(kind="rules", examples=14, seed=1, named=False, **rest):
     arms = [Arm(k, group="ab"[k % 2]) for k in range(4)]
     agent = Agent(
-        arms=arms, features=[Flag(name) for name in NAMES], limits=kind, policy=LearnedMask(),
+        arms=arms,
+        features=[Flag(name) for name in NAMES],
+        limits=kind,
+        policy=LearnedMask(),
         **rest,
-    )  # fmt: skip
+    )
     rng = np.random.default_rng(seed)
     for i in range(examples):
         held = rng.random(len(NAMES)) < 0.4
         context = dict(zip(NAMES, held.tolist(), strict=True))
         agent.teach(
-            context, i % 3, not (held[0] or (held[1] and held[2])), by="t", note=f"n{i}",
+            context,
+            i % 3,
+            not (held[0] or (held[1] and held[2])),
+            by="t",
+            note=f"n{i}",
             item=f"film {i}" if named else None,
-        )  # fmt: skip
+        )
     return agent
 
 

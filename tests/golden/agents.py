@@ -38,12 +38,21 @@ def everything() -> Lived:
     life = Life(
         all_flags("xyz"),
         lambda c, arm: arm in ("nature", "news") or not (c["x"] or (c["y"] and c["z"])),
-        arms=ARMS, features=flags("xyz"), seed=2**64 - 1, budget=40, wait=60.0,
-        default_reward=0.25, rules=[Rule("known", when=[When("z", equals=True)], arms=["nature"])],
-    )  # fmt: skip
+        arms=ARMS,
+        features=flags("xyz"),
+        seed=2**64 - 1,
+        budget=40,
+        wait=60.0,
+        default_reward=0.25,
+        rules=[Rule("known", when=[When("z", equals=True)], arms=["nature"])],
+    )
     agent = life.agent
-    agent.learn(life.contexts[:5], ["thriller", "horror", "nature"] * 1 + ["horror"] * 2,
-                [0.1, 0.9, 1 / 3, 0.7, 0.2], at=life.tick())  # fmt: skip
+    agent.learn(
+        life.contexts[:5],
+        ["thriller", "horror", "nature"] * 1 + ["horror"] * 2,
+        [0.1, 0.9, 1 / 3, 0.7, 0.2],
+        at=life.tick(),
+    )
     life.lessons(4)
     life.play(6, skip=[1], keep=[3])
     ids = life.teach(4)
@@ -57,9 +66,16 @@ def everything() -> Lived:
     life.play(4)
     yield life
     agent.declare(
-        Rule("late", when=[When("x", equals=True), When("y", equals=True)], groups=["night"],
-             note="the law"), by="Dan", note="from the office", at=life.tick(),
-    )  # fmt: skip
+        Rule(
+            "late",
+            when=[When("x", equals=True), When("y", equals=True)],
+            groups=["night"],
+            note="the law",
+        ),
+        by="Dan",
+        note="from the office",
+        at=life.tick(),
+    )
     life.teach_many(4, named=True)
     agent.retract_many([ids[1], ids[2]], by="Bob", at=life.tick())
     life.ask_many(3)
@@ -120,10 +136,18 @@ def labels() -> Lived:
     life = Life(
         FILMS,
         lambda c, arm: arm == "weather" or not ("Horror" in c["genres"] and c["age"] != "adult"),
-        arms=["tv", "cinema", "weather"], features=WORDS, seed=8, teacher_error=None, budget=9,
-        on_doubt="play_safe", on_empty="safe_arm", safe_arm="weather", share="arm", patience=4,
+        arms=["tv", "cinema", "weather"],
+        features=WORDS,
+        seed=8,
+        teacher_error=None,
+        budget=9,
+        on_doubt="play_safe",
+        on_empty="safe_arm",
+        safe_arm="weather",
+        share="arm",
+        patience=4,
         ask_at_most=1,
-    )  # fmt: skip
+    )
     life.lessons(8, wrong=[5])
     life.play(8, keep=[2, 5])
     life.agent.answer(life.open_doubts()[-1].id, True, by="Ann", at=life.tick())
@@ -154,10 +178,16 @@ def numbers() -> Lived:
     life = Life(
         PATIENTS,
         lambda c, arm: c["age"] / 100 + c["dose"] / 10 < (0.6 if arm == 0 else 1.3),
-        arms=[Arm(0, "strong"), Arm(1, "weak")], features=MIXED, seed=3,
-        policy=LearnedMask(sigma=0.6, v=0.2), on_empty="least_bad", reward_range=(-3.0, 5.0),
-        budget=30, on_doubt="wait", ask_at_most=2,
-    )  # fmt: skip
+        arms=[Arm(0, "strong"), Arm(1, "weak")],
+        features=MIXED,
+        seed=3,
+        policy=LearnedMask(sigma=0.6, v=0.2),
+        on_empty="least_bad",
+        reward_range=(-3.0, 5.0),
+        budget=30,
+        on_doubt="wait",
+        ask_at_most=2,
+    )
     life.lessons(14)
     life.play(8, skip=[2])
     yield life
@@ -175,9 +205,15 @@ def measures() -> Lived:
     life = Life(
         [{"m": 0.1 * i, "w": 50.0 + i} for i in range(12)],
         lambda c, arm: (c["m"] > 0.55) == (arm == "up"),
-        arms=["up", "down"], features=[Number("m", 0, 1.1), Number("w", 40, 70)], seed=12,
-        teacher_error=0.1, teaching="arm", budget=6, on_doubt="play_safe", prior="paper",
-    )  # fmt: skip
+        arms=["up", "down"],
+        features=[Number("m", 0, 1.1), Number("w", 40, 70)],
+        seed=12,
+        teacher_error=0.1,
+        teaching="arm",
+        budget=6,
+        on_doubt="play_safe",
+        prior="paper",
+    )
     life.lessons(12, wrong=[3])
     life.play(5)
     yield life
@@ -194,8 +230,11 @@ def wide() -> Lived:
     life = Life(
         some_flags(WIDE, 12, 1),
         lambda c, arm: not (c["a"] or (c["c"] and c["d"])),
-        arms=[Arm(0, group="g"), Arm(1, group="g")], features=flags(WIDE), seed=1, budget=5,
-    )  # fmt: skip
+        arms=[Arm(0, group="g"), Arm(1, group="g")],
+        features=flags(WIDE),
+        seed=1,
+        budget=5,
+    )
     life.lessons(5)
     life.play(4)
     yield life
@@ -210,9 +249,18 @@ def rules() -> Lived:
     life = Life(
         all_flags("pqr"),
         lambda c, arm: not c["p"] or arm == 2,
-        arms=3, features=flags("pqr"), limits="rules", share="arm", teaching="arm", seed=5,
-        policy=LearnedMask(sigma=0.0, v=0.0), budget=8, patience=2, max_pending=3, ridge=0.3,
-    )  # fmt: skip
+        arms=3,
+        features=flags("pqr"),
+        limits="rules",
+        share="arm",
+        teaching="arm",
+        seed=5,
+        policy=LearnedMask(sigma=0.0, v=0.0),
+        budget=8,
+        patience=2,
+        max_pending=3,
+        ridge=0.3,
+    )
     life.lessons(3)
     for _ in range(4):
         life.agent.decide(life.context(), at=life.tick())
@@ -234,10 +282,17 @@ def crosses() -> Lived:
     life = Life(
         some_flags(MANY, 10, 2),
         lambda c, arm: not (c["b"] and c["c"]) if arm == "one" else not c["e"],
-        arms=["one", "two"], features=flags(MANY), limits="rules", crosses=True,
-        teacher_error=0.1, doubt=0.02, seed=6, on_doubt="play_safe", budget=3,
+        arms=["one", "two"],
+        features=flags(MANY),
+        limits="rules",
+        crosses=True,
+        teacher_error=0.1,
+        doubt=0.02,
+        seed=6,
+        on_doubt="play_safe",
+        budget=3,
         on_empty="least_bad",
-    )  # fmt: skip
+    )
     life.lessons(5, wrong=[1])
     life.play(5)
     yield life
@@ -253,10 +308,17 @@ def errors() -> Lived:
     life = Life(
         all_flags("uvw"),
         lambda c, arm: not (c["u"] and c["v"]),
-        arms=[Arm("s", group="g"), Arm("t", group="g"), Arm("z")], features=flags("uvw"),
-        limits="rules", crosses=True, teacher_error=None, seed=8, prior="paper",
-        policy=LearnedMask(sigma=0.5, v=0.25), exact_denials=False, teaching="random",
-    )  # fmt: skip
+        arms=[Arm("s", group="g"), Arm("t", group="g"), Arm("z")],
+        features=flags("uvw"),
+        limits="rules",
+        crosses=True,
+        teacher_error=None,
+        seed=8,
+        prior="paper",
+        policy=LearnedMask(sigma=0.5, v=0.25),
+        exact_denials=False,
+        teaching="random",
+    )
     life.lessons(24, wrong=[2, 6])
     life.play(4)
     yield life
@@ -273,10 +335,15 @@ def logistic() -> Lived:
     life = Life(
         PLAIN,
         lambda c, arm: c[0] + c[1] > 0.2 * len(str(arm)) - 0.5,
-        arms=["a", "bb", 3], features=3, limits="logistic", seed=9, prior="paper",
-        policy=BehaviorConstrained(sigma=0.5, v=0.1, v_constraint=0.4), teaching="thompson",
+        arms=["a", "bb", 3],
+        features=3,
+        limits="logistic",
+        seed=9,
+        prior="paper",
+        policy=BehaviorConstrained(sigma=0.5, v=0.1, v_constraint=0.4),
+        teaching="thompson",
         v_teaching=0.4,
-    )  # fmt: skip
+    )
     life.lessons(6)
     life.play(5)
     yield life
@@ -293,9 +360,16 @@ def logistic_crosses() -> Lived:
     life = Life(
         PATIENTS[:12],
         lambda c, arm: not (c["smoker"] and c["dose"] > 3) or arm == "weak",
-        arms=["strong", "weak"], features=MIXED, limits="logistic", crosses=True, seed=10,
-        teaching="arm", budget=20, on_empty="safe_arm", safe_arm="weak",
-    )  # fmt: skip
+        arms=["strong", "weak"],
+        features=MIXED,
+        limits="logistic",
+        crosses=True,
+        seed=10,
+        teaching="arm",
+        budget=20,
+        on_empty="safe_arm",
+        safe_arm="weak",
+    )
     life.lessons(8)
     life.play(5)
     yield life
@@ -310,8 +384,13 @@ def found(limits: str | None = None) -> Lived:
     life = Life(
         all_flags("xyz"),
         lambda c, arm: not (c["x"] if arm < 3 else c["y"]),
-        arms=5, features=flags("xyz"), limits="found", seed=11, budget=10, doubt=0.01,
-    )  # fmt: skip
+        arms=5,
+        features=flags("xyz"),
+        limits="found",
+        seed=11,
+        budget=10,
+        doubt=0.01,
+    )
     life.lessons(9)
     life.play(4)
     if limits is None:
@@ -337,8 +416,26 @@ def accepted() -> Lived:
 LIVES: dict[str, Callable[[], Lived]] = {
     one.__name__: one
     for one in (
-        everything, labels, numbers, measures, wide, rules, crosses, errors, logistic,
-        logistic_crosses, found, accepted, linear, linear_signs, linear_minus, epsilon, crowd,
-        greedy, uniform, first_form, second_form,
+        everything,
+        labels,
+        numbers,
+        measures,
+        wide,
+        rules,
+        crosses,
+        errors,
+        logistic,
+        logistic_crosses,
+        found,
+        accepted,
+        linear,
+        linear_signs,
+        linear_minus,
+        epsilon,
+        crowd,
+        greedy,
+        uniform,
+        first_form,
+        second_form,
     )
-}  # fmt: skip
+}

@@ -148,9 +148,12 @@ class Life:
         """Decide `n` times at once, and reward every second of them at once."""
         ids = [f"b-{self.turn}-{i}" for i in range(n)] if named else None
         made = self.agent.decide_many(
-            [self.context() for _ in range(n)], ids=ids, propensity=propensity, details=details,
+            [self.context() for _ in range(n)],
+            ids=ids,
+            propensity=propensity,
+            details=details,
             at=self.tick(),
-        )  # fmt: skip
+        )
         played = [id for id in made.ids if id in self.pending()][::2]
         values = []
         for _ in played:
@@ -189,9 +192,10 @@ class Life:
     def begin_audits(self, q: float = 0.5) -> None:
         """Begin audits, with a window."""
         self.agent.note(
-            AuditBegun(q, 0.05, 2**63 + 11, ((10, 0.1),), by="Cleo", note="since today",
-                       at=self.tick())
-        )  # fmt: skip
+            AuditBegun(
+                q, 0.05, 2**63 + 11, ((10, 0.1),), by="Cleo", note="since today", at=self.tick()
+            )
+        )
 
     def judge(self, n: int) -> None:
         """Judge up to `n` of the decisions that the coin chose."""
@@ -204,9 +208,14 @@ class Life:
         """Return a certificate of the limits as they are now."""
         contexts = [self.contexts[i % len(self.contexts)] for i in range(n)]
         asking = self.agent.certification(
-            contexts, 0.3, 0.2, lambda_min=0.4, on="a golden day",
-            ids=[f"draw {i}" for i in range(n)], teaching=["another draw"],
-        )  # fmt: skip
+            contexts,
+            0.3,
+            0.2,
+            lambda_min=0.4,
+            on="a golden day",
+            ids=[f"draw {i}" for i in range(n)],
+            teaching=["another draw"],
+        )
         while (question := asking.question()) is not None:
             index, arm = question
             asking.answer(self.truth(contexts[index], arm))

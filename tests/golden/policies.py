@@ -51,8 +51,12 @@ def epsilon() -> Lived:
     life = Life(
         [[0.5, 1.0], [1.0, 0.25], [0.0, -1.0]],
         lambda c, arm: arm % 4 > 0,
-        arms=40, features=2, seed=14, policy=EpsilonGreedy(epsilon=0.3), **PAPER,
-    )  # fmt: skip
+        arms=40,
+        features=2,
+        seed=14,
+        policy=EpsilonGreedy(epsilon=0.3),
+        **PAPER,
+    )
     life.teach(3)
     life.batch(8, details=False)
     life.play(3)
@@ -67,9 +71,12 @@ def crowd() -> Lived:
     life = Life(
         all_flags("xy"),
         lambda c, arm: not (c["x"] and arm % 2),
-        arms=[Arm(k, group="ab"[k % 2]) for k in range(40)], features=flags("xy"), seed=15,
-        limits="rules", policy=LearnedMask(v=0.25),
-    )  # fmt: skip
+        arms=[Arm(k, group="ab"[k % 2]) for k in range(40)],
+        features=flags("xy"),
+        seed=15,
+        limits="rules",
+        policy=LearnedMask(v=0.25),
+    )
     life.lessons(6)
     life.batch(5, details=False, propensity=False)
     yield life
@@ -83,8 +90,12 @@ def greedy() -> Lived:
     life = Life(
         all_flags("xy"),
         lambda c, arm: not (c["x"] and arm == "b"),
-        arms=["a", "b", "c"], features=flags("xy"), limits="rules", seed=16, policy=Greedy(),
-    )  # fmt: skip
+        arms=["a", "b", "c"],
+        features=flags("xy"),
+        limits="rules",
+        seed=16,
+        policy=Greedy(),
+    )
     life.teach(4)
     life.play(5)
     yield life
@@ -98,8 +109,12 @@ def uniform() -> Lived:
     life = Life(
         all_flags("xy"),
         lambda c, arm: not (c["x"] and arm == "b"),
-        arms=["a", "b", "c"], features=flags("xy"), limits="rules", seed=17, policy=Uniform(),
-    )  # fmt: skip
+        arms=["a", "b", "c"],
+        features=flags("xy"),
+        limits="rules",
+        seed=17,
+        policy=Uniform(),
+    )
     life.lessons(6)
     life.play(4)
     life.agent.adopt(life.certificate(), by="Cleo", at=life.tick())
@@ -116,8 +131,13 @@ def first_form() -> Lived:
     life = Life(
         PLAIN,
         lambda c, arm: c[2] > 0 or arm == "b",
-        arms=["a", "b"], features=3, seed=18, sigma=0.4, share="arm", **PAPER,
-    )  # fmt: skip
+        arms=["a", "b"],
+        features=3,
+        seed=18,
+        sigma=0.4,
+        share="arm",
+        **PAPER,
+    )
     life.lessons(4)
     life.play(4)
     life.agent.declare(Rule("r", when=[When("x0", at_least=0.9)], arms=["a"]), at=life.tick())
@@ -137,8 +157,11 @@ def second_form() -> Lived:
     life = Life(
         all_flags("xyz"),
         lambda c, arm: not (c["x"] and arm == "a"),
-        arms=["a", "b"], features=flags("xyz"), seed=19, budget=6,
-    )  # fmt: skip
+        arms=["a", "b"],
+        features=flags("xyz"),
+        seed=19,
+        budget=6,
+    )
     life.lessons(3)
     life.play(5)
     yield life

@@ -159,9 +159,14 @@ def _context(event: Any) -> Any:
 def cinema(writer: Writer) -> None:
     """Live with audits, a calibration, a certificate, shadows and late rewards."""
     settings = Agent(
-        arms=["crime", "nature"], features=[Flag("child"), Flag("late")], limits="rules", seed=3,
-        budget=1000, wait=60.0, default_reward=0.0,
-    ).settings  # fmt: skip
+        arms=["crime", "nature"],
+        features=[Flag("child"), Flag("late")],
+        limits="rules",
+        seed=3,
+        budget=1000,
+        wait=60.0,
+        default_reward=0.0,
+    ).settings
     shop = Shop(writer, "cinema", Created(settings, 1_699_999_999.0))
 
     def lets(question: Any) -> bool | None:
@@ -227,10 +232,16 @@ def cinema(writer: Writer) -> None:
 def clinic(writer: Writer) -> None:
     """Live by limits that are mixed, with numbers, playing safe when in doubt."""
     settings = Agent(
-        arms=["strong", "weak"], features=[Number("age", 0, 100), Flag("smoker")], seed=4,
-        budget=6, on_doubt="play_safe", on_empty="safe_arm", safe_arm="weak", patience=3,
+        arms=["strong", "weak"],
+        features=[Number("age", 0, 100), Flag("smoker")],
+        seed=4,
+        budget=6,
+        on_doubt="play_safe",
+        on_empty="safe_arm",
+        safe_arm="weak",
+        patience=3,
         policy=LearnedMask(sigma=0.8, v=0.1),
-    ).settings  # fmt: skip
+    ).settings
     shop = Shop(writer, "clinic", Created(settings, 1_699_999_999.0))
     for n in range(12):
         context = PATIENTS[n * 3 % 10]
@@ -259,9 +270,14 @@ def write_store(path: Path) -> None:
             if revoked is not None:
                 transaction.revoke_token(id, revoked)
     erase(
-        store, "cinema", decisions=["d5"], examples=["e5"], by="Dan", note="as asked",
+        store,
+        "cinema",
+        decisions=["d5"],
+        examples=["e5"],
+        by="Dan",
+        note="as asked",
         at=1_700_000_600.0,
-    )  # fmt: skip
+    )
     writer = Writer(store, clock=lambda: 1_700_000_700.0)
     shop = Shop.__new__(Shop)
     shop.writer, shop.name = writer, "cinema"

@@ -191,9 +191,22 @@ def test_meters_with_varied_coins_run_as_slow_ones_do(rule: int, latest: int, hi
     ups, lows = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
     wrong, last = np.empty((n, 2), np.int64), np.empty((n, 2))
     audits.run_varied(
-        starts(n), levels, which, rule, ups, lows, violates, hides, delays, audits.GRID,
-        audits.costs(q), audits.gains(q), audits.price(delta), wrong, last,
-    )  # fmt: skip
+        starts(n),
+        levels,
+        which,
+        rule,
+        ups,
+        lows,
+        violates,
+        hides,
+        delays,
+        audits.GRID,
+        audits.costs(q),
+        audits.gains(q),
+        audits.price(delta),
+        wrong,
+        last,
+    )
     for i, start in enumerate(starts(n)):
         coin: list[float] = []
         bad: list[bool] = []
@@ -235,10 +248,22 @@ def test_coins_that_do_not_vary_run_as_a_fixed_one_does() -> None:
         else:
             none = np.zeros((1, 16), np.int64)
             audits.run_varied(
-                starts(n), np.array([q]), np.zeros(T, np.int64), audits.GIVEN, none, none, violates,
-                1.0, delays, audits.GRID, audits.costs(q), audits.gains(q), audits.price(delta),
-                wrong, last,
-            )  # fmt: skip
+                starts(n),
+                np.array([q]),
+                np.zeros(T, np.int64),
+                audits.GIVEN,
+                none,
+                none,
+                violates,
+                1.0,
+                delays,
+                audits.GRID,
+                audits.costs(q),
+                audits.gains(q),
+                audits.price(delta),
+                wrong,
+                last,
+            )
         made.append((wrong.tobytes(), last.tobytes()))
     assert made[0] == made[1]
 

@@ -106,9 +106,20 @@ def random_ranks(rng, lists) -> np.ndarray:
 
 def weigh(a, first, least, R, lists, x):
     return bounds.weigh(
-        a, first, least, R[a], lists.heads, lists.order, lists.edges, x.net, x.hope, x.cut,
-        x.denials, x.sole, x.table,
-    )  # fmt: skip
+        a,
+        first,
+        least,
+        R[a],
+        lists.heads,
+        lists.order,
+        lists.edges,
+        x.net,
+        x.hope,
+        x.cut,
+        x.denials,
+        x.sole,
+        x.table,
+    )
 
 
 @given(SCENES, st.sampled_from([0.2, 2.0, 6.9]))
@@ -126,9 +137,19 @@ def test_a_term_is_weighed_by_the_contexts_that_no_other_denies(sizes, odds) -> 
         if total > 1e-12:
             u = rng.random()
             s = bounds.pick(
-                a, first, u * total, least, R[a], lists.heads, lists.order, lists.edges, net,
-                x.denials, x.sole, x.table,
-            )  # fmt: skip
+                a,
+                first,
+                u * total,
+                least,
+                R[a],
+                lists.heads,
+                lists.order,
+                lists.edges,
+                net,
+                x.denials,
+                x.sole,
+                x.table,
+            )
             below = sum(plain[first:s])
             assert plain[s] > 0.0
             assert below - 1e-9 <= u * sum(plain[first:]) <= (below + plain[s]) * (1 + 1e-9)

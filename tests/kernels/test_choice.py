@@ -243,9 +243,16 @@ def test_decide_scores_and_chooses_one_or_many(w, K, d, tables) -> None:
     for rows in (n, 1):
         picked = np.full(n, -2)
         choice.pick_many(
-            weights, means[0], sds[0], means[1, :rows], sds[1, :rows], eligible, start, numbers,
+            weights,
+            means[0],
+            sds[0],
+            means[1, :rows],
+            sds[1, :rows],
+            eligible,
+            start,
+            numbers,
             picked,
-        )  # fmt: skip
+        )
         if rows == n or w.limit == 0.0:
             assert picked.tolist() == arms.tolist()
 
@@ -258,9 +265,13 @@ def test_equal_contexts_in_a_batch_get_draws_of_their_own() -> None:
     parts, arms = np.zeros((n, 7, 5)), np.empty(n, np.int64)
     choice.reward_parts_many(reward.A, reward.mu, 0.0, C, parts)
     choice.choose_many(
-        np.array(BLEND), parts, np.ones((1, 5), np.bool_), keys.stream(6, keys.DECIDE),
-        np.arange(n, dtype=np.uint64), arms,
-    )  # fmt: skip
+        np.array(BLEND),
+        parts,
+        np.ones((1, 5), np.bool_),
+        keys.stream(6, keys.DECIDE),
+        np.arange(n, dtype=np.uint64),
+        arms,
+    )
     assert len(np.unique(parts[:, 6])) == 5 * n
     assert math.isclose(np.ptp(parts[:, 4], axis=0).max(), 0.0)
 
@@ -288,7 +299,21 @@ def test_an_intercept_and_a_pull_are_those_of_the_loop(K, d) -> None:
     choice.choose_many(np.array(w), parts, every, start, numbers, arms)
     nothing, zero = np.empty((0, K)), np.zeros((1, K))
     loop.run(
-        w, post, 1.0, ones, nothing, every, every, zero, zero, np.arange(30), start, numbers,
-        False, looped, True, totals,
-    )  # fmt: skip
+        w,
+        post,
+        1.0,
+        ones,
+        nothing,
+        every,
+        every,
+        zero,
+        zero,
+        np.arange(30),
+        start,
+        numbers,
+        False,
+        looped,
+        True,
+        totals,
+    )
     assert arms.tolist() == looped.tolist()

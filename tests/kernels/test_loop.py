@@ -58,9 +58,11 @@ class Case:
         limits = LinearArms(arms=K, features=d)
         n = 40
         posterior.fold_many(
-            limits.kernel_state, rng.integers(0, K, n), self.C[rng.integers(0, M, n)],
+            limits.kernel_state,
+            rng.integers(0, K, n),
+            self.C[rng.integers(0, M, n)],
             rng.integers(0, 2, n).astype(np.float64),
-        )  # fmt: skip
+        )
         self.limits = limits.scores_many(self.C)
         self.rows = rng.integers(0, M, T)
         self.start = keys.stream(seed, keys.DECIDE)
@@ -80,9 +82,23 @@ class Case:
         eligible, (belief, doubt) = self.tables(w, kind)
         played = np.full(len(self.rows), -2)
         loop.run(
-            w, arms.kernel_state, self.ridge, self.C, self.outcomes, self.allowed, eligible,
-            belief, doubt, self.rows, self.start, self.numbers, learn, played, False, np.zeros(2),
-        )  # fmt: skip
+            w,
+            arms.kernel_state,
+            self.ridge,
+            self.C,
+            self.outcomes,
+            self.allowed,
+            eligible,
+            belief,
+            doubt,
+            self.rows,
+            self.start,
+            self.numbers,
+            learn,
+            played,
+            False,
+            np.zeros(2),
+        )
         return played
 
     def plain(self, w: Weights, kind: str, arms: LinearArms, learn: bool = True):
@@ -195,9 +211,16 @@ def test_columns_have_the_bits_of_rows(K, d, n) -> None:
         assert posterior.nonzeros(c, where) == n
         mean, sd, h = np.full(K, np.nan), np.full(K, np.nan), np.empty(max(K, d))
         loop.score_columns(
-            np.ascontiguousarray(mu.T), np.ascontiguousarray(A[:, i, j].T), c, where, n, 0.0, h,
-            mean, sd,
-        )  # fmt: skip
+            np.ascontiguousarray(mu.T),
+            np.ascontiguousarray(A[:, i, j].T),
+            c,
+            where,
+            n,
+            0.0,
+            h,
+            mean,
+            sd,
+        )
         rows_mean, rows_sd = np.empty(K), np.empty(K)
         posterior.score(A, mu, c, rows_mean, rows_sd)
         assert mean.tolist() == rows_mean.tolist()
@@ -281,10 +304,23 @@ def test_a_centred_prior_expects_the_mean_of_all_rewards(K, d) -> None:
     every = np.ones((1, K), np.bool_)
     nothing = np.zeros((1, K))
     loop.run(
-        Weights(1.0, 0.0, v, 0.0, 0.0, 0.0, NO_MASK), arms.kernel_state, ridge, C, rewards,
-        np.ones((M, K), np.bool_), every, nothing, nothing, rows, start,
-        np.arange(1, T + 1, dtype=np.uint64), True, played, True, totals,
-    )  # fmt: skip
+        Weights(1.0, 0.0, v, 0.0, 0.0, 0.0, NO_MASK),
+        arms.kernel_state,
+        ridge,
+        C,
+        rewards,
+        np.ones((M, K), np.bool_),
+        every,
+        nothing,
+        nothing,
+        rows,
+        start,
+        np.arange(1, T + 1, dtype=np.uint64),
+        True,
+        played,
+        True,
+        totals,
+    )
     B = np.stack([ridge * np.eye(d + 1)] * K)
     f, h = np.zeros((K, d + 1)), np.zeros((K, d + 1))
     total, count = 0.5, 1.0

@@ -26,9 +26,15 @@ def lucks(start: np.uint64, t: int) -> tuple[float, float]:
 
 
 def slow(
-    start: np.uint64, made: Purse, lag: int, steps: int, who: int, rate: float, begin: int,
+    start: np.uint64,
+    made: Purse,
+    lag: int,
+    steps: int,
+    who: int,
+    rate: float,
+    begin: int,
     learns: float,
-) -> list[float]:  # fmt: skip
+) -> list[float]:
     """One run by `Purse` itself."""
     due: deque[tuple[int, bool]] = deque()
     denied: dict[int, bool] = {}
@@ -83,15 +89,31 @@ def slow(
 )
 @pytest.mark.parametrize(("alpha", "q", "b"), [(0.05, 0.1, None), (0.013, 0.3, 4.7)])
 def test_purses_run_as_a_purse_does(
-    lag: int, who: int, rate: float, begin: int, learns: float, alpha: float, q: float,
+    lag: int,
+    who: int,
+    rate: float,
+    begin: int,
+    learns: float,
+    alpha: float,
+    q: float,
     b: float | None,
-) -> None:  # fmt: skip
+) -> None:
     n, steps = size(8, 2), 600
     one = Purse(alpha=alpha, q=q, lag=lag, b=b)
     out = purse.run(
-        starts(n), alpha=alpha, q=q, b=one.b, root=root_of(q, lag, one.b), reserve=RESERVE,
-        lag=lag, steps=steps, who=who, rate=rate, begin=begin, learns=learns,
-    )  # fmt: skip
+        starts(n),
+        alpha=alpha,
+        q=q,
+        b=one.b,
+        root=root_of(q, lag, one.b),
+        reserve=RESERVE,
+        lag=lag,
+        steps=steps,
+        who=who,
+        rate=rate,
+        begin=begin,
+        learns=learns,
+    )
     for i, start in enumerate(starts(n)):
         wanted = slow(start, one.copy(), lag, steps, who, rate, begin, learns)
         # A last bit anywhere would soon be another coin.
@@ -122,9 +144,15 @@ def test_coins_of_runs_fall_as_often_as_they_should() -> None:
 
 def test_faults_break_it() -> None:
     settings = {
-        "alpha": 0.01, "q": 0.1, "b": 10.0, "root": 0.0, "reserve": RESERVE, "lag": 30,
-        "steps": 400, "who": purse.GREEDY,
-    }  # fmt: skip
+        "alpha": 0.01,
+        "q": 0.1,
+        "b": 10.0,
+        "root": 0.0,
+        "reserve": RESERVE,
+        "lag": 30,
+        "steps": 400,
+        "who": purse.GREEDY,
+    }
     made = {f: purse.run(starts(20), fault=f, **settings) for f in range(4)}
     sound = made[purse.SOUND]
     assert sound[:, purse.STAKED].max() <= 0.01 * 400 + 10.0 + RESERVE

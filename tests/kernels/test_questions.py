@@ -27,10 +27,19 @@ def nearest(loc, scale, p, information, marks, unit, costs, price, key=KEY, less
     U = len(costs)
     lessons = np.zeros(U) if lessons is None else np.asarray(lessons, float)
     return kernel.nearest(
-        np.asarray(loc, float), np.asarray(scale, float), np.asarray(p, float),
-        np.asarray(information, float), np.asarray(marks, np.int8), np.asarray(unit, np.int64),
-        np.asarray(costs, float), lessons, price, key, np.empty(U), np.empty(U, np.int64),
-    )  # fmt: skip
+        np.asarray(loc, float),
+        np.asarray(scale, float),
+        np.asarray(p, float),
+        np.asarray(information, float),
+        np.asarray(marks, np.int8),
+        np.asarray(unit, np.int64),
+        np.asarray(costs, float),
+        lessons,
+        price,
+        key,
+        np.empty(U),
+        np.empty(U, np.int64),
+    )
 
 
 def plain(loc, scale, p, information, marks, unit, costs, price, key, lessons):

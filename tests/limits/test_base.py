@@ -158,10 +158,15 @@ def test_any_array_that_is_damaged_is_refused_or_read_whole(case) -> None:
         lambda a: np.concatenate([a.ravel(), a.ravel()]),
         lambda a: a.astype(np.float32) if a.dtype.kind in "fiub" else np.zeros(a.shape),
         lambda a: np.full_like(a, np.nan) if a.dtype.kind == "f" else a[None, None],
-        lambda a: np.full(a.shape, "[" * 10_000) if a.dtype.kind == "U" else a - 2 * a - 1
-        if a.dtype.kind == "i" else a[None],
+        lambda a: (
+            np.full(a.shape, "[" * 10_000)
+            if a.dtype.kind == "U"
+            else a - 2 * a - 1
+            if a.dtype.kind == "i"
+            else a[None]
+        ),
         lambda a: np.full_like(a, np.iinfo(a.dtype).max) if a.dtype.kind in "iu" else a[None],
-    )  # fmt: skip
+    )
     for name, array in state.items():
         for hurt in damage:
             try:

@@ -276,8 +276,11 @@ def test_bounds_are_read_back_with_quantiles() -> None:
     limits = limits_of(1, chains=size(400, 50))
     first = limits.bounds(0)
     assert [(b.number, b.word, b.below) for b in first] == [
-        (0, None, True), (0, None, False), (0, 1, True), (0, 1, False),
-    ]  # fmt: skip
+        (0, None, True),
+        (0, None, False),
+        (0, 1, True),
+        (0, 1, False),
+    ]
     assert [b.chance for b in first] == pytest.approx([0.33, 0.33, 0.15, 0.15])
     for b in first:
         assert (b.low, b.middle, b.high) == pytest.approx((0.005, 0.5, 0.995))
@@ -448,11 +451,25 @@ def test_many_terms_are_not_sampled_before_they_are_suspected() -> None:
 
 
 BAD = [
-    {"arms": 0}, {"features": 0}, {"error": 0.0}, {"error": 0.6}, {"error": None}, {"doubt": 0.0},
-    {"chains": 1}, {"sweeps": 0}, {"seed": -1}, {"groups": [0]}, {"groups": [0, True]},
-    {"known": [1]}, {"known": {5: {1: True}}}, {"known": {0: [1]}}, {"thresholds": [1.0]},
-    {"thresholds": [0.5, 0.5]}, {"thresholds": [NAN, math.inf]}, {"thresholds": "ab"},
-]  # fmt: skip
+    {"arms": 0},
+    {"features": 0},
+    {"error": 0.0},
+    {"error": 0.6},
+    {"error": None},
+    {"doubt": 0.0},
+    {"chains": 1},
+    {"sweeps": 0},
+    {"seed": -1},
+    {"groups": [0]},
+    {"groups": [0, True]},
+    {"known": [1]},
+    {"known": {5: {1: True}}},
+    {"known": {0: [1]}},
+    {"thresholds": [1.0]},
+    {"thresholds": [0.5, 0.5]},
+    {"thresholds": [NAN, math.inf]},
+    {"thresholds": "ab"},
+]
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)

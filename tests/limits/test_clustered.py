@@ -270,10 +270,19 @@ def test_more_terms_than_can_be_weighed_are_refused_with_a_way_out() -> None:
 
 
 BAD_SETTINGS = [
-    {"arms": 0}, {"arms": 2**24}, {"features": 0}, {"density": 0.0}, {"error": 0.5}, {"doubt": 0.5},
-    {"dismiss": 0.0}, {"defer": 1.1}, {"chains": 0}, {"others": -1}, {"concentration": 0.0},
+    {"arms": 0},
+    {"arms": 2**24},
+    {"features": 0},
+    {"density": 0.0},
+    {"error": 0.5},
+    {"doubt": 0.5},
+    {"dismiss": 0.0},
+    {"defer": 1.1},
+    {"chains": 0},
+    {"others": -1},
+    {"concentration": 0.0},
     {"seed": -1},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("bad", BAD_SETTINGS)

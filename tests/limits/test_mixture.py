@@ -296,11 +296,15 @@ def test_a_rule_is_read_back_and_degrees_are_named() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"prior": {"nobody": 1.0}}, {"prior": {"pairs": 0.0}}, {"doubt": 0.7}, {"error": 0.9},
-        {"arms": 0}, {"groups": ["a"]},
+        {"prior": {"nobody": 1.0}},
+        {"prior": {"pairs": 0.0}},
+        {"doubt": 0.7},
+        {"error": 0.9},
+        {"arms": 0},
+        {"groups": ["a"]},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_values_are_refused(bad) -> None:
     with pytest.raises(InvalidValue):
         limits_of(**bad)
@@ -309,13 +313,20 @@ def test_bad_values_are_refused(bad) -> None:
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
-        ("learn", ([1.0], 0, True)), ("learn", ([1.0] * 3, 3, True)), ("learn", ([1.0] * 3, 0, 2)),
-        ("look", (2, ALL)), ("look", (0, [[1.0]])), ("weights", (2,)), ("exceptions", (-1,)),
-        ("relearn", (0, ALL, [True], [0])), ("relearn", (0, ALL[:1], [True], [0, 1])),
-        ("grow", (1, ["a", "b"])), ("predictions", ([[1.0]],)),
+        ("learn", ([1.0], 0, True)),
+        ("learn", ([1.0] * 3, 3, True)),
+        ("learn", ([1.0] * 3, 0, 2)),
+        ("look", (2, ALL)),
+        ("look", (0, [[1.0]])),
+        ("weights", (2,)),
+        ("exceptions", (-1,)),
+        ("relearn", (0, ALL, [True], [0])),
+        ("relearn", (0, ALL[:1], [True], [0, 1])),
+        ("grow", (1, ["a", "b"])),
+        ("predictions", ([[1.0]],)),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_input_is_refused_and_changes_nothing(method, arguments) -> None:
     limits = teach(limits_of(), answers(1, 3))
     before = bits(limits)
@@ -333,14 +344,22 @@ def test_a_damaged_state_is_refused() -> None:
         with pytest.raises(CorruptState):
             MixtureLimits.from_state({n: array for n, array in good.items() if n != name})
     damages: list[tuple[str, Any]] = [
-        ("evidence", np.zeros((1, 5))), ("evidence", np.full((2, 5), NAN)),
-        ("tallies", np.full((3, 5, 2), -1.0)), ("tallies", np.full((3, 5, 2), math.inf)),
-        ("allowed", np.array([-1, 0])), ("counts", np.array([-1, 0])), ("prior", np.zeros(5)),
-        ("doubt", np.array([0.7, 0.001])), ("doubt", np.array([0.01, 0.6])),
-        ("groups", np.array(["null"] * 3)), ("members", np.array(["singles"])),
-        ("members", np.array(["nobody"])), ("surprises", np.array([[1, 9, 1]])),
-        ("surprise", np.array([NAN])), ("more", np.zeros(1)),
-    ]  # fmt: skip
+        ("evidence", np.zeros((1, 5))),
+        ("evidence", np.full((2, 5), NAN)),
+        ("tallies", np.full((3, 5, 2), -1.0)),
+        ("tallies", np.full((3, 5, 2), math.inf)),
+        ("allowed", np.array([-1, 0])),
+        ("counts", np.array([-1, 0])),
+        ("prior", np.zeros(5)),
+        ("doubt", np.array([0.7, 0.001])),
+        ("doubt", np.array([0.01, 0.6])),
+        ("groups", np.array(["null"] * 3)),
+        ("members", np.array(["singles"])),
+        ("members", np.array(["nobody"])),
+        ("surprises", np.array([[1, 9, 1]])),
+        ("surprise", np.array([NAN])),
+        ("more", np.zeros(1)),
+    ]
     for name, array in damages:
         with pytest.raises(CorruptState):
             MixtureLimits.from_state({**good, name: array})

@@ -330,10 +330,22 @@ def test_new_arms_know_what_their_unit_knows() -> None:
 
 
 BAD = [
-    {"arms": 0}, {"features": 0}, {"error": 0.0}, {"error": 0.6}, {"doubt": 0.0}, {"density": 1.0},
-    {"density_pairs": 0.0}, {"chains": 1}, {"sweeps": 0}, {"seed": -1}, {"groups": [0]},
-    {"groups": [0, True]}, {"known": [1]}, {"known": {5: {0: True}}}, {"thresholds": [1.0]},
-]  # fmt: skip
+    {"arms": 0},
+    {"features": 0},
+    {"error": 0.0},
+    {"error": 0.6},
+    {"doubt": 0.0},
+    {"density": 1.0},
+    {"density_pairs": 0.0},
+    {"chains": 1},
+    {"sweeps": 0},
+    {"seed": -1},
+    {"groups": [0]},
+    {"groups": [0, True]},
+    {"known": [1]},
+    {"known": {5: {0: True}}},
+    {"thresholds": [1.0]},
+]
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)

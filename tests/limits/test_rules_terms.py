@@ -60,13 +60,15 @@ def test_known_terms_go_by_number() -> None:
 @pytest.mark.parametrize(
     ("reading", "sentence"),
     [
-        (Reading(("Horror", "Thriller"), ("Crime",), ("Drama",)),
-         "12-17: not Horror, not Thriller; unsure: Crime"),
+        (
+            Reading(("Horror", "Thriller"), ("Crime",), ("Drama",)),
+            "12-17: not Horror, not Thriller; unsure: Crime",
+        ),
         (Reading(("Comedy with Crime",), (), ()), "12-17: not Comedy with Crime"),
         (Reading((), ("Crime", "Drama"), ()), "12-17: unsure: Crime, Drama"),
         (Reading((), (), ("Crime",)), "12-17: all is allowed"),
     ],
-)  # fmt: skip
+)
 def test_a_reading_is_a_sentence(reading, sentence) -> None:
     assert reading.sentence("12-17") == sentence
 

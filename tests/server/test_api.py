@@ -50,8 +50,13 @@ def sound(server: Server, name: str = "movies") -> None:
 
 
 def test_an_agent_is_made_listed_shown_and_changed(server):
-    made = make(server, policy={"kind": "BehaviorConstrained", "sigma": 0.5}, limits="linear",
-                prior="paper", reward_range=[-1, 2])  # fmt: skip
+    made = make(
+        server,
+        policy={"kind": "BehaviorConstrained", "sigma": 0.5},
+        limits="linear",
+        prior="paper",
+        reward_range=[-1, 2],
+    )
     assert made.status == 201 and made.headers["location"] == A
     assert made.json["sigma"] == 0.5 and made.json["reward_range"] == [-1.0, 2.0]
     assert "seed" not in made.json["settings"]
@@ -77,8 +82,14 @@ def test_an_agent_is_made_listed_shown_and_changed(server):
     assert said["by"].startswith("Ann (token ") and said["note"] == "try"
     assert log["head"] == str(server.store.head("movies")) and log["next"] is None
     wrong: dict[str, Any]
-    for wrong in ({}, {"by": "Ann"}, {"sigma": None}, {"sigma": 0.5, "withdraw": "x"},
-                  {"sigma": 2}, {"groups": {"arms": []}}):  # fmt: skip
+    for wrong in (
+        {},
+        {"by": "Ann"},
+        {"sigma": None},
+        {"sigma": 0.5, "withdraw": "x"},
+        {"sigma": 2},
+        {"groups": {"arms": []}},
+    ):
         assert server.call("PATCH", A, wrong).code == "invalid_value", wrong
     assert server.call("PATCH", A, {"withdraw": "never"}).status in (404, 422)
     assert server.call("GET", "/v1/agents/nobody").code == "not_found"
@@ -88,16 +99,25 @@ def test_an_agent_is_made_listed_shown_and_changed(server):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"arms": []}, {"arms": ["a", "a"]}, {"features": []}, {"limits": "none"},
-        {"sigma": 0.5, "policy": {"kind": "Uniform"}}, {"budget": 3, "sigma": 0.5},
-        {"safe_arm": "crime"}, {"on_empty": "safe_arm"}, {"reward_range": [1, 1]},
-        {"default_reward": 0.5}, {"wait": 0}, {"colour": "red"}, {"seed": -1},
+        {"arms": []},
+        {"arms": ["a", "a"]},
+        {"features": []},
+        {"limits": "none"},
+        {"sigma": 0.5, "policy": {"kind": "Uniform"}},
+        {"budget": 3, "sigma": 0.5},
+        {"safe_arm": "crime"},
+        {"on_empty": "safe_arm"},
+        {"reward_range": [1, 1]},
+        {"default_reward": 0.5},
+        {"wait": 0},
+        {"colour": "red"},
+        {"seed": -1},
         {"features": [{"kind": "number", "name": "n", "low": 3}]},
         {"rules": [{"id": "r", "arms": ["nobody"]}]},
         {"policy": {"kind": "KnownMask"}},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_settings_that_do_not_fit_are_refused_with_a_reason(server, wrong):
     answer = make(server, **wrong)
     assert answer.status in (409, 422), answer.body
@@ -153,8 +173,11 @@ def test_what_to_ask_next_and_its_answer(movies):
 def test_a_decision_waits_for_the_teacher(server):
     make(server, budget=100)
     teach(server)
-    made = server.call("POST", f"{A}/decisions", {"context": {"child": False, "late": True},
-                                                  "id": "d-1", "propensity": True})  # fmt: skip
+    made = server.call(
+        "POST",
+        f"{A}/decisions",
+        {"context": {"child": False, "late": True}, "id": "d-1", "propensity": True},
+    )
     assert made.json["outcome"] == "question"
     question = made.json["question"]
     inbox = server.call("GET", f"{A}/questions").json
@@ -165,8 +188,11 @@ def test_a_decision_waits_for_the_teacher(server):
     assert told.json["then"]["outcome"] == "decision"
     assert told.json["then"]["arm"] == question["arm"] and told.json["then"]["id"] == "d-1"
     assert server.call("POST", path, {"answer": "allowed"}).json == told.json
-    again = server.call("POST", f"{A}/decisions", {"context": {"child": False, "late": True},
-                                                   "id": "d-1", "propensity": True})  # fmt: skip
+    again = server.call(
+        "POST",
+        f"{A}/decisions",
+        {"context": {"child": False, "late": True}, "id": "d-1", "propensity": True},
+    )
     assert again.json == made.json
     assert server.call("POST", f"{A}/decisions/d-1/reward", {"value": 1}).status == 200
     account = server.call("GET", f"{A}/decisions/d-1").json["account"]

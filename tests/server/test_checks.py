@@ -93,8 +93,11 @@ def test_a_decision_says_whether_it_is_checked_also_when_it_is_asked_for_again(s
     for bad in ("limit=0", "limit=1001", "after=-1", "seed=1"):
         assert call(server, "GET", f"/checks?{bad}", status=422).code == "invalid_value"
     assert call(server, "GET", "")["checks"] == {
-        "open": len(open_), "drawn": len(open_), "judged": 0, "found": 0,
-    }  # fmt: skip
+        "open": len(open_),
+        "drawn": len(open_),
+        "judged": 0,
+        "found": 0,
+    }
 
 
 def test_a_question_has_no_coin(server: Server):
@@ -182,8 +185,11 @@ def test_a_promise_is_priced_kept_shown_and_dropped(server: Server):
     made = call(server, "PUT", "/promise", TERMS | {"by": "Ada", "note": "asked for"}, status=201)
     shown = made["promise"]
     assert (shown["state"], shown["balance"], shown["steps"], shown["found"]) == (
-        "playing", 5.0, 0, 0,
-    )  # fmt: skip
+        "playing",
+        5.0,
+        0,
+        0,
+    )
     assert shown["meter"]["upper"] == 0.0 and shown["meter"]["delta"] == 0.05
     assert shown["price"] == Purse(alpha=0.05, q=0.2).price_in_words(20_000)
     assert shown["since"] == server.clock.now
@@ -215,11 +221,19 @@ def test_a_promise_is_priced_kept_shown_and_dropped(server: Server):
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        ({"alpha": 0.0}, "alpha"), ({"alpha": 1.5}, "alpha"), ({"q": 0.0}, "q"), ({"q": 2}, "q"),
-        ({"lag": -1}, "lag"), ({"lag": 10**7}, "lag"), ({"lag": 0.5}, "lag"), ({"b": -1.0}, "b"),
-        ({"b": 1e10}, "b"), ({"seed": 5}, "seed"), ({"alpha": "0.1"}, "alpha"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"alpha": 1.5}, "alpha"),
+        ({"q": 0.0}, "q"),
+        ({"q": 2}, "q"),
+        ({"lag": -1}, "lag"),
+        ({"lag": 10**7}, "lag"),
+        ({"lag": 0.5}, "lag"),
+        ({"b": -1.0}, "b"),
+        ({"b": 1e10}, "b"),
+        ({"seed": 5}, "seed"),
+        ({"alpha": "0.1"}, "alpha"),
     ],
-)  # fmt: skip
+)
 def test_terms_are_within_limits(server: Server, wrong: Any, field: str):
     make(server)
     for method, path in (("PUT", "/promise"), ("POST", "/promise/price")):
@@ -353,9 +367,11 @@ def test_what_waits_in_a_row_is_decided_as_one_by_one(serve):
     async def at_once() -> list[Any]:
         do = server.service.do
         return await asyncio.gather(
-            *(do("films", lambda desk, one=one: _single(desk, one), many=_together, item=one)
-              for one in forms)
-        )  # fmt: skip
+            *(
+                do("films", lambda desk, one=one: _single(desk, one), many=_together, item=one)
+                for one in forms
+            )
+        )
 
     made = server.runner.run(at_once())
     assert {one["outcome"] for one in made} == {"decision", "abstention"}
@@ -430,8 +446,13 @@ def test_an_example_has_a_scope_and_an_end(server: Server):
     assert call(server, "POST", "/believed", believed)["arms"][0]["p"] > 0.5
     event = json.loads(server.store.read("films", 0)[-1].payload or b"")
     assert (event["event"], event["note"], event["by"]) == ("Retracted", ticking.OVER, None)
-    for bad in ({"scope": "once"}, {"until": server.clock.now}, {"until": 1e13}, {"until": "soon"},
-                {"until": -1.0}):  # fmt: skip
+    for bad in (
+        {"scope": "once"},
+        {"until": server.clock.now},
+        {"until": 1e13},
+        {"until": "soon"},
+        {"until": -1.0},
+    ):
         refused = call(server, "POST", "/examples", said | {"id": "e9"} | bad, status=422)
         assert refused.json["error"]["field"].rpartition(".")[2] == next(iter(bad))
     nameless = {"context": CONTEXTS[0], "arm": "x", "allowed": False, "scope": "item"}
@@ -470,8 +491,13 @@ def test_ending_is_bounded_and_nothing_is_dropped(serve, monkeypatch):
 def test_examples_that_ended_while_nothing_ran_are_found(serve):
     first = serve()
     make(first)
-    said = {"context": CONTEXTS[0], "arm": "x", "allowed": False, "item": "Alien",
-            "until": first.clock.now + 9.0}  # fmt: skip
+    said = {
+        "context": CONTEXTS[0],
+        "arm": "x",
+        "allowed": False,
+        "item": "Alien",
+        "until": first.clock.now + 9.0,
+    }
     call(first, "POST", "/examples", said, status=201)
     second = serve(store=first.store)
     second.clock.now += 9.0
@@ -483,13 +509,21 @@ def test_examples_that_ended_while_nothing_ran_are_found(serve):
 
 def test_it_says_the_same_as_the_library(server: Server):
     make(server)
-    said = {"context": CONTEXTS[0], "arm": "x", "allowed": False, "item": "Alien",
-            "until": server.clock.now + 9.0}  # fmt: skip
+    said = {
+        "context": CONTEXTS[0],
+        "arm": "x",
+        "allowed": False,
+        "item": "Alien",
+        "until": server.clock.now + 9.0,
+    }
     call(server, "POST", "/examples", said, status=201)
     server.clock.now += 9.0
     [wanted] = load(server.store, "films").agent.make.ended(server.clock.now)
     assert tick(server) == 1
     event = json.loads(server.store.read("films", 0)[-1].payload or b"")
     assert (event["example"], event["note"], event["by"], event["at"]) == (
-        wanted.example, wanted.note, wanted.by, wanted.at,
-    )  # fmt: skip
+        wanted.example,
+        wanted.note,
+        wanted.by,
+        wanted.at,
+    )

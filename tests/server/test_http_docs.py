@@ -37,8 +37,17 @@ SHELL = re.compile(
 )
 ANY = "…"
 OURS = {
-    "serve", "agents", "verify", "replay", "backup", "restore", "export", "fork", "erase", "token",
-}  # fmt: skip
+    "serve",
+    "agents",
+    "verify",
+    "replay",
+    "backup",
+    "restore",
+    "export",
+    "fork",
+    "erase",
+    "token",
+}
 
 
 def cells(page: str, heading: str) -> list[list[str]]:

@@ -33,8 +33,12 @@ def test_an_answer_is_certain_for_its_item(server):
         assert post(server, "examples", said, 201)["examples"] == ["e1"]
     other = server.call("POST", "/v1/agents/films/examples", said | {"item": "Up"})
     assert other.status == 409  # another item is another example
-    post(server, "examples", {"examples": [{"context": FILM, "arm": "x", "allowed": False,
-                                            "item": 7}]}, 201)  # fmt: skip
+    post(
+        server,
+        "examples",
+        {"examples": [{"context": FILM, "arm": "x", "allowed": False, "item": 7}]},
+        201,
+    )
     listed = server.call("GET", "/v1/agents/films/examples").json["examples"]
     assert [one["item"] for one in listed] == ["Alien", 7]
     p = [
@@ -49,9 +53,17 @@ def test_an_answer_is_certain_for_its_item(server):
     assert post(server, "decisions", {"context": FILM, "item": "Alien", "id": "d1"}) == made
     account = server.call("GET", "/v1/agents/films/decisions/d1").json["account"]
     assert account["item"] == "Alien" and account["agrees"]
-    many = post(server, "decisions", {"decisions": [
-        {"context": FILM, "item": "Alien"}, {"context": FILM, "item": 7}, {"context": FILM},
-    ]})["decisions"]  # fmt: skip
+    many = post(
+        server,
+        "decisions",
+        {
+            "decisions": [
+                {"context": FILM, "item": "Alien"},
+                {"context": FILM, "item": 7},
+                {"context": FILM},
+            ]
+        },
+    )["decisions"]
     assert [one["item"] for one in many] == ["Alien", 7, None]
     assert [one["outcome"] for one in many] == ["decision", "abstention", "abstention"]
     shadow = post(server, "decisions", {"context": FILM, "item": 7, "played": "y"})
@@ -118,8 +130,9 @@ def test_the_most_valuable_question_comes_first(server):
             assert ("film 0", again["question"]["arm"]) not in known
 
 
-@pytest.mark.parametrize(("price", "status"), [(0.0, 201), (0.7, 201), (-0.1, 422), (1e7, 422),
-                                               ("1", 422), (None, 422)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("price", "status"), [(0.0, 201), (0.7, 201), (-0.1, 422), (1e7, 422), ("1", 422), (None, 422)]
+)
 def test_the_price_of_an_answer(server, price, status):
     made = make(server, answer_price=price)
     assert made.status == status

@@ -70,8 +70,10 @@ def test_an_admin_of_some_agents_makes_no_others_and_hears_of_none(server):
     made = server.call("POST", "/v1/agents", {"name": "movies", "agent": MOVIES}, token=token)
     assert made.status == 201
     for method, path, body in (
-        ("POST", "evaluate", {}), ("GET", "events", None), ("GET", "examples", None),
-    ):  # fmt: skip
+        ("POST", "evaluate", {}),
+        ("GET", "events", None),
+        ("GET", "examples", None),
+    ):
         answer = server.call(method, f"/v1/agents/ghost/{path}", body, token=token)
         assert answer.code == "not_found" and b"hidden" not in answer.body
 

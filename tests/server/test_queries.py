@@ -45,12 +45,28 @@ def test_what_is_read(query: bytes, name: str, value: object):
 @pytest.mark.parametrize(
     "query",
     [
-        b"limit=", b"limit=11", b"limit=5.0", b"limit=%205", b"limit=1_0", b"limit=%2B5",
-        b"limit=05", b"limit=5&limit=5", b"limit=null", b"limit=true", b"limit=" + b"9" * 5_000,
-        b"full=1", b"full=True", b"level=nan", b"level=inf", b"level=1e999", b"level=.5",
-        b"level=1.", b"order=UP", b"unknown=1",
+        b"limit=",
+        b"limit=11",
+        b"limit=5.0",
+        b"limit=%205",
+        b"limit=1_0",
+        b"limit=%2B5",
+        b"limit=05",
+        b"limit=5&limit=5",
+        b"limit=null",
+        b"limit=true",
+        b"limit=" + b"9" * 5_000,
+        b"full=1",
+        b"full=True",
+        b"level=nan",
+        b"level=inf",
+        b"level=1e999",
+        b"level=.5",
+        b"level=1.",
+        b"order=UP",
+        b"unknown=1",
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(query: bytes):
     with pytest.raises(Problem) as caught:
         QueryReader(Query).read(query)

@@ -71,8 +71,16 @@ def expected(row: Endpoint, role: str, kind: str) -> str:
 
 
 KINDS = (
-    "good", "mine", "other", "wrong secret", "unknown id", "malformed", "cut", "expired", "revoked",
-)  # fmt: skip
+    "good",
+    "mine",
+    "other",
+    "wrong secret",
+    "unknown id",
+    "malformed",
+    "cut",
+    "expired",
+    "revoked",
+)
 
 
 @pytest.mark.parametrize("row", TABLE, ids=NAMES)

@@ -26,9 +26,14 @@ AT = "/v1/agents/films"
 
 def make(server: Server, status: int = 201, **more: Any) -> Any:
     agent = {
-        "arms": ["x", "y"], "features": FEATURES, "limits": "rules", "seed": 1, "budget": 50,
-        "answer_price": 0.35, "teachers": STAFF,
-    }  # fmt: skip
+        "arms": ["x", "y"],
+        "features": FEATURES,
+        "limits": "rules",
+        "seed": 1,
+        "budget": 50,
+        "answer_price": 0.35,
+        "teachers": STAFF,
+    }
     answer = server.call("POST", "/v1/agents", {"name": "films", "agent": agent | more})
     assert answer.status == status, answer.body
     return answer.json if status == 201 else answer
@@ -375,8 +380,9 @@ def test_a_check_that_denies_what_was_allowed_begins_anew_with_a_promise(server:
     make(server, budget=0, teachers=staff, promise=[0.05, 1.0])
     rows = [
         {"context": c, "arm": arm, "allowed": True, "item": "Up"}
-        for c in CONTEXTS for arm in ("x", "y")
-    ]  # fmt: skip
+        for c in CONTEXTS
+        for arm in ("x", "y")
+    ]
     call(server, "POST", "/examples", {"examples": rows, "teacher": "editor"}, status=201)
     body = {"context": CONTEXTS[0], "item": "Up", "id": "d"}
     assert call(server, "POST", "/decisions", body)["check"]
@@ -425,9 +431,12 @@ def test_an_id_of_one_word_judges_no_other_check(server: Server):
     make(server, checks=None, promise=[0.5, 1.0], teachers=[STAFF[0] | {"error": 0.0}, STAFF[1]])
     for n in range(8):
         body = {
-            "context": CONTEXTS[0], "arm": "x", "allowed": True, "item": f"i{n}",
+            "context": CONTEXTS[0],
+            "arm": "x",
+            "allowed": True,
+            "item": f"i{n}",
             "teacher": "editor",
-        }  # fmt: skip
+        }
         call(server, "POST", "/examples", body, status=201)
     settled = [one.item for one in events(server, Taught)]
     made = [

@@ -40,12 +40,19 @@ def test_tokens_are_all_different():
 @pytest.mark.parametrize(
     "header",
     [
-        b"", b"Bearer", b"Bearer ", b"Basic abc", b"brd_aaaaaaaaaaaa_" + b"a" * 43,
-        b"Bearer brd_aaaaaaaaaaaa_" + b"a" * 42, b"Bearer brd_aaaaaaaaaaaa_" + b"a" * 44,
-        b"Bearer  brd_aaaaaaaaaaaa_" + b"a" * 43, b"Bearer brd_AAAAAAAAAAAA_" + b"a" * 43,
-        b"Bearer brd_aaaaaaaaaaaa_" + b"\xff" * 43, b"Bearer brd_aaaaaaaaaaaa_" + b"a" * 43 + b"\n",
+        b"",
+        b"Bearer",
+        b"Bearer ",
+        b"Basic abc",
+        b"brd_aaaaaaaaaaaa_" + b"a" * 43,
+        b"Bearer brd_aaaaaaaaaaaa_" + b"a" * 42,
+        b"Bearer brd_aaaaaaaaaaaa_" + b"a" * 44,
+        b"Bearer  brd_aaaaaaaaaaaa_" + b"a" * 43,
+        b"Bearer brd_AAAAAAAAAAAA_" + b"a" * 43,
+        b"Bearer brd_aaaaaaaaaaaa_" + b"\xff" * 43,
+        b"Bearer brd_aaaaaaaaaaaa_" + b"a" * 43 + b"\n",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_token(tmp_path: Path, header: bytes):
     store = SqliteStore(tmp_path / "a.db")
     with pytest.raises(Problem) as caught:

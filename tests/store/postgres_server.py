@@ -48,9 +48,17 @@ class PostgresServer:
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         try:
             self._run(
-                "initdb", "-D", self._data, "-U", "bridle", "--auth=trust", "-E", "UTF8",
-                "--no-locale", "--no-sync",
-            )  # fmt: skip
+                "initdb",
+                "-D",
+                self._data,
+                "-U",
+                "bridle",
+                "--auth=trust",
+                "-E",
+                "UTF8",
+                "--no-locale",
+                "--no-sync",
+            )
             self.start()
         except BaseException:
             self.close()
@@ -72,9 +80,18 @@ class PostgresServer:
             "-c shared_buffers=16MB -c max_connections=60"
         )
         self._run(
-            "pg_ctl", "start", "-w", "-t", "120", "-D", self._data,
-            "-l", str(self.folder / "log"), "-o", options,
-        )  # fmt: skip
+            "pg_ctl",
+            "start",
+            "-w",
+            "-t",
+            "120",
+            "-D",
+            self._data,
+            "-l",
+            str(self.folder / "log"),
+            "-o",
+            options,
+        )
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
         """Stop it and wait; "immediate" is as if it had crashed."""

@@ -24,9 +24,15 @@ def say(
     desk: Desk, n: int, by: str, allowed: bool = True, id: str | None = None, item: Any = None
 ) -> list[Any]:
     heard = desk.kept.agent.make.examples_by(
-        [CONTEXTS[n % 4]], ["crime"], [allowed], by=by, items=[item],
-        ids=None if id is None else [id], at=desk.now, who=f"{by} (token t)",
-    )  # fmt: skip
+        [CONTEXTS[n % 4]],
+        ["crime"],
+        [allowed],
+        by=by,
+        items=[item],
+        ids=None if id is None else [id],
+        at=desk.now,
+        who=f"{by} (token t)",
+    )
     for event in heard.events:
         desk.kept.record(event, b"w" * 32)
     return heard.events

@@ -14,8 +14,10 @@ from bridle.store.projections import Recent
 def agent():
     made = Agent(
         arms=[Arm("a", group="one"), Arm("b", group="one"), Arm("c", group="two")],
-        features=Schema([Flag("late"), Flag("child")]), limits="rules", seed=1,
-    )  # fmt: skip
+        features=Schema([Flag("late"), Flag("child")]),
+        limits="rules",
+        seed=1,
+    )
     for late in (True, False):
         for child in (True, False):
             made.teach({"late": late, "child": child}, "a", True)

@@ -16,19 +16,40 @@ BASE_R = {0.0: 0.280, 0.25: 0.198, 0.5: 0.190, 0.75: 0.180, 1.0: 0.166}
 BASE_E = {0.0: 0, 0.25: 0, 0.5: 120, 0.75: 1_600, 1.0: 22_000}
 
 RESULTS = {
-    "world": pl.String, "fold": pl.Int64, "teaching": pl.String, "examples": pl.Int64,
-    "agent": pl.String, "sigma": pl.Float64, "steps": pl.Int64, "R": pl.Float64, "Rc": pl.Float64,
-    "E": pl.Int64, "abstentions": pl.Int64, "blend_regret": pl.Float64,
-}  # fmt: skip
+    "world": pl.String,
+    "fold": pl.Int64,
+    "teaching": pl.String,
+    "examples": pl.Int64,
+    "agent": pl.String,
+    "sigma": pl.Float64,
+    "steps": pl.Int64,
+    "R": pl.Float64,
+    "Rc": pl.Float64,
+    "E": pl.Int64,
+    "abstentions": pl.Int64,
+    "blend_regret": pl.Float64,
+}
 CURVES = {
-    "world": pl.String, "fold": pl.Int64, "teaching": pl.String, "examples": pl.Int64,
-    "agent": pl.String, "t": pl.Int64, "R": pl.Float64, "Rc": pl.Float64, "E": pl.Int64,
-    "abstentions": pl.Int64, "blend_regret": pl.Float64,
-}  # fmt: skip
+    "world": pl.String,
+    "fold": pl.Int64,
+    "teaching": pl.String,
+    "examples": pl.Int64,
+    "agent": pl.String,
+    "t": pl.Int64,
+    "R": pl.Float64,
+    "Rc": pl.Float64,
+    "E": pl.Int64,
+    "abstentions": pl.Int64,
+    "blend_regret": pl.Float64,
+}
 LESSONS = {
-    "world": pl.String, "fold": pl.Int64, "teaching": pl.String, "n": pl.Int64,
-    "denied": pl.Int64, "regret": pl.Float64,
-}  # fmt: skip
+    "world": pl.String,
+    "fold": pl.Int64,
+    "teaching": pl.String,
+    "n": pl.Int64,
+    "denied": pl.Int64,
+    "regret": pl.Float64,
+}
 
 
 @dataclass

@@ -26,7 +26,9 @@ def with_limits(job: Batch, taught: dict[str, ClassResult]) -> Batch:
 
 
 def bits(result: ClassResult | BatchResult) -> bytes:
-    names = ("n", "denied", "regret") if isinstance(result, ClassResult) else (
-        "t", "R", "Rc", "E", "abstentions", "blend_regret"
-    )  # fmt: skip
+    names = (
+        ("n", "denied", "regret")
+        if isinstance(result, ClassResult)
+        else ("t", "R", "Rc", "E", "abstentions", "blend_regret")
+    )
     return b"".join(getattr(result, name).tobytes() for name in names)

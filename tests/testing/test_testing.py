@@ -148,8 +148,14 @@ def test_ours_pass_every_check_and_every_check_ran(kind, name):
 def test_every_policy_and_model_of_ours_is_checked():
     kinds = {type(policy) for policy in POLICIES} - {PlainThompson}
     assert kinds == {
-        Thompson, BehaviorConstrained, KnownMask, Uniform, Greedy, EpsilonGreedy, LinUCB,
-    }  # fmt: skip
+        Thompson,
+        BehaviorConstrained,
+        KnownMask,
+        Uniform,
+        Greedy,
+        EpsilonGreedy,
+        LinUCB,
+    }
     assert (
         sum(COUNTS[kind] * len(subjects) for kind, subjects in OURS.items())
         == 22 + 55 + 99 + 8 + 128

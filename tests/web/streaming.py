@@ -26,9 +26,13 @@ def stream(
     given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     given += [(b"host", HOST.encode()), (b"cookie", person.cookie.encode())]
     scope = {
-        "type": "http", "method": "GET", "path": bare, "raw_path": bare.encode(),
-        "query_string": query.encode(), "headers": given,
-    }  # fmt: skip
+        "type": "http",
+        "method": "GET",
+        "path": bare,
+        "raw_path": bare.encode(),
+        "query_string": query.encode(),
+        "headers": given,
+    }
     sent: list[Any] = []
 
     async def run() -> None:

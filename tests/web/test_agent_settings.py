@@ -69,10 +69,16 @@ def test_the_wait_is_changed_with_who_and_why(server, make, person, form, wait, 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"long": "0"}, {"long": "-1"}, {"long": "x"}, {"long": ""}, {"unit": "moons"},
-        {"default_reward": "7"}, {"default_reward": "x"}, {"note": "x" * 1_001},
+        {"long": "0"},
+        {"long": "-1"},
+        {"long": "x"},
+        {"long": ""},
+        {"unit": "moons"},
+        {"default_reward": "7"},
+        {"default_reward": "x"},
+        {"note": "x" * 1_001},
     ],
-)  # fmt: skip
+)
 def test_a_wrong_wait_changes_nothing(server, make, person, wrong):
     make()
     form = {"how": "long", "long": "1", "unit": "days", "default_reward": ""} | wrong
@@ -86,8 +92,10 @@ def test_adding_and_moving_arms(server, make, person):
     form = {"id": "rain", "label": f"Rain {SCRIPT}", "group": "Comedy", "note": SCRIPT}
     assert ann.post(f"{S}/arms", form).headers["location"] == f"{S}?said=changed#arms"
     assert agent(server)["arms"][-1] == {
-        "id": "rain", "label": f"Rain {SCRIPT}", "group": "Comedy",
-    }  # fmt: skip
+        "id": "rain",
+        "label": f"Rain {SCRIPT}",
+        "group": "Comedy",
+    }
     assert ann.post(f"{S}/arms", {"id": "7"}).status == 303  # a word among words
     assert agent(server)["arms"][-1]["id"] == "7"
     assert ann.post(f"{S}/arms", {"id": "rain"}).status in (409, 422)
@@ -171,9 +179,13 @@ def test_one_agent_does_not_see_the_checks_of_another(server, make, person):
 # -- declared rules --------------------------------------------------------------------------
 
 RULE = {
-    "id": "young", "feature0": "age", "relation0": "is", "value0": "12-17", "group": "Horror",
+    "id": "young",
+    "feature0": "age",
+    "relation0": "is",
+    "value0": "12-17",
+    "group": "Horror",
     "note": "the law",
-}  # fmt: skip
+}
 
 
 def test_a_rule_is_declared_and_withdrawn(server, make, person):
@@ -200,17 +212,34 @@ def test_a_rule_is_declared_and_withdrawn(server, make, person):
 @pytest.mark.parametrize(
     ("form", "when", "arms", "groups"),
     [
-        ({"feature0": "late", "value0": "yes", "all": "yes"},
-         [{"feature": "late", "equals": True}], [], []),
-        ({"feature1": "year", "relation1": "at_least", "value1": "1990", "arms": "Fog\nkite\n"},
-         [{"feature": "year", "at_least": 1990.0}], ["fog", "kite"], []),
-        ({"feature0": "genres", "value0": "Gore", "feature2": "year", "relation2": "at_most",
-          "value2": "2000", "group": "Comedy"},
-         [{"feature": "genres", "has": "Gore"}, {"feature": "year", "at_most": 2000.0}],
-         [], ["Comedy"]),
+        (
+            {"feature0": "late", "value0": "yes", "all": "yes"},
+            [{"feature": "late", "equals": True}],
+            [],
+            [],
+        ),
+        (
+            {"feature1": "year", "relation1": "at_least", "value1": "1990", "arms": "Fog\nkite\n"},
+            [{"feature": "year", "at_least": 1990.0}],
+            ["fog", "kite"],
+            [],
+        ),
+        (
+            {
+                "feature0": "genres",
+                "value0": "Gore",
+                "feature2": "year",
+                "relation2": "at_most",
+                "value2": "2000",
+                "group": "Comedy",
+            },
+            [{"feature": "genres", "has": "Gore"}, {"feature": "year", "at_most": 2000.0}],
+            [],
+            ["Comedy"],
+        ),
         ({"arms": "night"}, [], ["night"], []),
     ],
-)  # fmt: skip
+)
 def test_every_kind_of_condition(server, make, person, form, when, arms, groups):
     features = [
         {"kind": "flag", "name": "late"},

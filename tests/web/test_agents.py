@@ -53,9 +53,13 @@ def test_what_an_agent_is_doing(server, make, person, monkeypatch):
     shown = person("teacher").get("/agents")
     assert no_script(shown.html)
     for words in (
-        "films At work now", "Decisions 2", "Mean reward 0.375", "Examples taught 2",
-        "Questions waiting 1", "Last seen 20 s ago",
-    ):  # fmt: skip
+        "films At work now",
+        "Decisions 2",
+        "Mean reward 0.375",
+        "Examples taught 2",
+        "Questions waiting 1",
+        "Last seen 20 s ago",
+    ):
         assert words in shown.text
     share = server.runner.run(
         server.service.do("films", lambda desk: desk.kept.recent.unsure(desk.kept.know))

@@ -136,9 +136,13 @@ def test_whoever_hangs_up_is_not_answered(serve):
     token = f"Bearer {server.token}".encode()
     headers = [(b"authorization", token), (b"content-type", b"application/json")]
     scope = {
-        "type": "http", "method": "POST", "path": "/echo", "raw_path": b"/echo",
-        "query_string": b"", "headers": headers,
-    }  # fmt: skip
+        "type": "http",
+        "method": "POST",
+        "path": "/echo",
+        "raw_path": b"/echo",
+        "query_string": b"",
+        "headers": headers,
+    }
     server.runner.run(server.app(scope, gone, send))
     assert sent == []
     assert server.service.in_flight == 0

@@ -124,8 +124,9 @@ def test_bad_addresses_and_answers(films, person):
 
 def test_names_from_outside_are_text(server, make, person):
     features = [{"kind": "category", "name": SCRIPT, "values": ["<b>1", "2"]}]
-    make("films", arms=[{"id": "x", "label": SCRIPT}], features=features, sigma=0.5,
-         limits="linear")  # fmt: skip
+    make(
+        "films", arms=[{"id": "x", "label": SCRIPT}], features=features, sigma=0.5, limits="linear"
+    )
     ann = person("admin")
     ann.post(P, BEGIN)
     answer = server.call("POST", f"{A}/decisions", {"context": {SCRIPT: "<b>1"}, "id": "a~b"})
@@ -157,9 +158,18 @@ def test_what_was_erased_waits_no_more_or_says_so(films, person):
 )
 def test_bounds_are_told_as_whole_numbers_that_hold(state, lower, upper, said):
     standing = StandingShown(
-        state=state, level=0.005, granted=5.5, lower=lower, upper=upper, first=1, steps=1_100,
-        found=1, judged=10, pending=0, delta=0.05,
-    )  # fmt: skip
+        state=state,
+        level=0.005,
+        granted=5.5,
+        lower=lower,
+        upper=upper,
+        first=1,
+        steps=1_100,
+        found=1,
+        judged=10,
+        pending=0,
+        delta=0.05,
+    )
     assert said in standing_words(standing)
     least, most = whole_bounds(standing)
     assert lower <= least + 1e-6 and most <= upper

@@ -76,9 +76,10 @@ def test_judge_the_oldest_first(films, person):
     after = ann.follow(answer)
     assert "You said last: Not allowed" in after.text and "1 play waits" in after.text
     [event] = [
-        one["event"] for one in call(films, "GET", f"{A}/events?limit=1000")["events"]
+        one["event"]
+        for one in call(films, "GET", f"{A}/events?limit=1000")["events"]
         if one["event"].get("check") == first["decision"]
-    ]  # fmt: skip
+    ]
     assert event["allowed"] is False and event["note"] == "it is a rerun"
     assert event["by"].startswith("a teacher (token ")
     assert "Spot checks: 1 judged, 1 was not allowed" in after.text
@@ -93,8 +94,11 @@ def test_a_second_press_changes_nothing(films, person):
     other = bob.post(f"{P}/checks/judge", fields | {"answer": "denied"})
     assert "A play is judged once" in bob.follow(other).text
     assert call(films, "GET", A)["checks"] | {"drawn": 0} == {
-        "open": 1, "drawn": 0, "judged": 1, "found": 0,
-    }  # fmt: skip
+        "open": 1,
+        "drawn": 0,
+        "judged": 1,
+        "found": 0,
+    }
     assert ann.post(f"{P}/checks/judge", fields | {"answer": "maybe"}).status == 422
 
 
@@ -130,10 +134,25 @@ def stands(person: Any, page: str = "limits") -> str:
 
 @pytest.mark.parametrize(
     "page",
-    ["teach", "teach/examples", "teach/bulk", "limits", "limits/what-if", "dial", "live",
-     "decisions", "promises", "promises/audits", "promises/begin", "promises/keep", "settings",
-     "settings/rules", "checks", "decisions/nobody"],
-)  # fmt: skip
+    [
+        "teach",
+        "teach/examples",
+        "teach/bulk",
+        "limits",
+        "limits/what-if",
+        "dial",
+        "live",
+        "decisions",
+        "promises",
+        "promises/audits",
+        "promises/begin",
+        "promises/keep",
+        "settings",
+        "settings/rules",
+        "checks",
+        "decisions/nobody",
+    ],
+)
 def test_every_page_of_an_agent_says_where_it_stands(films, person, page):
     line = stands(person("admin"), page)
     assert line.startswith("plain") and "Spot checks: 0 judged, 0 were not allowed" in line
@@ -222,9 +241,14 @@ def test_who_may_switch_it_on(films, person):
 
 @pytest.mark.parametrize(
     ("field", "value", "said"),
-    [("level", "0", "[0.0001, 100]"), ("level", "many", "'many'"), ("every", "0.5", "[1, 1e+06]"),
-     ("lag", "-1", "[0, 1000000]"), ("steps", SCRIPT, "&lt;script&gt;")],
-)  # fmt: skip
+    [
+        ("level", "0", "[0.0001, 100]"),
+        ("level", "many", "'many'"),
+        ("every", "0.5", "[1, 1e+06]"),
+        ("lag", "-1", "[0, 1000000]"),
+        ("steps", SCRIPT, "&lt;script&gt;"),
+    ],
+)
 def test_what_is_no_promise(films, person, field, value, said):
     ann = person("admin")
     form = ann.get(f"{P}/promises/keep").form(f"{P}/promises/price")
@@ -256,17 +280,26 @@ def test_what_the_meter_says_stands_beside_the_promise(films, person):
 def test_the_price_in_words_is_the_purse_own():
     purse = Purse(alpha=0.01, q=0.02, lag=50)
     one = PriceShown(
-        alpha=0.01, q=0.02, lag=50, b=purse.b, steps=20_000, bound=purse.bound(20_000),
-        sharper=purse.sharper_bound(20_000), sure=0.0, price=purse.price_in_words(20_000),
-    )  # fmt: skip
+        alpha=0.01,
+        q=0.02,
+        lag=50,
+        b=purse.b,
+        steps=20_000,
+        bound=purse.bound(20_000),
+        sharper=purse.sharper_bound(20_000),
+        sure=0.0,
+        price=purse.price_in_words(20_000),
+    )
     ours, its = " ".join(text for _, text in price_words(one)), " ".join(one.price)
     for said, same in [
         ("at most 450 plays", "at most 450 denied"),
         ("About 400 to 600 plays", "400 to 600 audits"),
-        ("1 in 33", "one in 33"), ("50 decisions late", "50 steps late"),
-        ("about 5,000 decisions", "takes 5,000 steps"), ("300 decisions at a time", "300 steps"),
+        ("1 in 33", "one in 33"),
+        ("50 decisions late", "50 steps late"),
+        ("about 5,000 decisions", "takes 5,000 steps"),
+        ("300 decisions at a time", "300 steps"),
         ("1 play in 3,", "one in 3 plays"),
-    ]:  # fmt: skip
+    ]:
         assert said in ours and same in its
 
 
@@ -340,8 +373,12 @@ def test_an_answer_for_one_item_until_a_day(server, make, person):
     assert example["until"] == 4_114_281_600.0  # the end of that day
     assert example["allowed"] and example["by"].startswith("a teacher")
     # The decision was made, by what was said.
-    made = call(server, "POST", f"{A}/decisions", {"context": {"age": "25+", "late": False},
-                "item": "Up", "id": "next"})  # fmt: skip
+    made = call(
+        server,
+        "POST",
+        f"{A}/decisions",
+        {"context": {"age": "25+", "late": False}, "item": "Up", "id": "next"},
+    )
     assert made["outcome"] == "decision"
     assert {made["arm"], asked["question"]["arm"]} <= {"night", "fog"}  # one group
     listed = ann.get(f"{P}/teach/examples").text
@@ -359,8 +396,11 @@ def test_an_end_that_is_none(films, person):
     films.clock.now = 1_800_000_000.0
     ann = person("teacher")
     shown = ann.get(f"{P}/teach")
-    action = next(str(f["action"]) for f in shown.forms if "teach/" in str(f["action"])
-                  and "pair" in f["fields"])  # fmt: skip
+    action = next(
+        str(f["action"])
+        for f in shown.forms
+        if "teach/" in str(f["action"]) and "pair" in f["fields"]
+    )
     for until in ("tomorrow", "1999-01-01"):
         answer = ann.post(action, shown.form(action) | {"answer": "allowed", "until": until})
         assert answer.status == 422 and "until" in answer.text
@@ -398,8 +438,7 @@ def test_a_play_that_was_not_checked_says_how_likely_it_was(films, person):
     checked = {one["decision"] for one in waiting(films)}
     found = call(films, "GET", f"{A}/events?limit=1000")["events"]
     spared = next(
-        e["event"] for e in found
-        if e["event"].get("coin") and e["event"]["id"] not in checked
-    )  # fmt: skip
+        e["event"] for e in found if e["event"].get("coin") and e["event"]["id"] not in checked
+    )
     said = person("teacher").get(f"{P}/decisions/{spared['id']}").text
     assert "This one was not." in said and "such plays" in said

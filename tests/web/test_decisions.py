@@ -22,10 +22,19 @@ def films(server, make):
     """An agent of which kite is allowed to all, and nothing else."""
     make()
     ages = ("12-17", "18-24", "25+")
-    call(server, "POST", "/v1/agents/films/examples", {"examples": [
-        {"context": {"age": age, "late": late}, "arm": arm, "allowed": arm == "kite"}
-        for age in ages for late in (True, False) for arm in ("night", "fog", "kite")
-    ]})  # fmt: skip
+    call(
+        server,
+        "POST",
+        "/v1/agents/films/examples",
+        {
+            "examples": [
+                {"context": {"age": age, "late": late}, "arm": arm, "allowed": arm == "kite"}
+                for age in ages
+                for late in (True, False)
+                for arm in ("night", "fog", "kite")
+            ]
+        },
+    )
     return "films"
 
 
@@ -174,12 +183,22 @@ def test_a_csv_of_all_that_matches(server, films, person):
     assert 'filename="films-decisions.csv"' in answer.headers["content-disposition"]
     assert [row["id"] for row in rows] == ["1", "2", "ann:1"]  # the oldest first
     assert rows[0] == {
-        "entry": rows[0]["entry"], "id": "1", "time (UTC)": "1970-01-12T13:46:40+00:00",
-        "outcome": "decision", "arm": "kite", "name of the arm": "Kite Days (Comedy)",
-        "item": "", "context: age": "25+", "context: late": "no", "chance": "1.0",
-        "version": rows[0]["version"], "reward": "0.25", "what became of the reward": "came",
-        "chance of a check": rows[0]["chance of a check"], "check": "",
-    }  # fmt: skip
+        "entry": rows[0]["entry"],
+        "id": "1",
+        "time (UTC)": "1970-01-12T13:46:40+00:00",
+        "outcome": "decision",
+        "arm": "kite",
+        "name of the arm": "Kite Days (Comedy)",
+        "item": "",
+        "context: age": "25+",
+        "context: late": "no",
+        "chance": "1.0",
+        "version": rows[0]["version"],
+        "reward": "0.25",
+        "what became of the reward": "came",
+        "chance of a check": rows[0]["chance of a check"],
+        "check": "",
+    }
     assert 0.0 < float(rows[0]["chance of a check"]) < 1.0 and rows[1]["chance of a check"] == ""
     assert rows[1]["outcome"] == "abstention" and rows[1]["arm"] == ""
     _, rows = exported(ann, "?outcome=decision&reward=no")
@@ -278,8 +297,9 @@ def test_a_question_earns_nothing(server, in_doubt, person):
     came = stream(ann, "/agents/films/decisions.jsonl")
     lines = [json.loads(line) for line in came.body.decode().splitlines()]
     assert {line["outcome"]: line["reward"] for line in lines} == {
-        "decision": 0.75, "question": None
-    }  # fmt: skip
+        "decision": 0.75,
+        "question": None,
+    }
     shown = ann.get("/agents/films/decisions")
     assert shown.text.count("0.75") == 1
     assert "asked about" in shown.text and "Asked about" not in shown.text

@@ -31,11 +31,12 @@ def live(server: Server, n: int = 80, *, propensity: bool = True, rewarded: int 
 
 def lesson(server: Server) -> None:
     teach(
-        server, "films",
+        server,
+        "films",
         ({"age": "12-17", "late": False}, "night", False),
         ({"age": "12-17", "late": True}, "kite", True),
         ({"age": "18-24", "late": True}, "fog", True),
-    )  # fmt: skip
+    )
 
 
 def work_out(server: Server, somebody: Any) -> Shown:
@@ -265,9 +266,17 @@ def test_what_came_since_is_told(server, make, person):
 
 def test_a_certificate_answers_for_any_position():
     found = Evaluated(
-        version=1, decisions=1, positions=(), why_not="", audits="none", turns=(),
-        rates=((0.0, 0.01), (0.5, 0.2), (1.0, 0.1)), basis="belief", alpha=0.05, no_advice="",
-    )  # fmt: skip
+        version=1,
+        decisions=1,
+        positions=(),
+        why_not="",
+        audits="none",
+        turns=(),
+        rates=((0.0, 0.01), (0.5, 0.2), (1.0, 0.1)),
+        basis="belief",
+        alpha=0.05,
+        no_advice="",
+    )
     sure = found.advice(0.05)
     assert sure is not None and (sure.sigma, sure.basis, sure.rate) == (1.0, "certificate", 0.05)
     less = found.advice(0.02)

@@ -64,8 +64,16 @@ def test_a_form_that_nobody_filled_in_is_a_context_too():
 def test_kinds_and_hints():
     by = {field.label: field for field in fields_of(SCHEMA)}
     assert [field.kind for field in by.values()] == [
-        "number", "number", "number", "flag", "flag", "category", "category", "labels", "many",
-    ]  # fmt: skip
+        "number",
+        "number",
+        "number",
+        "flag",
+        "flag",
+        "category",
+        "category",
+        "labels",
+        "many",
+    ]
     assert (by["age"].low, by["age"].high, by["age"].hint) == ("0", "120", "0 to 120 years")
     assert by["load"].low == "" and "empty: taken as 0.5" in by["load"].hint
     assert by["sky"].required and not by["wind"].required

@@ -40,9 +40,18 @@ def test_every_page_of_such_an_agent_is_shown(server, make, person):
     assert made["item"] == "Alien"
     ann = person("admin")
     for page in (
-        "teach", "teach/examples", "teach/bulk", "limits", "limits/what-if", "live", "decisions",
-        "dial", "promises", "decisions/d-1", "settings",
-    ):  # fmt: skip
+        "teach",
+        "teach/examples",
+        "teach/bulk",
+        "limits",
+        "limits/what-if",
+        "live",
+        "decisions",
+        "dial",
+        "promises",
+        "decisions/d-1",
+        "settings",
+    ):
         assert ann.get(f"/agents/films/{page}").status == 200, page
     why = ann.get("/agents/films/decisions/d-1").text
     assert "Item Alien" in why and "Asking a teacher" in why

@@ -39,8 +39,12 @@ def test_a_job_from_its_begin_to_its_end(jobs):
     go.set()
     assert job.wait(LONG)
     assert (job.state, job.result, job.error, job.began, job.ended) == (
-        "done", "found", None, 5.0, 5.0,
-    )  # fmt: skip
+        "done",
+        "found",
+        None,
+        5.0,
+        5.0,
+    )
 
 
 def test_one_at_a_time_for_each_key(jobs):
@@ -136,9 +140,14 @@ def test_how_a_job_looks():
         "{% call job_box(job, 'it', '/there') %}<b>{{ job.result }}</b>{% endcall %}"
     )
     one = SimpleNamespace(
-        what="<i>Adding</i>", state="running", progress=None, result=None, error=None, began=0.0,
+        what="<i>Adding</i>",
+        state="running",
+        progress=None,
+        result=None,
+        error=None,
+        began=0.0,
         ended=None,
-    )  # fmt: skip
+    )
     shown = box.render(job=one)
     assert 'data-from="/there"' in shown and "<progress" in shown and "value=" not in shown
     assert "<i>" not in shown and no_script(shown)

@@ -39,12 +39,14 @@ def taught(server: Server, make: Callable[..., str]) -> str:
     """The agent knows that horror is not for those of 12 to 17."""
     name = make()
     teach(
-        server, name,
+        server,
+        name,
         ({"age": "12-17", "late": False}, "night", False),
         ({"age": "18-24", "late": True}, "fog", True),
         ({"age": "12-17", "late": True}, "kite", True),
-        by="Ann", note="as agreed",
-    )  # fmt: skip
+        by="Ann",
+        note="as agreed",
+    )
     return name
 
 
@@ -76,11 +78,12 @@ def test_a_cell_is_what_the_api_believes(server, make, person):
     for kind in ("rules", "auto", "logistic", "linear", "found"):
         name = make(f"films-{kind}", limits=kind, features=FLAGS)
         teach(
-            server, name,
+            server,
+            name,
             ({"horror": True, "late": False}, "night", False),
             ({"horror": False, "late": True}, "fog", True),
             ({"horror": True, "late": True}, "kite", True),
-        )  # fmt: skip
+        )
         shown = person("teacher").get(f"/agents/{name}/limits")
         found = cells(shown)
         assert ("Fog" in shown.text) == (kind in ("found", "linear"))
@@ -100,10 +103,14 @@ def test_a_cell_is_what_the_api_believes(server, make, person):
 
 def test_declared_rules_are_told_and_shown(server, taught, person):
     rules = [
-        {"id": "none", "when": [{"feature": "late", "equals": True}], "arms": ["kite"],
-         "note": "the house rule"},
+        {
+            "id": "none",
+            "when": [{"feature": "late", "equals": True}],
+            "arms": ["kite"],
+            "note": "the house rule",
+        },
         {"id": "half", "when": [{"feature": "late", "equals": True}], "arms": ["fog"]},
-    ]  # fmt: skip
+    ]
     for rule in rules:
         changed = server.call("PATCH", f"/v1/agents/{taught}", {"declare": rule})
         assert changed.status == 200, changed.body
@@ -224,17 +231,26 @@ def test_script_in_every_field_is_text(server, person):
             {"kind": "category", "name": f"name{script}", "values": [f"word{script}", "b"]},
             {"kind": "number", "name": f"n{script}", "low": 0, "high": 1, "unit": f"u{script}"},
         ],
-        "rules": [{"id": f"rule{script}", "groups": [f"group{script}"], "note": f"why{script}",
-                   "when": [{"feature": f"name{script}", "equals": f"word{script}"}]}],
+        "rules": [
+            {
+                "id": f"rule{script}",
+                "groups": [f"group{script}"],
+                "note": f"why{script}",
+                "when": [{"feature": f"name{script}", "equals": f"word{script}"}],
+            }
+        ],
         "limits": "logistic",
-    }  # fmt: skip
+    }
     made = server.call("POST", "/v1/agents", {"name": "films", "agent": agent})
     assert made.status == 201, made.body
     context = {f"name{script}": f"word{script}", f"n{script}": 1}
     teach(
-        server, "films", (context, f"id{script}", False), by=f"by{SCRIPT}"[:60],
+        server,
+        "films",
+        (context, f"id{script}", False),
+        by=f"by{SCRIPT}"[:60],
         note=f"note{SCRIPT}",
-    )  # fmt: skip
+    )
     pages = [
         f"/agents/films/limits?find={SCRIPT}&feature={SCRIPT}",
         "/agents/films/limits",
@@ -258,8 +274,9 @@ def test_what_is_denied_only_together_is_shown(server, make, person, more):
     names = ("bleeding", "surgery", SCRIPT[:20])
     name = make(
         features=[{"kind": "flag", "name": one} for one in names],
-        arms=[{"id": "high", "label": "High dose"}], **more,
-    )  # fmt: skip
+        arms=[{"id": "high", "label": "High dose"}],
+        **more,
+    )
     auditor = person("auditor")
     assert "Together" not in auditor.get(f"/agents/{name}/limits").text
     for _ in range(3):

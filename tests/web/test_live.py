@@ -27,12 +27,23 @@ SCRIPT = "<script>alert(1)</script>"
 def films(server, make):
     """An agent that was taught, has decided and was rewarded; `server.clock` tells the time."""
     make()
-    call(server, "POST", "/v1/agents/films/examples", {"examples": [
-        {"context": {"age": age, "late": late}, "arm": arm,
-         "allowed": arm == "kite" or age == "25+"}
-        for age in ("12-17", "18-24", "25+") for late in (True, False)
-        for arm in ("night", "fog", "kite")
-    ]})  # fmt: skip
+    call(
+        server,
+        "POST",
+        "/v1/agents/films/examples",
+        {
+            "examples": [
+                {
+                    "context": {"age": age, "late": late},
+                    "arm": arm,
+                    "allowed": arm == "kite" or age == "25+",
+                }
+                for age in ("12-17", "18-24", "25+")
+                for late in (True, False)
+                for arm in ("night", "fog", "kite")
+            ]
+        },
+    )
     return "films"
 
 
@@ -163,9 +174,11 @@ def test_decisions_come_as_they_are_made(server, films, person, quick):
             handled.append(True)
 
     came = stream(
-        ann, "/agents/films/live/stream", during=during,
+        ann,
+        "/agents/films/live/stream",
+        during=during,
         until=lambda body: b"earned 0.25" in body,
-    )  # fmt: skip
+    )
     assert handled and came.status == 200
     assert came.headers["content-type"] == "text/event-stream"
     assert came.headers["cache-control"] == "no-store"
@@ -197,9 +210,10 @@ def test_too_much_is_passed_over_and_counted(server, films, person, quick):
     many = [{"context": {"age": "25+", "late": False}}] * 300
     call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
     came = stream(
-        person("auditor"), f"/agents/films/live/stream?after={head}",
+        person("auditor"),
+        f"/agents/films/live/stream?after={head}",
         until=lambda body: b"data:" in body,
-    )  # fmt: skip
+    )
     [said] = events_of(came.body)
     added = server.store.head("films").seq - head
     assert said["more"] == added - live.AT_ONCE and len(said["rows"]) == live.SLOTS

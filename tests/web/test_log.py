@@ -90,18 +90,25 @@ def test_a_look_back_is_bounded_and_says_how_far_it_went(log):
 
 
 def test_what_is_wanted(log):
-    store = log([
-        decided(1), decided(2, "b"),
-        New("Abstained", payload_of(Abstained(3, (0.5,), 1)), (_name("decision", 3),)),
-        New("Asked", payload_of(Asked(1, (0.5,), "b", 1, decision=4)),
-            (_name("decision", 4), _name("question", 1))),
-        New("Asked", payload_of(Asked(2, (0.5,), "a", 1)), (_name("question", 2),)),
-        New("Taught", payload_of(Taught(1, (0.5,), "a", True)), (_name("example", 1),)),
-        New("Rewarded", payload_of(Rewarded(1, 0.5, NOW)), (_name("outcome", 1),)),
-        New("Expired", payload_of(Expired(2, None, NOW)), (_name("outcome", 2),)),
-        decided(5), decided(6),
-        New("Expired", payload_of(Expired(5, 0.25, NOW)), (_name("outcome", 5),)),
-    ])  # fmt: skip
+    store = log(
+        [
+            decided(1),
+            decided(2, "b"),
+            New("Abstained", payload_of(Abstained(3, (0.5,), 1)), (_name("decision", 3),)),
+            New(
+                "Asked",
+                payload_of(Asked(1, (0.5,), "b", 1, decision=4)),
+                (_name("decision", 4), _name("question", 1)),
+            ),
+            New("Asked", payload_of(Asked(2, (0.5,), "a", 1)), (_name("question", 2),)),
+            New("Taught", payload_of(Taught(1, (0.5,), "a", True)), (_name("example", 1),)),
+            New("Rewarded", payload_of(Rewarded(1, 0.5, NOW)), (_name("outcome", 1),)),
+            New("Expired", payload_of(Expired(2, None, NOW)), (_name("outcome", 2),)),
+            decided(5),
+            decided(6),
+            New("Expired", payload_of(Expired(5, 0.25, NOW)), (_name("outcome", 5),)),
+        ]
+    )
 
     def found(**wanted):
         return seqs(look_back(store, "films", Wanted(**wanted), 100, 50))
@@ -131,47 +138,64 @@ def test_on_and_on_is_the_same_as_back(log):
 
 
 def test_what_became_of_rewards(log):
-    store = log([
-        *(decided(n) for n in range(1, 6)),
-        New("Rewarded", payload_of(Rewarded(1, 0.5, NOW)), (_name("outcome", 1),)),
-        New("Expired", payload_of(Expired(2, None, NOW)), (_name("outcome", 2),)),
-        New("Expired", payload_of(Expired(3, 0.25, NOW)), (_name("outcome", 3),)),
-        *(decided(n) for n in range(100, 300)),
-        New("RewardedLate", payload_of(RewardedLate(2, 0.75, NOW)), (_name("late", 2),)),
-    ])  # fmt: skip
+    store = log(
+        [
+            *(decided(n) for n in range(1, 6)),
+            New("Rewarded", payload_of(Rewarded(1, 0.5, NOW)), (_name("outcome", 1),)),
+            New("Expired", payload_of(Expired(2, None, NOW)), (_name("outcome", 2),)),
+            New("Expired", payload_of(Expired(3, 0.25, NOW)), (_name("outcome", 3),)),
+            *(decided(n) for n in range(100, 300)),
+            New("RewardedLate", payload_of(RewardedLate(2, 0.75, NOW)), (_name("late", 2),)),
+        ]
+    )
     made = look_back(store, "films", Wanted(), 10, 50).found
     had = earned(store, "films", made)
     assert {id: (one.how, one.value) for id, one in had.items()} == {
-        "1": ("came", 0.5), "2": ("late", 0.75), "3": ("assumed", 0.25),
-    }  # fmt: skip
+        "1": ("came", 0.5),
+        "2": ("late", 0.75),
+        "3": ("assumed", 0.25),
+    }
     assert earned(store, "films", []) == {}
 
 
 def test_by_id_a_decision_that_asked_stands_twice(log):
-    store = log([
-        New("Asked", payload_of(Asked(7, (0.5,), "b", 1, decision="ann:1")),
-            (_name("decision", "ann:1"), _name("question", 7))),
-        decided(2),
-        New("Decided", payload_of(Decided("ann:1", (0.5,), "a", 2)), (_name("settled", "ann:1"),)),
-    ])  # fmt: skip
+    store = log(
+        [
+            New(
+                "Asked",
+                payload_of(Asked(7, (0.5,), "b", 1, decision="ann:1")),
+                (_name("decision", "ann:1"), _name("question", 7)),
+            ),
+            decided(2),
+            New(
+                "Decided",
+                payload_of(Decided("ann:1", (0.5,), "a", 2)),
+                (_name("settled", "ann:1"),),
+            ),
+        ]
+    )
     assert [one.seq for one in by_id(store, "films", "ann:1")] == [3, 1]
     assert [one.id for one in by_id(store, "films", "7")] == ["ann:1"]
     assert by_id(store, "films", "nobody") == []
 
 
 def test_what_was_erased_is_told_by_its_id_alone(log):
-    store = log([
-        decided(1), decided("ann"),
-        New("Asked", payload_of(Asked(9, (0.5,), "b", 1)), (_name("question", 9),)),
-        New("Erasure", payload_of(Erasure((2, 3)))),
-    ])  # fmt: skip
+    store = log(
+        [
+            decided(1),
+            decided("ann"),
+            New("Asked", payload_of(Asked(9, (0.5,), "b", 1)), (_name("question", 9),)),
+            New("Erasure", payload_of(Erasure((2, 3)))),
+        ]
+    )
     with store.transaction() as transaction:
         transaction.lock(["films"])
         transaction.erase("films", [2, 3])
     found = look_back(store, "films", Wanted(), 10, 50).found
     assert [(one.seq, one.id, one.erased, one.context) for one in found] == [
-        (2, "ann", True, None), (1, "1", False, (0.5,)),
-    ]  # fmt: skip
+        (2, "ann", True, None),
+        (1, "1", False, (0.5,)),
+    ]
     assert seqs(look_back(store, "films", Wanted(rewarded=False), 10, 50)) == [1]
     assert seqs(look_back(store, "films", Wanted(arms=frozenset("a")), 10, 50)) == [1]
     assert [one.erased for one in by_id(store, "films", "ann")] == [True]

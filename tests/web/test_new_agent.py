@@ -58,9 +58,14 @@ def test_a_form_makes_an_agent(server, person):
     assert [one["kind"] for one in given["features"]] == ["category", "flag", "number"]
     assert given["features"][1]["missing"] is False
     assert given["features"][2] | {"clip": 0} == {
-        "kind": "number", "name": "height", "low": 100.0, "high": 220.0, "clip": 0,
-        "missing": None, "unit": "cm",
-    }  # fmt: skip
+        "kind": "number",
+        "name": "height",
+        "low": 100.0,
+        "high": 220.0,
+        "clip": 0,
+        "missing": None,
+        "unit": "cm",
+    }
     assert given["policy"]["kind"] == "LearnedMask" and given["policy"]["sigma"] == 1.0
     assert (given["limits"], given["budget"], given["on_doubt"]) == ("rules", 5, "wait")
     assert given["reward_range"] == [1.0, 5.0]

@@ -20,7 +20,11 @@ from bridle.web.new_agent import proposed, read_arms, read_features, written_fea
         (
             "number age? 0 to 100 years old",
             {
-                "kind": "number", "name": "age", "low": 0.0, "high": 100.0, "unit": "years old",
+                "kind": "number",
+                "name": "age",
+                "low": 0.0,
+                "high": 100.0,
+                "unit": "years old",
                 "missing": 50.0,
             },
         ),
@@ -31,7 +35,7 @@ from bridle.web.new_agent import proposed, read_arms, read_features, written_fea
         ),
         ('category "a: b": x', {"kind": "category", "name": "a: b", "values": ["x"]}),
     ],
-)  # fmt: skip
+)
 def test_a_line(line, wanted):
     assert read_features(line) == [wanted]
 
@@ -39,11 +43,21 @@ def test_a_line(line, wanted):
 @pytest.mark.parametrize(
     "line",
     [
-        "flag", "late", "colour x", "category age", "category age:", "category age: a,,b",
-        "category : a", "number x? ", "flag ?", 'flag "a" b', 'number "a" 5', 'labels "g" a, b',
+        "flag",
+        "late",
+        "colour x",
+        "category age",
+        "category age:",
+        "category age: a,,b",
+        "category : a",
+        "number x? ",
+        "flag ?",
+        'flag "a" b',
+        'number "a" 5',
+        'labels "g" a, b',
         "labels g: " + "x" * 200_000,
     ],
-)  # fmt: skip
+)
 def test_a_line_that_is_none(line):
     with pytest.raises(Problem, match="Line 2 of the features"):
         read_features(f"flag fine\n{line}")
@@ -57,16 +71,19 @@ def test_not_more_wrongs_than_a_person_reads():
 
 def test_arms():
     assert read_arms("a\n\nb,,G\n'7', Seven") == [
-        {"id": "a"}, {"id": "b", "group": "G"}, {"id": "'7'", "label": "Seven"},
-    ]  # fmt: skip
+        {"id": "a"},
+        {"id": "b", "group": "G"},
+        {"id": "'7'", "label": "Seven"},
+    ]
     with pytest.raises(Problem, match="Line 1 of the choices"):
         read_arms(",label")
 
 
 WORDS = st.text(
     st.characters(codec="utf-8", exclude_categories=("C", "Z"), exclude_characters='"'),
-    min_size=1, max_size=8,
-)  # fmt: skip
+    min_size=1,
+    max_size=8,
+)
 FLOATS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
 
 
@@ -115,8 +132,9 @@ def test_a_number_is_no_word_and_the_end_of_all_numbers_neither():
 
 def test_too_many_words():
     many = "a\n" + "".join(f"w{n}|v{n}\n" for n in range(600))
-    assert proposed(read_lines(many)).notes == ("The column 'a' holds more than 1,000 words: "
-                                                "left out.",)  # fmt: skip
+    assert proposed(read_lines(many)).notes == (
+        "The column 'a' holds more than 1,000 words: left out.",
+    )
     often = "a\n" + "".join(f"w{n % 40}\n" for n in range(100))
     assert of(often)[0].startswith("category a: w0, ")
     rarely = "a\n" + "".join(f"w{n}\n" for n in range(20))
@@ -139,8 +157,11 @@ def test_a_name_is_parted_from_its_numbers_in_one_go(monkeypatch):
         read_features("number a" + " " * 1_000_000 + "x")
     assert read_features("number a   b  1   to  2  x y")[0]["name"] == "a   b"
     assert read_features("number to 1 2")[0] == {
-        "kind": "number", "name": "to", "low": 1.0, "high": 2.0
-    }  # fmt: skip
+        "kind": "number",
+        "name": "to",
+        "low": 1.0,
+        "high": 2.0,
+    }
 
 
 def test_a_list_of_words_may_be_long():

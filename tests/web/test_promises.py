@@ -219,8 +219,20 @@ def test_names_from_outside_are_text(server, make, person):
     make("films", arms=arms, features=features)
     ann = person("admin")
     rows = f'"{SCRIPT}"\n' + "<b>1\n2\n" * 40
-    assert ann.post(f"{P}/begin", {"source": "csv", "csv": rows, "alpha": "10", "delta": "10",
-                                   "on": SCRIPT, "note": SCRIPT}).status == 303  # fmt: skip
+    assert (
+        ann.post(
+            f"{P}/begin",
+            {
+                "source": "csv",
+                "csv": rows,
+                "alpha": "10",
+                "delta": "10",
+                "on": SCRIPT,
+                "note": SCRIPT,
+            },
+        ).status
+        == 303
+    )
     pages = [ann.get(f"{P}/question"), ann.get(P)]
     ann.post(f"{P}/drop", {"what": "calibration", "note": SCRIPT})
     pages += [ann.get(f"{P}/begin")]

@@ -251,10 +251,16 @@ def test_a_check_goes_to_one_and_waits_for_the_other(server, make, person):
     make(teachers=STAFF)
     for name in ("model", "editor"):
         rows = [
-            {"context": {"age": age, "late": late}, "arm": "kite", "allowed": True,
-             "item": f"{age}{late}{n}"}
-            for age in ("12-17", "18-24", "25+") for late in (True, False) for n in range(2)
-        ]  # fmt: skip
+            {
+                "context": {"age": age, "late": late},
+                "arm": "kite",
+                "allowed": True,
+                "item": f"{age}{late}{n}",
+            }
+            for age in ("12-17", "18-24", "25+")
+            for late in (True, False)
+            for n in range(2)
+        ]
         call(server, "POST", f"{A}/examples", {"examples": rows, "teacher": name})
     for n in range(400):
         body = {"context": CASE["context"], "item": f"new {n}"}

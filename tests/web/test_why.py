@@ -22,10 +22,20 @@ def _call(server, method, path, body=None):
 
 def teach(server, allowed=lambda age, arm: arm == "kite", **more):
     ages = ("12-17", "18-24", "25+")
-    _call(server, "POST", "/v1/agents/films/examples", {"examples": [
-        {"context": {"age": age, "late": late}, "arm": arm, "allowed": allowed(age, arm)}
-        for age in ages for late in (True, False) for arm in ("night", "fog", "kite")
-    ], **more})  # fmt: skip
+    _call(
+        server,
+        "POST",
+        "/v1/agents/films/examples",
+        {
+            "examples": [
+                {"context": {"age": age, "late": late}, "arm": arm, "allowed": allowed(age, arm)}
+                for age in ages
+                for late in (True, False)
+                for arm in ("night", "fog", "kite")
+            ],
+            **more,
+        },
+    )
 
 
 def decide(server, age="25+", **more):
@@ -174,12 +184,18 @@ def test_text_from_outside_is_only_text(server, make, person):
             {"kind": "number", "name": "n", "unit": SCRIPT},
         ],
         rules=[{"id": SCRIPT, "arms": ["b"], "note": SCRIPT}],
-    )  # fmt: skip
+    )
     context = {SCRIPT: [SCRIPT], "n": 1.5}
-    _call(server, "POST", "/v1/agents/films/examples", {
-        "examples": [{"context": context, "arm": SCRIPT, "allowed": True}],
-        "by": SCRIPT, "note": SCRIPT,
-    })  # fmt: skip
+    _call(
+        server,
+        "POST",
+        "/v1/agents/films/examples",
+        {
+            "examples": [{"context": context, "arm": SCRIPT, "allowed": True}],
+            "by": SCRIPT,
+            "note": SCRIPT,
+        },
+    )
     made = _call(server, "POST", "/v1/agents/films/decisions", {"context": context})
     shown = opened(person("auditor"), made["id"])
     assert f"denied by the rule '{SCRIPT}'" in shown.text
@@ -193,13 +209,15 @@ def test_text_from_outside_is_only_text(server, make, person):
         ({"policy": {"kind": "Thompson"}}, "What was taught has no say"),
         ({"policy": {"kind": "EpsilonGreedy"}}, "What was taught has no say"),
         ({"policy": {"kind": "LinUCB"}}, "What was taught has no say"),
-        ({"policy": {"kind": "BehaviorConstrained", "sigma": 0.25}, "limits": "linear"},
-         "what each promises (weight 0.25) and what was taught (weight 0.75)"),
+        (
+            {"policy": {"kind": "BehaviorConstrained", "sigma": 0.25}, "limits": "linear"},
+            "what each promises (weight 0.25) and what was taught (weight 0.75)",
+        ),
         ({"limits": "logistic"}, "the only one of 3"),
         ({"limits": "auto", "doubt": 0.1}, "the only one of 3"),
         ({"reward_range": [-5, 5]}, "the only one of 3"),
     ],
-)  # fmt: skip
+)
 def test_every_way_to_choose_and_to_learn(server, make, person, more, said):
     make(**more)
     teach(server)
@@ -242,9 +260,17 @@ def account(kind="decision", arm="a", why_not=(None, None), **more):
         for name, reason in zip("abcdefgh", why_not, strict=False)
     ]
     given = {
-        "kind": kind, "arm": arm, "arms": arms, "among": None, "settled": False, "sigma": 1.0,
-        "propensity": None, "policy": {"kind": "LearnedMask"}, "answered": [], "asking": None,
-    }  # fmt: skip
+        "kind": kind,
+        "arm": arm,
+        "arms": arms,
+        "among": None,
+        "settled": False,
+        "sigma": 1.0,
+        "propensity": None,
+        "policy": {"kind": "LearnedMask"},
+        "answered": [],
+        "asking": None,
+    }
     return given | more
 
 
@@ -260,8 +286,9 @@ def test_sentences():
     assert "1 of" not in said(why_not=(None,)) and "the only choice there was" in said(
         why_not=(None,)
     )
-    many = said(kind="abstention", arm=None, why_not=tuple(f"denied by the rule {n}" for n in
-                                                           range(6)))  # fmt: skip
+    many = said(
+        kind="abstention", arm=None, why_not=tuple(f"denied by the rule {n}" for n in range(6))
+    )
     assert many.endswith("2 for other reasons.")
     assert "the promise does not cover it" in said(why_not=(None, "not certified"))
 
@@ -321,10 +348,17 @@ def test_what_was_erased_is_looked_for_near_a_decision(server, make, monkeypatch
 
 def test_the_example_that_decided_comes_first(server, make, person):
     make()
-    _call(server, "POST", "/v1/agents/films/examples", {"examples": [
-        {"context": {"age": "25+", "late": late}, "arm": "kite", "allowed": True}
-        for late in (True, False)
-    ]})  # fmt: skip
+    _call(
+        server,
+        "POST",
+        "/v1/agents/films/examples",
+        {
+            "examples": [
+                {"context": {"age": "25+", "late": late}, "arm": "kite", "allowed": True}
+                for late in (True, False)
+            ]
+        },
+    )
     made = decide(server, "25+", among=["kite"])
     shown = opened(person("auditor"), made["id"])
     account = _call(server, "GET", f"/v1/agents/films/decisions/{made['id']}")["account"]

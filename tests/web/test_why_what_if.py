@@ -26,10 +26,11 @@ def test_a_form_with_a_field_for_each_feature(make, person):
 def test_what_would_be_allowed_and_why(server, make, person):
     make()
     teach(
-        server, "films",
+        server,
+        "films",
         ({"age": "12-17", "late": False}, "night", False),
         ({"age": "12-17", "late": False}, "kite", True),
-    )  # fmt: skip
+    )
     rule = {"id": "never-late", "when": [{"feature": "late", "equals": True}], "arms": ["kite"]}
     server.call("PATCH", "/v1/agents/films", {"declare": rule})
     auditor = person("auditor")
@@ -60,8 +61,12 @@ def test_it_says_what_the_api_says(server, make, person):
 
 
 def test_bad_input_loses_nothing(make, person):
-    make(features=[{"kind": "number", "name": "kg", "low": 0, "high": 90},
-                   {"kind": "category", "name": "age", "values": ["a", "b"]}])  # fmt: skip
+    make(
+        features=[
+            {"kind": "number", "name": "kg", "low": 0, "high": 90},
+            {"kind": "category", "name": "age", "values": ["a", "b"]},
+        ]
+    )
     ann = person("teacher")
     shown = ann.get(ask(kg="heavy", age="b"))
     assert shown.status == 422 and "'kg' is a number from 0 to 90, not 'heavy'" in shown.text
@@ -82,8 +87,12 @@ def test_labels_of_which_none_is_ticked(make, person):
 
 def test_many_arms_come_in_parts_and_can_be_found(server, make, person):
     make(arms=[f"item {n:03}" for n in range(120)])
-    teach(server, "films", ({"age": "12-17", "late": True}, "item 007", True),
-          ({"age": "12-17", "late": True}, "item 008", False))  # fmt: skip
+    teach(
+        server,
+        "films",
+        ({"age": "12-17", "late": True}, "item 007", True),
+        ({"age": "12-17", "late": True}, "item 008", False),
+    )
     ann = person("teacher")
     first = ann.get(ask(age="12-17", late="yes"))
     assert first.html.count('<th scope="row">') == 50 and "1 to 50 of 120" in first.text
@@ -113,9 +122,11 @@ def test_script_is_text(make, person):
     word = SCRIPT.replace("/", "-")
     make(
         arms=[{"id": "a", "label": f"label{SCRIPT}", "group": f"group{SCRIPT}"}],
-        features=[{"kind": "category", "name": f"n{word}", "values": [f"v{word}"]},
-                  {"kind": "labels", "name": f"m{word}", "values": [f"w{word}"]}],
-    )  # fmt: skip
+        features=[
+            {"kind": "category", "name": f"n{word}", "values": [f"v{word}"]},
+            {"kind": "labels", "name": f"m{word}", "values": [f"w{word}"]},
+        ],
+    )
     ann = person("teacher")
     good = {f"f.n{word}": f"v{word}", f"f.m{word}": f"w{word}", "find": SCRIPT, "show": SCRIPT}
     for fields in (good, {f"f.n{word}": SCRIPT}):

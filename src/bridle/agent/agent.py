@@ -368,13 +368,29 @@ class Agent:
         """
         if self._knowledge.declares(by):
             return self.teach_many(
-                [context], [arm], [allowed], items=[item], ids=None if id is None else [id], by=by,
-                note=note, scope=scope, until=until, at=at,
-            )[0]  # fmt: skip
+                [context],
+                [arm],
+                [allowed],
+                items=[item],
+                ids=None if id is None else [id],
+                by=by,
+                note=note,
+                scope=scope,
+                until=until,
+                at=at,
+            )[0]
         event = self.make.taught(
-            context, arm, allowed, item=item, id=id, by=by, note=note, scope=scope, until=until,
+            context,
+            arm,
+            allowed,
+            item=item,
+            id=id,
+            by=by,
+            note=note,
+            scope=scope,
+            until=until,
             at=at,
-        )  # fmt: skip
+        )
         self._commit(event)
         return event.id
 
@@ -398,15 +414,31 @@ class Agent:
         """
         if self._knowledge.declares(by):
             heard = self.make.examples_by(
-                contexts, arms, allowed, by=by, items=items, ids=ids, note=note, scope=scope,
-                until=until, at=at,
-            )  # fmt: skip
+                contexts,
+                arms,
+                allowed,
+                by=by,
+                items=items,
+                ids=ids,
+                note=note,
+                scope=scope,
+                until=until,
+                at=at,
+            )
             self._commit_all(heard.events)
             return heard.examples
         events = self.make.taught_many(
-            contexts, arms, allowed, items=items, ids=ids, by=by, note=note, scope=scope,
-            until=until, at=at,
-        )  # fmt: skip
+            contexts,
+            arms,
+            allowed,
+            items=items,
+            ids=ids,
+            by=by,
+            note=note,
+            scope=scope,
+            until=until,
+            at=at,
+        )
         self._commit_all(events)
         return [event.id for event in events]
 
@@ -996,10 +1028,15 @@ class Agent:
         """The plays that a coin chose to be judged and that wait for it, oldest first."""
         know = self._knowledge
         return tuple(
-            Check(id, tuple(np.frombuffer(one.context).tolist()), know.arm_ids[one.arm], one.item,
-                  one.coin)
+            Check(
+                id,
+                tuple(np.frombuffer(one.context).tolist()),
+                know.arm_ids[one.arm],
+                one.item,
+                one.coin,
+            )
             for id, one in know.checks.open.items()
-        )  # fmt: skip
+        )
 
     @property
     def exceptions(self) -> tuple[Exceptions, ...]:
@@ -1118,9 +1155,15 @@ class Agent:
             each = [()] * n if isinstance(contexts, np.ndarray) else contexts
             items = [item_of(know, c, i, owner) for c, i in zip(each, given, strict=True)]
         return self.certification_of(
-            rows, alpha, delta, lambda_min=lambda_min, on=on, ids=ids, teaching=teaching,
+            rows,
+            alpha,
+            delta,
+            lambda_min=lambda_min,
+            on=on,
+            ids=ids,
+            teaching=teaching,
             items=items,
-        )  # fmt: skip
+        )
 
     def certification_of(
         self,
@@ -1140,10 +1183,18 @@ class Agent:
             taught = np.frombuffer(b"".join(e.context for e in know.examples.values()))
             teaching = taught.reshape(len(know.examples), -1)
         return Certification(
-            self.limits, rows, alpha, delta, lambda_min=lambda_min, on=on, about=self.about,
-            ids=ids, teaching=teaching, arms=know.arm_ids,
+            self.limits,
+            rows,
+            alpha,
+            delta,
+            lambda_min=lambda_min,
+            on=on,
+            about=self.about,
+            ids=ids,
+            teaching=teaching,
+            arms=know.arm_ids,
             standing=self._allowed_to_the_letter(rows, items),
-        )  # fmt: skip
+        )
 
     def _allowed_to_the_letter(self, rows: Floats, items: Sequence[ArmId | None] | None) -> Bools:
         know = self._knowledge

@@ -173,10 +173,21 @@ class _Hearing:
             before = None
         verdict = self._teachers.judge(self._by, *key, word.allowed, prior)
         event = Judged(
-            context, know.arm_ids[word.arm], word.allowed, self._by, prior, word.question,
-            word.check, word.item, word.scope, word.until, self._note, self._time, word.word,
+            context,
+            know.arm_ids[word.arm],
+            word.allowed,
+            self._by,
+            prior,
+            word.question,
+            word.check,
+            word.item,
+            word.scope,
+            word.until,
+            self._note,
+            self._time,
+            word.word,
             self._who,
-        )  # fmt: skip
+        )
         self.events.append(event)
         self._judged[key] = know.judged_by(event, before, word.context, word.arm)
         others = self._teachers.review(self._prior, REVIEWED)
@@ -230,10 +241,20 @@ class _Hearing:
             replaced = tuple(one for one in earlier if one not in self._gone)
         self._gone.update(replaced)
         taught = Taught(
-            id, tuple(np.frombuffer(case.context).tolist()), know.arm_ids[case.arm], label,
-            question, who or None, None if word is None else self._note, self._time, case.item,
-            check, case.scope, case.until, replaced,
-        )  # fmt: skip
+            id,
+            tuple(np.frombuffer(case.context).tolist()),
+            know.arm_ids[case.arm],
+            label,
+            question,
+            who or None,
+            None if word is None else self._note,
+            self._time,
+            case.item,
+            check,
+            case.scope,
+            case.until,
+            replaced,
+        )
         self.events.append(taught)
         if check is not None:
             self._answered.add(check)
@@ -333,9 +354,17 @@ class Maker:
         answers = _truths(allowed, len(rows), owner)
         named = self._items(contexts, items, len(rows), owner)
         return self._taught(
-            rows, listed(arms, "arms", owner, len(rows)), answers, named, ids, by, note, at,
-            scope, until,
-        )  # fmt: skip
+            rows,
+            listed(arms, "arms", owner, len(rows)),
+            answers,
+            named,
+            ids,
+            by,
+            note,
+            at,
+            scope,
+            until,
+        )
 
     def _taught(
         self,
@@ -441,9 +470,20 @@ class Maker:
         know.check_examples(names, [open_.arm])
         (gone,) = self._replaced([open_.arm], [open_.item], [answer], by)
         taught = Taught(
-            names[0], tuple(np.frombuffer(open_.context).tolist()), know.arm_ids[open_.arm],
-            answer, None, by, note, time, open_.item, id, "all", None, gone,
-        )  # fmt: skip
+            names[0],
+            tuple(np.frombuffer(open_.context).tolist()),
+            know.arm_ids[open_.arm],
+            answer,
+            None,
+            by,
+            note,
+            time,
+            open_.item,
+            id,
+            "all",
+            None,
+            gone,
+        )
         events: list[Event] = [taught]
         if know.purse is not None and not answer and know.is_allowed(open_.arm, open_.item):
             events.append(StartedAnew(CONTRADICTED, None, None, time))
@@ -490,13 +530,24 @@ class Maker:
         self._check_ends(ends, answers, replaced)
         return [
             Taught(
-                name, context, know.arm_ids[one.arm], answer, id, by, note, time, one.item, None,
-                scope, ends, gone,
+                name,
+                context,
+                know.arm_ids[one.arm],
+                answer,
+                id,
+                by,
+                note,
+                time,
+                one.item,
+                None,
+                scope,
+                ends,
+                gone,
             )
             for name, context, one, answer, id, gone in zip(
                 names, contexts, found, answers, ids, replaced, strict=True
             )
-        ]  # fmt: skip
+        ]
 
     def _open(
         self, questions: Sequence[Question | ItemId], allowed: Truths, owner: str
@@ -536,11 +587,17 @@ class Maker:
             own = self._names(words, len(ids), 0, owner)
         spoken = [
             _Word(
-                one.context, one.arm, one.item, answer, question=id, scope=scope, until=ends,
+                one.context,
+                one.arm,
+                one.item,
+                answer,
+                question=id,
+                scope=scope,
+                until=ends,
                 word=mine,
             )
             for id, one, answer, mine in zip(ids, found, answers, own, strict=True)
-        ]  # fmt: skip
+        ]
         for word in spoken:
             key = know.case_key(word.context, word.item, word.arm)
             if know.teachers.said(*key).get(name) is word.allowed:
@@ -685,9 +742,16 @@ class Maker:
         chosen = None if among is None else self._among(among)
         time = None if at is None else time_of(at)
         return self.chooser.decision(
-            row, name, know.version, chosen, propensity, time,
-            ask=ask and know.settings.budget > 0, question=know.questions.asked + 1, item=named,
-        )  # fmt: skip
+            row,
+            name,
+            know.version,
+            chosen,
+            propensity,
+            time,
+            ask=ask and know.settings.budget > 0,
+            question=know.questions.asked + 1,
+            item=named,
+        )
 
     def resumed(
         self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
@@ -701,9 +765,16 @@ class Maker:
             wanted = validation.truth(propensity, "propensity", "Agent.resume")
         row = np.frombuffer(bytearray(waits.context))
         return self.chooser.decision(
-            row, plain_id(decision), know.version, waits.among, wanted, time_of(at), ask=True,
-            question=know.questions.asked + 1, item=waits.item,
-        )  # fmt: skip
+            row,
+            plain_id(decision),
+            know.version,
+            waits.among,
+            wanted,
+            time_of(at),
+            ask=True,
+            question=know.questions.asked + 1,
+            item=waits.item,
+        )
 
     def decided_many(
         self,
@@ -1013,10 +1084,12 @@ class Maker:
             raise InvalidValue("certificate", owner, wanted, "one that does not", remedy)
         if not since and certificate.fingerprint != fingerprint(know.believing.limits):
             raise InvalidValue(
-                "certificate", owner, "one of the limits that the agent has now",
+                "certificate",
+                owner,
+                "one of the limits that the agent has now",
                 f"one of limits with the fingerprint {certificate.fingerprint[:12]}",
                 "If they are this agent's own, and it has learned since, say learned_since=True.",
-            )  # fmt: skip
+            )
         try:
             Certificate.from_json(certificate.to_json())
         except CorruptState as error:

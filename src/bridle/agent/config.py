@@ -181,9 +181,12 @@ class Settings:
         policy_to_json(self.policy)
         if self.policy.needs_truth:
             raise InvalidValue(
-                "policy", owner, "one that is not told the truth", self.policy,
+                "policy",
+                owner,
+                "one that is not told the truth",
+                self.policy,
                 "Declare what you know as rules=[Rule(...)].",
-            )  # fmt: skip
+            )
         object.__setattr__(self, "teachers", self._teachers())
         validation.one_of(self.limits, KINDS, "limits", owner)
         object.__setattr__(self, "checks", _checks(self.checks))

@@ -168,8 +168,11 @@ class SurpriseTest:
         except BridleError as error:
             raise CorruptState(f"SurpriseTest: the state is damaged: {error}") from None
         self._answers, self._rejected_at, self._stakes, self._peak = (
-            answers, rejected_at, stakes, peak,
-        )  # fmt: skip
+            answers,
+            rejected_at,
+            stakes,
+            peak,
+        )
         good = all(0.0 <= stake <= MOST for stake in stakes) and self.wealth <= peak <= 11 * MOST
         if not good or self.rejected != (peak >= 1.0 / self._level):
             raise CorruptState("SurpriseTest: its numbers contradict each other.")

@@ -631,12 +631,32 @@ _EARLIER: dict[type, tuple[set[str], ...]] = {
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        Created, ArmsAdded, Asked, Lapsed, Taught, Judged, Retracted, Decided, Abstained,
-        Rewarded, Expired, Shadowed, Learned, SigmaChanged, WaitChanged, Regrouped, Certified,
-        Uncertified, Promised, PromiseDropped, StartedAnew, RuleDeclared, RuleWithdrawn,
+        Created,
+        ArmsAdded,
+        Asked,
+        Lapsed,
+        Taught,
+        Judged,
+        Retracted,
+        Decided,
+        Abstained,
+        Rewarded,
+        Expired,
+        Shadowed,
+        Learned,
+        SigmaChanged,
+        WaitChanged,
+        Regrouped,
+        Certified,
+        Uncertified,
+        Promised,
+        PromiseDropped,
+        StartedAnew,
+        RuleDeclared,
+        RuleWithdrawn,
         *get_args(Note),
     )
-}  # fmt: skip
+}
 _FORMS_OF: dict[type, dict[str, Form]] = {
     kind: {
         field.name: FORMS.get(f"{name}.{field.name}") or FORMS[field.name] for field in fields(kind)

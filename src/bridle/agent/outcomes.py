@@ -466,6 +466,17 @@ class Decisions(Sequence[Decision | Abstention]):
             )
         odds = None if self._propensities is None else float(self._propensities[i, k])
         return Decided(
-            self.ids[i], context, self._arms[k], version, self._among, odds, self._at, False,
-            self.items[i], None, None, None, *self._coin(i),
-        )  # fmt: skip
+            self.ids[i],
+            context,
+            self._arms[k],
+            version,
+            self._among,
+            odds,
+            self._at,
+            False,
+            self.items[i],
+            None,
+            None,
+            None,
+            *self._coin(i),
+        )

@@ -84,9 +84,20 @@ FILLED = FloatRange(0.0, 1e9)
 HORIZON = IntRange(0, 2**53)
 TOTAL = FloatRange(0.0, 1e15)
 _NAMES = (
-    "alpha", "q", "lag", "b", "steps", "coins", "audits", "found", "clean", "waited", "taken",
-    "locked", "waiting",
-)  # fmt: skip
+    "alpha",
+    "q",
+    "lag",
+    "b",
+    "steps",
+    "coins",
+    "audits",
+    "found",
+    "clean",
+    "waited",
+    "taken",
+    "locked",
+    "waiting",
+)
 _DAMAGE = (BridleError, KeyError, TypeError, ValueError, OverflowError)
 
 

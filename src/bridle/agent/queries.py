@@ -275,10 +275,15 @@ def exceptions_of(know: Knowledge) -> tuple[Exceptions, ...]:
     if rates is None:
         return ()
     return tuple(
-        Exceptions(unit_name(know, u), int(rates.judged[u].sum()), int(rates.judged[u, 1]),
-                   float(rates.rates[u]), rates.coin(u))
+        Exceptions(
+            unit_name(know, u),
+            int(rates.judged[u].sum()),
+            int(rates.judged[u, 1]),
+            float(rates.rates[u]),
+            rates.coin(u),
+        )
         for u in range(rates.units)
-    )  # fmt: skip
+    )
 
 
 def unit_name(know: Knowledge, unit: int) -> str:
@@ -312,9 +317,10 @@ def open_questions(know: Knowledge) -> tuple[OpenQuestion, ...]:
                 choice = whom_to_ask(know, one.context, one.item, one.arm)
                 to = None if choice is None else choice.teacher
         out.append(
-            OpenQuestion(id, tuple(row.tolist()), know.arm_ids[one.arm], one.decision, one.item,
-                         worth, to)
-        )  # fmt: skip
+            OpenQuestion(
+                id, tuple(row.tolist()), know.arm_ids[one.arm], one.decision, one.item, worth, to
+            )
+        )
     if know.settings.legacy:  # as it was: the oldest first
         return tuple(out)
     return tuple(sorted(out, key=lambda one: math.inf if one.worth is None else -one.worth))
@@ -400,9 +406,11 @@ def _mixture_sentence(
     else:
         said = limits.describe(unit, schema.columns)
     bound = any(" under " in term or " over " in term for term in said.denied) and leads
-    words = {} if limits.terms is None else dict(
-        zip(limits.terms.names(schema.columns), limits.terms.all(), strict=True)
-    )  # fmt: skip
+    words = (
+        {}
+        if limits.terms is None
+        else dict(zip(limits.terms.names(schema.columns), limits.terms.all(), strict=True))
+    )
     safe: list[str] = []
     unsure: list[str] = []
     for term, column in words.items():
@@ -413,9 +421,10 @@ def _mixture_sentence(
     denied = tuple(dict.fromkeys((*gone, *(term for term in said.denied if term not in safe))))
     safe += _safe_numbers(schema, limits, unit)
     more = [
-        term for term in said.unsure
+        term
+        for term in said.unsure
         if term not in never and term not in safe and term not in unsure
-    ]  # fmt: skip
+    ]
     left = tuple(term for term in (*unsure, *more) if term not in denied)
     return replace(said, denied=denied, unsure=left).sentence(name) + exceptions
 
@@ -482,8 +491,9 @@ def _most(schema: Schema, p: Floats) -> str:
     """Name up to three features that matter most, by how far each alone moves P(allowed)."""
     numbers = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
     moved = [p[at] if at in numbers else p[at] - p[-1] for at in range(schema.width)]
-    most = [at for at in np.argsort(-np.abs(moved), kind="stable").tolist()
-            if abs(moved[at]) >= MATTERS][:3]  # fmt: skip
+    most = [
+        at for at in np.argsort(-np.abs(moved), kind="stable").tolist() if abs(moved[at]) >= MATTERS
+    ][:3]
     words = [
         f"{'more' if moved[at] > 0.0 else 'less'} likely with "
         f"{'higher ' if at in numbers else ''}{schema.columns[at].rpartition('=')[2]}"
@@ -522,8 +532,11 @@ def _exceptions(know: Knowledge, limits: Beliefs, unit: int) -> str:
 
 def _never_together(schema: Schema) -> set[str]:
     """Name the pairs that no context holds: of two values of one category."""
-    apart = [range(schema.place(f.name)[1], schema.place(f.name)[1] + len(f.values))
-             for f in schema.features if isinstance(f, Category)]  # fmt: skip
+    apart = [
+        range(schema.place(f.name)[1], schema.place(f.name)[1] + len(f.values))
+        for f in schema.features
+        if isinstance(f, Category)
+    ]
     if not apart or schema.width > MAX_WIDTH:
         return set()
     terms = Terms(schema.width, pairs=True)

@@ -120,9 +120,16 @@ def _again(chooser: Chooser, know: Knowledge, event: Choice) -> Choice | None:
         id, question = event.decision, event.id
     try:
         made = chooser.decision(
-            row, id, event.version, event.among, wants, event.at, ask=ask, question=question,
+            row,
+            id,
+            event.version,
+            event.among,
+            wants,
+            event.at,
+            ask=ask,
+            question=question,
             item=event.item,
-        )  # fmt: skip
+        )
     except UnknownId:  # of an arm that was not there
         return None
     if isinstance(event, Asked) and isinstance(made, Decision | Abstention):

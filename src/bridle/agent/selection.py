@@ -160,9 +160,18 @@ class Chooser:
         if isinstance(limits, LinearLimits):
             limit = limits.linear.kernel_state
             k = choice.decide(
-                know.weights, reward.A, reward.mu, know.pull, limit.A, limit.mu, row, may, start,
-                number, parts,
-            )  # fmt: skip
+                know.weights,
+                reward.A,
+                reward.mu,
+                know.pull,
+                limit.A,
+                limit.mu,
+                row,
+                may,
+                start,
+                number,
+                parts,
+            )
         else:
             choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
             parts[2], parts[3] = self._limit_scores(row)
@@ -286,9 +295,19 @@ class Chooser:
         for u, cost in know.lessons.items():
             lessons[u] = cost
         k, worth, lesson, pays = questions.nearest(
-            parts[4], parts[5], seen.hope, seen.information, marks, unit, costs, lessons,
-            price, key, np.empty(len(costs)), np.empty(len(costs), np.int64),
-        )  # fmt: skip
+            parts[4],
+            parts[5],
+            seen.hope,
+            seen.information,
+            marks,
+            unit,
+            costs,
+            lessons,
+            price,
+            key,
+            np.empty(len(costs)),
+            np.empty(len(costs), np.int64),
+        )
         return int(k), float(worth), float(lesson), bool(pays)
 
     def _play_odds(self, parts: Floats, marks: Any, k: int) -> Odds:
@@ -379,10 +398,15 @@ class Chooser:
         return int(doubt.fall_back(empty, p, said, np.arange(len(said))))
 
     def _made(
-        self, case: _Case, k: int, parts: Floats, odds: Odds | None, chance: float | None = None,
+        self,
+        case: _Case,
+        k: int,
+        parts: Floats,
+        odds: Odds | None,
+        chance: float | None = None,
         lost: tuple[ArmId, float, float] | None = None,
         coin: tuple[float | None, bool] = (None, False),
-    ) -> Decision | Abstention:  # fmt: skip
+    ) -> Decision | Abstention:
         know = self._knowledge
         context = tuple(case.row.tolist())
         wanted, worth, lesson = (None, None, None) if lost is None else lost
@@ -391,16 +415,36 @@ class Chooser:
             if odds is not None:
                 chance = odds.abstain
             event = Abstained(
-                case.id, context, case.version, case.among, case.at, case.ask, chance, case.item,
-                wanted, worth, lesson,
-            )  # fmt: skip
+                case.id,
+                context,
+                case.version,
+                case.among,
+                case.at,
+                case.ask,
+                chance,
+                case.item,
+                wanted,
+                worth,
+                lesson,
+            )
             return Abstention(event, odds, sure)
         if odds is not None:
             chance = float(odds.play[k])
         decided = Decided(
-            case.id, context, know.arm_ids[k], case.version, case.among, chance, case.at, case.ask,
-            case.item, wanted, worth, lesson, *coin,
-        )  # fmt: skip
+            case.id,
+            context,
+            know.arm_ids[k],
+            case.version,
+            case.among,
+            chance,
+            case.at,
+            case.ask,
+            case.item,
+            wanted,
+            worth,
+            lesson,
+            *coin,
+        )
         shown = know.every_shown if case.eligible is know.every else case.eligible
         return Decision(decided, know.arm_ids, parts, shown, odds, sure)
 
@@ -413,9 +457,15 @@ class Chooser:
         return self._decide_named, np.array([hashed(str(name)) for name in names], np.uint64)
 
     def batch(
-        self, rows: Floats, among: tuple[ArmId, ...] | None, start: Any, numbers: Uints,
-        details: bool, propensity: bool, items: list[ArmId | None],
-    ) -> tuple[Ints, Bools, Floats | None, Floats | None]:  # fmt: skip
+        self,
+        rows: Floats,
+        among: tuple[ArmId, ...] | None,
+        start: Any,
+        numbers: Uints,
+        details: bool,
+        propensity: bool,
+        items: list[ArmId | None],
+    ) -> tuple[Ints, Bools, Floats | None, Floats | None]:
         """Choose an arm for each row, never asking: arms, eligible, parts, propensities."""
         know = self._knowledge
         n, K = len(rows), len(know.arms)
@@ -444,10 +494,23 @@ class Chooser:
             else:
                 nothing = np.empty((0, K))
                 loop.run(
-                    know.policy.weights, reward, know.reward_arms.ridge, x, nothing, running,
-                    running, belief, spread, np.arange(n), start, numbers, False, arms,
-                    know.centred, know.totals,
-                )  # fmt: skip
+                    know.policy.weights,
+                    reward,
+                    know.reward_arms.ridge,
+                    x,
+                    nothing,
+                    running,
+                    running,
+                    belief,
+                    spread,
+                    np.arange(n),
+                    start,
+                    numbers,
+                    False,
+                    arms,
+                    know.centred,
+                    know.totals,
+                )
         if masked:
             for i in np.flatnonzero(arms < 0):
                 arms[i] = self._fall_back(rows[i], among, items[i], belief[i], certain[i])

@@ -73,9 +73,15 @@ _HEADER = re.compile(
 )
 # What the pieces raise when they are fed with something else.
 DAMAGE = (
-    BridleError, AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError,
+    BridleError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    OverflowError,
     RecursionError,
-)  # fmt: skip
+)
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -196,9 +202,20 @@ FORM = "bridle agent 3"
 _COUNTS = ("version", "decisions", "taught", "dropped")
 _QUESTION_COUNTS = ("asked", "answered", "lapsed")
 _META = {
-    "settings", "arms", "limits", "sigma", "rules", "counts", "question_counts", "pending",
-    "questions", "waiting", "examples", "certificate", "wait",
-}  # fmt: skip
+    "settings",
+    "arms",
+    "limits",
+    "sigma",
+    "rules",
+    "counts",
+    "question_counts",
+    "pending",
+    "questions",
+    "waiting",
+    "examples",
+    "certificate",
+    "wait",
+}
 # What logs of the first form have not.
 _PRICED = {"costs", "lessons"}
 # What those of the second form have not, either.
@@ -213,9 +230,22 @@ _ARRAYS |= {"examples.allowed", "totals"}
 PARTS = ("reward.", "limits.", "teachers.")
 # What of the limits' arrays follows from the settings, the arms and the rules.
 _SETTLED = {
-    "ridge", "coding", "settings", "crosses", "groups", "pairs", "thresholds", "density", "errors",
-    "doubt", "sampling", "seed", "known", "members", "prior",
-}  # fmt: skip
+    "ridge",
+    "coding",
+    "settings",
+    "crosses",
+    "groups",
+    "pairs",
+    "thresholds",
+    "density",
+    "errors",
+    "doubt",
+    "sampling",
+    "seed",
+    "known",
+    "members",
+    "prior",
+}
 
 
 def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
@@ -240,12 +270,17 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
         "counts": [getattr(know, name) for name in _COUNTS],
         "question_counts": [getattr(know.questions, name) for name in _QUESTION_COUNTS],
         "pending": list(know.pending),
-        "questions": [
-            [id, one.decision, one.since, *named(one.item)] for id, one in asked.items()
-        ],
+        "questions": [[id, one.decision, one.since, *named(one.item)] for id, one in asked.items()],
         "waiting": [
-            [id, w.among if w.among is None else list(w.among), w.looks, w.question, w.asks,
-             w.propensity, *named(w.item, list(w.allowed))]
+            [
+                id,
+                w.among if w.among is None else list(w.among),
+                w.looks,
+                w.question,
+                w.asks,
+                w.propensity,
+                *named(w.item, list(w.allowed)),
+            ]
             for id, w in waiting.items()
         ],
         "examples": [
@@ -253,7 +288,7 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
         ],
         "certificate": None if know.certificate is None else know.certificate.to_json(),
         "wait": [know.wait, know.default_reward],
-    }  # fmt: skip
+    }
     if not know.settings.legacy:
         meta["costs"] = [
             [_case_to_json(case), [[unit, cost] for unit, cost in here.items()]]
@@ -383,11 +418,17 @@ def _checks_to_state(know: Knowledge) -> dict[str, Json]:
         if know.promise is None or know.purse is None
         else [event_to_json(know.promise), know.purse.to_state()],
         "judged": [
-            [one.arm, np.frombuffer(one.context).tolist(), one.item, one.scope, one.until,
-             list(one.checks)]
+            [
+                one.arm,
+                np.frombuffer(one.context).tolist(),
+                one.item,
+                one.scope,
+                one.until,
+                list(one.checks),
+            ]
             for one in know.judged.values()
         ],
-    }  # fmt: skip
+    }
 
 
 def _read_checks(know: Knowledge, meta: Mapping[str, Any], d: int) -> None:
@@ -439,8 +480,10 @@ def _read_judged(know: Knowledge, judged: Any, arrays: Arrays, d: int) -> None:
     teachers = Teachers.from_state(arrays)
     fresh = know.teachers
     if (teachers.teachers, teachers.doubt, teachers.trust) != (
-        settings.teachers, fresh.doubt, fresh.trust,
-    ):  # fmt: skip
+        settings.teachers,
+        fresh.doubt,
+        fresh.trust,
+    ):
         raise CorruptState("The teachers are not those of the settings.")
     for arm, context, item, scope, until, checks in judged:
         raw, k = _case_from_json(context, d), _unit(arm, len(know.arms))
@@ -579,9 +622,15 @@ def _checked(arrays: Arrays, name: str, kind: str, shape: tuple[int, ...]) -> np
 
 
 def _rows_of(
-    ids: list[ItemId], arrays: Arrays, name: str, K: int, d: int, so_far: int, most: int,
+    ids: list[ItemId],
+    arrays: Arrays,
+    name: str,
+    K: int,
+    d: int,
+    so_far: int,
+    most: int,
     lowest: int = 0,
-) -> dict[ItemId, tuple[bytes, int]]:  # fmt: skip
+) -> dict[ItemId, tuple[bytes, int]]:
     n = len(ids)
     contexts = _checked(arrays, f"{name}.contexts", "f", (n, d))
     arms = _checked(arrays, f"{name}.arms", "i", (n,))

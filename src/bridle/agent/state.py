@@ -444,9 +444,12 @@ class Knowledge:
         """Refuse the name of an item where the log is of a form that knows none."""
         if item is not None and self.settings.legacy:
             raise InvalidValue(
-                "item", "Agent", "left out: this agent was made before items had names", item,
+                "item",
+                "Agent",
+                "left out: this agent was made before items had names",
+                item,
                 "Make a new agent, and teach it the examples of this one.",
-            )  # fmt: skip
+            )
 
     def arm_numbers(self, arms: Iterable[object]) -> Ints:
         """Give the numbers of many arms, by their ids."""
@@ -702,9 +705,16 @@ class Knowledge:
             if earlier in self.examples:  # else it was taken back meanwhile
                 self._forget(self.examples[earlier])
         example = Example(
-            event.id, raw, k, event.allowed, event.by, event.note, event.item, event.scope,
+            event.id,
+            raw,
+            k,
+            event.allowed,
+            event.by,
+            event.note,
+            event.item,
+            event.scope,
             event.until,
-        )  # fmt: skip
+        )
         self.believing.learn(example)
         self.remember(example)
         if event.question in self.questions.open:

@@ -32,9 +32,16 @@ from bridle.errors import (
 from bridle.kernels.teachers import FAULTS, MOST_EXACT, RATES, Answer, Joint, Messages, mean_of
 
 __all__ = [
-    "REVIEWED", "SETTLES", "Choice", "Rate", "Settled", "Teacher", "Teachers", "Verdict",
+    "REVIEWED",
+    "SETTLES",
+    "Choice",
+    "Rate",
+    "Settled",
+    "Teacher",
+    "Teachers",
+    "Verdict",
     "information",
-]  # fmt: skip
+]
 
 Key: TypeAlias = int | str
 
@@ -480,10 +487,12 @@ others too.
         many = "case" if rate.shared == 1 else "cases"
         basis = f"{rate.shared:,} {many} of {rate.answers:,} judged by others too"
         end = (
-            " There is nobody to compare with, so their word is taken as it is." if alone
-            else " Their word alone settles a case." if rate.trusted
+            " There is nobody to compare with, so their word is taken as it is."
+            if alone
+            else " Their word alone settles a case."
+            if rate.trusted
             else ""
-        )  # fmt: skip
+        )
         return (
             f"{name} errs in about {_percent(rate.mean)} % of answers ({_percent(rate.low)} to "
             f"{_percent(rate.high)} %){how}: {basis}.{end}"
@@ -816,14 +825,18 @@ others too.
             "settings": np.array([self.doubt, self.trust]),
             "teachers": _bytes([teacher.to_json() for teacher in self._teachers]),
             "counts": _ints(
-                [(a, s, *r) for a, s, r in zip(
-                    self._answers, self._shared, self._repeats, strict=True)], 4),
+                [
+                    (a, s, *r)
+                    for a, s, r in zip(self._answers, self._shared, self._repeats, strict=True)
+                ],
+                4,
+            ),
             "keys": _bytes(list(self._cases)),
             "priors": np.array([case.prior for case in cases]),
             "settled": np.array(settled, np.int64),
             "open": np.array([index[key] for key in self._open], np.int64),
             "said": _ints(rows, 5),
-        }  # fmt: skip
+        }
         belief = self._belief
         if isinstance(belief, Joint):
             return state | {"weights": belief.weights.ravel(), "kept": belief.kept.ravel()}
@@ -854,9 +867,15 @@ others too.
         except CorruptState:
             raise
         except (
-            BridleError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError,
+            BridleError,
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
             AttributeError,
-        ) as error:  # fmt: skip
+        ) as error:
             raise CorruptState(f"Teachers: the state is damaged: {error!r:.200}") from None
 
     @classmethod

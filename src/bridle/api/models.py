@@ -215,9 +215,14 @@ class PolicyForm(Form):
     """How scores become a choice; see docs/api.md for what each kind takes."""
 
     kind: Literal[
-        "LearnedMask", "BehaviorConstrained", "Thompson", "Uniform", "Greedy", "EpsilonGreedy",
+        "LearnedMask",
+        "BehaviorConstrained",
+        "Thompson",
+        "Uniform",
+        "Greedy",
+        "EpsilonGreedy",
         "LinUCB",
-    ]  # fmt: skip
+    ]
     sigma: Annotated[float, Field(ge=0, le=1)] | None = None
     v: Annotated[float, Field(ge=0, le=1e6)] | None = None
     v_constraint: Annotated[float, Field(ge=0, le=1e6)] | None = None
@@ -379,10 +384,14 @@ def promise_of(form: AgentForm) -> PromiseForm | None:
 
 def _check_size(form: AgentForm) -> None:
     """Refuse what would take more memory than one agent may have."""
-    width = form.features if isinstance(form.features, int) else sum(
-        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
-        for one in form.features
-    )  # fmt: skip
+    width = (
+        form.features
+        if isinstance(form.features, int)
+        else sum(
+            len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
+            for one in form.features
+        )
+    )
     if len(form.arms) * (width + 1) ** 2 > MAX_NUMBERS:
         what = f"arms × features² ({len(form.arms):,} arms, {width:,} columns)"
         raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")

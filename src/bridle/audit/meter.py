@@ -187,9 +187,18 @@ def standing_of(
         state = "alarm"
     judged = tally.found + tally.clean
     return Standing(
-        state, level, granted, bounds, first, steps, tally.actions, judged, tally.found,
-        tally.pending, delta,
-    )  # fmt: skip
+        state,
+        level,
+        granted,
+        bounds,
+        first,
+        steps,
+        tally.actions,
+        judged,
+        tally.found,
+        tally.pending,
+        delta,
+    )
 
 
 class Ids:
@@ -286,17 +295,32 @@ MAX_VARIED = kernel.MAX_VARIED
 AUDIT, AUDIT_NAMED = np.uint64(0x4155444954), np.uint64(0x41554449544E)
 # The arrays of a state, but for the tallies of the windows' blocks.
 _DTYPES = {
-    "coin": "f8", "deltas": "f8", "seed": "u8", "names": "u8", "pending": "u1", "lengths": "i8",
-    "steps": "i8", "total": "i8", "pending_steps": "i8", "numbers": "i8",
-    "pending_coins": "f8", "pending_told": "u1",
-}  # fmt: skip
+    "coin": "f8",
+    "deltas": "f8",
+    "seed": "u8",
+    "names": "u8",
+    "pending": "u1",
+    "lengths": "i8",
+    "steps": "i8",
+    "total": "i8",
+    "pending_steps": "i8",
+    "numbers": "i8",
+    "pending_coins": "f8",
+    "pending_told": "u1",
+}
 # Of `Tally.coins`.
 _J = kernel.GRID.size
 _NONE = (0,) * _J
 _NO_COINS = (0, 0, *_NONE, *_NONE)
 _DAMAGE = (
-    BridleError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
-)  # fmt: skip
+    BridleError,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class AuditMeter:

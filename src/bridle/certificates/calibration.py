@@ -449,9 +449,15 @@ class _Plan(NamedTuple):
 
 
 def _planned(
-    limits: Beliefs, contexts: npt.ArrayLike, alpha: float, delta: float, lambda_min: float,
-    on: str, about: str, owner: str,
-) -> _Plan:  # fmt: skip
+    limits: Beliefs,
+    contexts: npt.ArrayLike,
+    alpha: float,
+    delta: float,
+    lambda_min: float,
+    on: str,
+    about: str,
+    owner: str,
+) -> _Plan:
     kind = kind_of(limits, owner)
     C = validation.matrix(contexts, limits.features, "contexts", owner)
     most = min(MAX_CONTEXTS, MAX_CELLS // limits.arms)

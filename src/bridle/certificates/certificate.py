@@ -241,9 +241,16 @@ NAMED: dict[type, str] = {
 _DTYPE = re.compile(r"<[fiu]8|<i4|\|[biu]1|<U[1-9][0-9]{0,3}")
 # What the pieces raise when they are fed with something else.
 _DAMAGE = (
-    BridleError, AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError,
-    RecursionError, MemoryError,
-)  # fmt: skip
+    BridleError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

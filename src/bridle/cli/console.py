@@ -104,10 +104,12 @@ def with_options(**groups: type[Any]) -> Callable[[Callable[..., None]], Callabl
                 default = inspect.Parameter.empty if _needed(field.default) else field.default
                 parameters.append(
                     inspect.Parameter(
-                        field.name, inspect.Parameter.KEYWORD_ONLY,
-                        default=default, annotation=hints[field.name],
+                        field.name,
+                        inspect.Parameter.KEYWORD_ONLY,
+                        default=default,
+                        annotation=hints[field.name],
                     )
-                )  # fmt: skip
+                )
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
@@ -156,15 +158,26 @@ def _needed(default: object) -> bool:
 
 # Whose parameters have an option of the same name.
 OWNERS = (
-    "Plan", "Movies", "Warfarin", "study", "read_block", "read_items", "read_patients",
+    "Plan",
+    "Movies",
+    "Warfarin",
+    "study",
+    "read_block",
+    "read_items",
+    "read_patients",
     "synthetic_block",
-)  # fmt: skip
+)
 
 # Which extra brings a module; studies need most of them.
 EXTRAS = {
-    "psycopg": "postgres", "uvicorn": "serve", "pydantic": "serve",
-    "pydantic_core": "serve", "prometheus_client": "serve", "httpx2": "serve", "uvloop": "serve",
-}  # fmt: skip
+    "psycopg": "postgres",
+    "uvicorn": "serve",
+    "pydantic": "serve",
+    "pydantic_core": "serve",
+    "prometheus_client": "serve",
+    "httpx2": "serve",
+    "uvloop": "serve",
+}
 
 
 @contextmanager

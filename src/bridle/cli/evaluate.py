@@ -23,10 +23,24 @@ __all__ = ["evaluate"]
 # Of one event, in bytes; those of agents with many arms are long.
 MAX_LINE = 100_000_000
 COLUMNS = (
-    "sigma", "decisions", "missing", "left_out", "logged", "dr", "dr_low", "dr_high", "ips",
-    "ips_low", "ips_high", "effective_plays", "largest_weight", "support", "abstains",
-    "violations_by_belief", "refused",
-)  # fmt: skip
+    "sigma",
+    "decisions",
+    "missing",
+    "left_out",
+    "logged",
+    "dr",
+    "dr_low",
+    "dr_high",
+    "ips",
+    "ips_low",
+    "ips_high",
+    "effective_plays",
+    "largest_weight",
+    "support",
+    "abstains",
+    "violations_by_belief",
+    "refused",
+)
 
 
 def evaluate(
@@ -172,11 +186,22 @@ def _write(found: list[Evaluation], out: Path) -> list[Path]:
                     ends += [""] * 3
                 else:
                     ends += [interval.value, interval.low, interval.high]
-            rows.writerow([
-                one.sigma, one.decisions, one.missing, one.left_out, one.logged, *ends,
-                one.support.size, one.support.largest, one.support.choices, one.abstains,
-                one.believed, one.refused or "",
-            ])  # fmt: skip
+            rows.writerow(
+                [
+                    one.sigma,
+                    one.decisions,
+                    one.missing,
+                    one.left_out,
+                    one.logged,
+                    *ends,
+                    one.support.size,
+                    one.support.largest,
+                    one.support.choices,
+                    one.abstains,
+                    one.believed,
+                    one.refused or "",
+                ]
+            )
     return [table, *_draw(found, out)]
 
 
@@ -202,25 +227,46 @@ def _draw(found: list[Evaluation], out: Path) -> list[Path]:
                 [(one.sigma or 0.0) + move for one in told],
                 [v.value for v in values],
                 [[v.value - v.low for v in values], [v.high - v.value for v in values]],
-                color=colour, marker="o", markersize=5, linewidth=1.4, capsize=3,
+                color=colour,
+                marker="o",
+                markersize=5,
+                linewidth=1.4,
+                capsize=3,
                 label={"dr": "doubly robust", "ips": "self-normalised"}[name],
-            )  # fmt: skip
+            )
         left.axhline(found[0].logged, color=GREY, linewidth=1.0, linestyle="--")
         refused = [one.sigma or 0.0 for one in found if one.refused is not None]
         if refused:
             # On the axis itself, whatever its range: no reward is meant.
-            left.plot(refused, [0.0] * len(refused), "x", color=FAINT, clip_on=False,
-                      transform=left.get_xaxis_transform(), label="refused")  # fmt: skip
+            left.plot(
+                refused,
+                [0.0] * len(refused),
+                "x",
+                color=FAINT,
+                clip_on=False,
+                transform=left.get_xaxis_transform(),
+                label="refused",
+            )
         left.plot([], [], "--", color=GREY, linewidth=1.0, label="the log itself")
         left.set(xlabel="sigma", ylabel="reward a decision", xlim=(-0.04, 1.04))
         left.set_title(title, fontsize=10.5)
         left.legend(frameon=False, fontsize=8.5)
         right.plot(
-            [one.sigma or 0.0 for one in found], [one.believed for one in found],
-            color=DIAL[4], marker="o", markersize=5, linewidth=1.4, label="by the model's belief",
-        )  # fmt: skip
-        right.axhline(found[0].believed_logged, color=GREY, linewidth=1.0, linestyle="--",
-                      label="the log itself")  # fmt: skip
+            [one.sigma or 0.0 for one in found],
+            [one.believed for one in found],
+            color=DIAL[4],
+            marker="o",
+            markersize=5,
+            linewidth=1.4,
+            label="by the model's belief",
+        )
+        right.axhline(
+            found[0].believed_logged,
+            color=GREY,
+            linewidth=1.0,
+            linestyle="--",
+            label="the log itself",
+        )
         right.set(xlabel="sigma", ylabel="violations a decision", xlim=(-0.04, 1.04))
         right.set_title("And violated, as the limits believed", fontsize=10.5)
         right.set_ylim(0.0, 1.08 * max(0.01, *(one.believed for one in found)))

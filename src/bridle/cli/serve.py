@@ -83,9 +83,12 @@ def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool) -> Non
 
         typer.echo("A demonstration, in made-up worlds. One moment ...", err=True)
         run(
-            settings, tell=_tell, ready=ready, clock=clock,
+            settings,
+            tell=_tell,
+            ready=ready,
+            clock=clock,
             beside=lambda service: demo.demonstration(service, clock),
-        )  # fmt: skip
+        )
 
 
 @contextlib.contextmanager

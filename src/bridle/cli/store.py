@@ -202,9 +202,14 @@ def erase(
         if not yes:
             typer.confirm("This cannot be undone. Erase it?", abort=True)
         head = run(
-            store, agent, decisions=decision or (), examples=example or (), by="bridle erase",
-            note=note, at=time.time(),
-        )  # fmt: skip
+            store,
+            agent,
+            decisions=decision or (),
+            examples=example or (),
+            by="bridle erase",
+            note=note,
+            at=time.time(),
+        )
     typer.echo(f"{agent}  {head}")
 
 
@@ -239,9 +244,12 @@ def token(
                 log_head(store, name)
             now = time.time()
             made = make_token(
-                role, now=now, agents=None if agent is None else tuple(agent), note=note,
+                role,
+                now=now,
+                agents=None if agent is None else tuple(agent),
+                note=note,
                 expires=None if days is None else now + 86_400 * days,
-            )  # fmt: skip
+            )
             with store.transaction() as transaction:
                 transaction.add_token(made.row)
     typer.echo(made.text)

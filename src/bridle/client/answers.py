@@ -138,15 +138,24 @@ def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ServiceE
     try:
         said = json.loads(body)["error"]
         return ServiceError(
-            status, str(said["code"]), str(said["message"]), field=said.get("field"),
-            remedy=said.get("remedy"), request=said.get("request") or request, retry_after=wait,
-        )  # fmt: skip
+            status,
+            str(said["code"]),
+            str(said["message"]),
+            field=said.get("field"),
+            remedy=said.get("remedy"),
+            request=said.get("request") or request,
+            retry_after=wait,
+        )
     except (ValueError, LookupError, TypeError, AttributeError):
         text = shown(body[:200].decode("utf-8", "replace"))
         return ServiceError(
-            status, UNEXPECTED, f"The answer is not one of bridle's: {text}.",
-            remedy="Is this the address of a bridle service?", request=request, retry_after=wait,
-        )  # fmt: skip
+            status,
+            UNEXPECTED,
+            f"The answer is not one of bridle's: {text}.",
+            remedy="Is this the address of a bridle service?",
+            request=request,
+            retry_after=wait,
+        )
 
 
 def _seconds(text: str | None) -> float | None:

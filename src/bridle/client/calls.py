@@ -87,9 +87,15 @@ def change(
 ) -> Sent[a.Answered]:
     """Change one thing of an agent: its dial, wait, arms, groups or rules."""
     body = _given(
-        sigma=sigma, wait=wait, add_arms=add_arms, groups=groups, declare=declare,
-        withdraw=withdraw, by=by, note=note,
-    )  # fmt: skip
+        sigma=sigma,
+        wait=wait,
+        add_arms=add_arms,
+        groups=groups,
+        declare=declare,
+        withdraw=withdraw,
+        by=by,
+        note=note,
+    )
     return _sent(a.Answered, "PATCH", "agents", agent, again="once", body=body)
 
 
@@ -117,9 +123,16 @@ def teach(
     `teacher`: which of several says so, where some are declared.
     """
     body = _given(
-        context=context, arm=arm, allowed=allowed, item=item, id=id or new_id(), by=by, note=note,
-        teacher=teacher, **_life(scope, until),
-    )  # fmt: skip
+        context=context,
+        arm=arm,
+        allowed=allowed,
+        item=item,
+        id=id or new_id(),
+        by=by,
+        note=note,
+        teacher=teacher,
+        **_life(scope, until),
+    )
     return _sent(a.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body)
 
 

@@ -40,9 +40,12 @@ class Trial:
         self.db = str(Path(self._folder.name) / "bridle.db")
         command = [sys.executable, "-m", "bridle", "serve", "--db", self.db, "--port", "0"]
         self._process = subprocess.Popen(
-            [*command, "--quiet"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [*command, "--quiet"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert self._process.stderr is not None
         # What does not begin in time is ended, and so says no more.
         limit = threading.Timer(_START_SECONDS, self._process.kill)

@@ -152,24 +152,40 @@ class Evaluation:
 
 @overload
 def evaluate(
-    events: Iterable[Event], sigma: float, policy: Weighted | None = None, *,
-    level: float = 0.95, audits: AuditMeter | Auditing | None = None,
-) -> Evaluation: ...  # fmt: skip
-@overload
-def evaluate(
-    events: Iterable[Event], sigma: None = None, policy: Weighted = ..., *, level: float = 0.95,
+    events: Iterable[Event],
+    sigma: float,
+    policy: Weighted | None = None,
+    *,
+    level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
-) -> Evaluation: ...  # fmt: skip
+) -> Evaluation: ...
 @overload
 def evaluate(
-    events: Iterable[Event], sigma: Sequence[float] | Floats, policy: Weighted | None = None, *,
-    level: float = 0.95, audits: AuditMeter | Auditing | None = None,
-) -> list[Evaluation]: ...  # fmt: skip
+    events: Iterable[Event],
+    sigma: None = None,
+    policy: Weighted = ...,
+    *,
+    level: float = 0.95,
+    audits: AuditMeter | Auditing | None = None,
+) -> Evaluation: ...
 @overload
 def evaluate(
-    events: Iterable[Event], sigma: None = None, policy: Sequence[Weighted] = ..., *,
-    level: float = 0.95, audits: AuditMeter | Auditing | None = None,
-) -> list[Evaluation]: ...  # fmt: skip
+    events: Iterable[Event],
+    sigma: Sequence[float] | Floats,
+    policy: Weighted | None = None,
+    *,
+    level: float = 0.95,
+    audits: AuditMeter | Auditing | None = None,
+) -> list[Evaluation]: ...
+@overload
+def evaluate(
+    events: Iterable[Event],
+    sigma: None = None,
+    policy: Sequence[Weighted] = ...,
+    *,
+    level: float = 0.95,
+    audits: AuditMeter | Auditing | None = None,
+) -> list[Evaluation]: ...
 def evaluate(
     events: Iterable[Event],
     sigma: float | Sequence[float] | Floats | None = None,

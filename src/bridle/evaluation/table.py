@@ -67,8 +67,16 @@ SAME = 1e-9
 # The columns of the table: a number a decision, and a number a decision and policy.
 SINGLE = ("reward", "guess")
 DOUBLE = (
-    "weight", "expected", "unseen", "rest", "lack", "idle", "square", "belief", "apart",
-)  # fmt: skip
+    "weight",
+    "expected",
+    "unseen",
+    "rest",
+    "lack",
+    "idle",
+    "square",
+    "belief",
+    "apart",
+)
 REWARD, GUESS, WEIGHT = 0, 1, 0
 
 

@@ -526,9 +526,14 @@ def account_of(
 
 
 def _arms(
-    know: Knowledge, row: Floats, again: Remade, believed: Believed, odds: Odds | None,
-    taught_by: bool, item: ArmId | None,
-) -> tuple[ArmAccount, ...]:  # fmt: skip
+    know: Knowledge,
+    row: Floats,
+    again: Remade,
+    believed: Believed,
+    odds: Odds | None,
+    taught_by: bool,
+    item: ArmId | None,
+) -> tuple[ArmAccount, ...]:
     parts = again.parts.tolist()
     nothing = [None] * len(know.arms)
     blend = [nothing] * 3 if taught_by else parts[4:7]

@@ -255,8 +255,9 @@ def influences_of(
         moved.append((mine[i], change, case.safe(sure_then, i) != case.safe(sure)))
     moved = sorted(
         (one for one in moved if one[2] or abs(one[1]) > ROUNDING),
-        key=lambda one: (one[2], abs(one[1])), reverse=True,
-    )  # fmt: skip
+        key=lambda one: (one[2], abs(one[1])),
+        reverse=True,
+    )
     decode = know.settings.features.decode
     return Influences(
         arm=know.arm_ids[k],
@@ -267,21 +268,33 @@ def influences_of(
         of=len(mine),
         examples=tuple(
             Influence(
-                e.id, decode(np.frombuffer(e.context)), know.arm_ids[e.arm], e.allowed, e.by,
-                e.note, case.about(e), change, flips,
+                e.id,
+                decode(np.frombuffer(e.context)),
+                know.arm_ids[e.arm],
+                e.allowed,
+                e.by,
+                e.note,
+                case.about(e),
+                change,
+                flips,
             )
             for e, change, flips in moved[:top]
         ),
-    )  # fmt: skip
+    )
 
 
 class _Case:
     """The belief about one arm in one context, and the examples that it rests on."""
 
     def __init__(
-        self, know: Knowledge, row: Floats, k: int, unit: int, examples: Sequence[Example],
+        self,
+        know: Knowledge,
+        row: Floats,
+        k: int,
+        unit: int,
+        examples: Sequence[Example],
         item: ArmId | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.row, self.k, self.unit, self.examples = row, k, unit, examples
         self._item, self._legacy = item, know.settings.legacy
         self._rates, self._first = know.believing.rates, know.believing.first

@@ -105,9 +105,15 @@ def lower_varied(found: int, sums: Ints, grid: Floats, gains: Floats, price: flo
 
 @njit(cache=True)
 def run_meters(
-    starts: Uints, q: float, violates: Bools, delays: Ints, uppers: Floats, lowers: Floats,
-    wrong: Ints, last: Floats,
-) -> None:  # fmt: skip
+    starts: Uints,
+    q: float,
+    violates: Bools,
+    delays: Ints,
+    uppers: Floats,
+    lowers: Floats,
+    wrong: Ints,
+    last: Floats,
+) -> None:
     """Run one meter for each start of a stream of coins; decisions are numbered from 1.
 
     uppers, lowers: (T + 1,) the formulas' bounds by violations found. Fills wrong: (n, 2), the
@@ -140,10 +146,22 @@ def run_meters(
 
 @njit(cache=True)
 def run_varied(
-    starts: Uints, coins: Floats, which: Ints, rule: int, ups: Ints, lows: Ints, violates: Bools,
-    hides: float, delays: Ints, grid: Floats, costs: Floats, gains: Floats, price: float,
-    wrong: Ints, last: Floats,
-) -> None:  # fmt: skip
+    starts: Uints,
+    coins: Floats,
+    which: Ints,
+    rule: int,
+    ups: Ints,
+    lows: Ints,
+    violates: Bools,
+    hides: float,
+    delays: Ints,
+    grid: Floats,
+    costs: Floats,
+    gains: Floats,
+    price: float,
+    wrong: Ints,
+    last: Floats,
+) -> None:
     """Run meters as `run_meters` does, with a coin for each step.
 
     coins: (m,) ascending, the first is q; which: (T,) the coin of each step, if the rule is GIVEN.
@@ -207,9 +225,17 @@ def run_varied(
 
 @njit(cache=True)
 def run_windows(
-    starts: Uints, q: float, violates: Bools, delays: Ints, length: int, budget: float,
-    grid: Floats, gains: Floats, prices: Floats, alarm: Ints,
-) -> None:  # fmt: skip
+    starts: Uints,
+    q: float,
+    violates: Bools,
+    delays: Ints,
+    length: int,
+    budget: float,
+    grid: Floats,
+    gains: Floats,
+    prices: Floats,
+    alarm: Ints,
+) -> None:
     """Run blocks of `length` steps, each with its price; fill the step of the first alarm, or 0.
 
     An alarm is a lower bound on a block's violations above `budget`.

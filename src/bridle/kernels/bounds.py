@@ -171,9 +171,20 @@ def begin(lists: Lists, net: Ints, odds: float, logit: Floats) -> Scales:
 
 @njit(cache=True)
 def weigh(
-    a: int, first: int, least: int, rank: int, heads: Ints, order: Ints, edges: Floats, net: Ints,
-    hope: Ints, cut: int, denials: Ints, sole: Bools, table: Floats,
-) -> tuple[float, int]:  # fmt: skip
+    a: int,
+    first: int,
+    least: int,
+    rank: int,
+    heads: Ints,
+    order: Ints,
+    edges: Floats,
+    net: Ints,
+    hope: Ints,
+    cut: int,
+    denials: Ints,
+    sole: Bools,
+    table: Floats,
+) -> tuple[float, int]:
     """Sum the weights of term a's ranks from `first` on: Σ length·e^(−odds·field).
 
     A rank's field is the net answers to the contexts that it denies and no other term does; a is
@@ -214,9 +225,19 @@ def chance_of(prior: float, total: float, least: int, table: Floats) -> float:
 
 @njit(cache=True)
 def pick(
-    a: int, first: int, u: float, least: int, rank: int, heads: Ints, order: Ints, edges: Floats,
-    net: Ints, denials: Ints, sole: Bools, table: Floats,
-) -> int:  # fmt: skip
+    a: int,
+    first: int,
+    u: float,
+    least: int,
+    rank: int,
+    heads: Ints,
+    order: Ints,
+    edges: Floats,
+    net: Ints,
+    denials: Ints,
+    sole: Bools,
+    table: Floats,
+) -> int:
     """Give the rank at which the running sum of the weights, as in `weigh`, passes u."""
     head = heads[a]
     n = heads[a + 1] - head
@@ -321,9 +342,19 @@ def explain(
             if u < power * weight[k]:
                 b = ids[first + k]
                 new = pick(
-                    b, spots[first + k] + 1, u / power, least[k], R[b], heads, order, edges, net,
-                    denials, sole, table,
-                )  # fmt: skip
+                    b,
+                    spots[first + k] + 1,
+                    u / power,
+                    least[k],
+                    R[b],
+                    heads,
+                    order,
+                    edges,
+                    net,
+                    denials,
+                    sole,
+                    table,
+                )
                 break
             u -= power * weight[k]
     for e in range(heads[a], heads[a] + R[a]):
@@ -366,9 +397,19 @@ def move(ranks: Ranks, lists: Lists, x: Scales, sweeps: int, key: np.uint64) -> 
                 new = -1
                 if u < chance[a]:
                     new = pick(
-                        a, 0, u / chance[a] * total[a], least[a], R[a], heads, order, edges, net,
-                        denials, sole, table,
-                    )  # fmt: skip
+                        a,
+                        0,
+                        u / chance[a] * total[a],
+                        least[a],
+                        R[a],
+                        heads,
+                        order,
+                        edges,
+                        net,
+                        denials,
+                        sole,
+                        table,
+                    )
                 if new != R[a]:
                     turn(a, new, R, lists, net, denials, stale)
             if denied.shape[0] > 0:
@@ -398,9 +439,19 @@ def draw_terms(ranks: Ranks, first: int, lists: Lists, x: Scales, key: np.uint64
             ranks[c, a] = -1
             if u < chance:
                 ranks[c, a] = pick(
-                    a, 0, u / chance * total, least, -1, heads, order, edges, net, denials, sole,
+                    a,
+                    0,
+                    u / chance * total,
+                    least,
+                    -1,
+                    heads,
+                    order,
+                    edges,
+                    net,
+                    denials,
+                    sole,
                     table,
-                )  # fmt: skip
+                )
 
 
 @njit(cache=True)
@@ -427,9 +478,15 @@ def spots_of(own: Floats, ids: Ints, lists: Lists) -> Ints:
 
 @njit(cache=True)
 def foretell(
-    ranks: Ranks, ids: Ints, own: Floats, spots: Ints, lists: Lists, cleared: float, said: float,
+    ranks: Ranks,
+    ids: Ints,
+    own: Floats,
+    spots: Ints,
+    lists: Lists,
+    cleared: float,
+    said: float,
     likelihood: Floats,
-) -> None:  # fmt: skip
+) -> None:
     """Fill P(the answer) by each set, for a context with the active terms `ids`.
 
     own, spots: its value of y for each, and `spots_of` them. cleared: probability that none of its
@@ -445,9 +502,15 @@ def foretell(
 
 @njit(cache=True)
 def split(
-    ranks: Ranks, ids: Ints, own: Floats, spots: Ints, lists: Lists, cleared: float, said: float,
+    ranks: Ranks,
+    ids: Ints,
+    own: Floats,
+    spots: Ints,
+    lists: Lists,
+    cleared: float,
+    said: float,
     key: np.uint64,
-) -> None:  # fmt: skip
+) -> None:
     """Make place for a new context among those of its active terms: give their ranks after it.
 
     Where t may be on either side of its y, the side is drawn given the answer; see `foretell`.

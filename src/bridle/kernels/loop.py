@@ -263,9 +263,25 @@ def run(
             arm = random_arm(aside(key), may, may)
         elif scored and not columns:
             arm = best_arm_lazily(
-                w, post.A, mu, last, pull, middle, along, across, c, where, n, limit_mean[limit],
-                limit_sd[limit], may, key, h, mean, loc,
-            )  # fmt: skip
+                w,
+                post.A,
+                mu,
+                last,
+                pull,
+                middle,
+                along,
+                across,
+                c,
+                where,
+                n,
+                limit_mean[limit],
+                limit_sd[limit],
+                may,
+                key,
+                h,
+                mean,
+                loc,
+            )
         else:
             if scored:
                 score_columns(mu, A, c, where, n, pull, h, mean, sd)

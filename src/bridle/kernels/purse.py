@@ -53,9 +53,21 @@ def coin_at(purse: Floats, steps: int) -> float:
 
 @njit(cache=True)
 def run_purses(
-    starts: Uints, alpha: float, q: float, b: float, root: float, reserve: float,
-    lag: int, T: int, who: int, rate: float, begin: int, learns: float, fault: int, out: Floats,
-) -> None:  # fmt: skip
+    starts: Uints,
+    alpha: float,
+    q: float,
+    b: float,
+    root: float,
+    reserve: float,
+    lag: int,
+    T: int,
+    who: int,
+    rate: float,
+    begin: int,
+    learns: float,
+    fault: int,
+    out: Floats,
+) -> None:
     """Run one purse for T steps for each start of a stream; fill out: (n, 5).
 
     A play violates with probability `rate` from step `begin` on (0 before) if `who` is RATE; each
@@ -129,13 +141,22 @@ def run_purses(
 
 
 def run(
-    starts: Uints, *, alpha: float, q: float, b: float, root: float, reserve: float, lag: int,
-    steps: int, who: int = RATE, rate: float = 0.0, begin: int = 0,
-    learns: float = 1.0, fault: int = SOUND,
-) -> Floats:  # fmt: skip
+    starts: Uints,
+    *,
+    alpha: float,
+    q: float,
+    b: float,
+    root: float,
+    reserve: float,
+    lag: int,
+    steps: int,
+    who: int = RATE,
+    rate: float = 0.0,
+    begin: int = 0,
+    learns: float = 1.0,
+    fault: int = SOUND,
+) -> Floats:
     """Return what became of each purse: (n, 5), in columns as named above."""
     out = np.empty((starts.shape[0], 5))
-    run_purses(
-        starts, alpha, q, b, root, reserve, lag, steps, who, rate, begin, learns, fault, out
-    )  # fmt: skip
+    run_purses(starts, alpha, q, b, root, reserve, lag, steps, who, rate, begin, learns, fault, out)
     return out

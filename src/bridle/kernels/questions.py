@@ -264,9 +264,19 @@ def run(
         if doubtful and budget > 0 and look < most:
             key = look_key(key_of(ask_start, numbers[t]), look)
             k, cost, lesson, pays = nearest(
-                loc, scale, chance, teaches, marks, unit, account[own], lessons, price, key, best,
+                loc,
+                scale,
+                chance,
+                teaches,
+                marks,
+                unit,
+                account[own],
+                lessons,
+                price,
+                key,
+                best,
                 who,
-            )  # fmt: skip
+            )
             if pays:
                 account[own, unit[k]] = 0.0
                 lessons[unit[k]] = 0.0

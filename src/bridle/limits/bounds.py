@@ -616,10 +616,17 @@ class BoundLimits:
                 raise CorruptState("BoundLimits: 'known' holds what is no term.")
             known.setdefault(u, {})[columns[t]] = bool(yes)
         self = cls(
-            arms=len(groups), features=len(above), thresholds=above, groups=groups,
-            error=float(rest.pop("error")), doubt=float(rest.pop("doubt")),
-            chains=chains, sweeps=sweeps, seed=int(rest.pop("seed")), known=known,
-        )  # fmt: skip
+            arms=len(groups),
+            features=len(above),
+            thresholds=above,
+            groups=groups,
+            error=float(rest.pop("error")),
+            doubt=float(rest.pop("doubt")),
+            chains=chains,
+            sweeps=sweeps,
+            seed=int(rest.pop("seed")),
+            known=known,
+        )
         rules.check(evidence, np.float64, (self.units,), "evidence", "BoundLimits")
         if not np.isfinite(evidence).all():
             raise CorruptState("BoundLimits: 'evidence' holds numbers that are not finite.")

@@ -450,9 +450,17 @@ class FoundLimits:
         self._answers[k] += 1
         self._weigh_arm(k)
         kernel.move(
-            self._classes, np.flatnonzero(self._answers), k, self.others, self._wrong, self._like,
-            self._prior, self._power, self.concentration, np.uint64(bits),
-        )  # fmt: skip
+            self._classes,
+            np.flatnonzero(self._answers),
+            k,
+            self.others,
+            self._wrong,
+            self._like,
+            self._prior,
+            self._power,
+            self.concentration,
+            np.uint64(bits),
+        )
         self._inside = None
 
     def _weigh_arm(self, k: int) -> None:
@@ -466,9 +474,16 @@ class FoundLimits:
             unseen: Floats = np.empty(len(self._prior))
             asked = np.flatnonzero(self._answers)
             kernel.believe(
-                self._classes, asked, self._wrong, self._like, self._prior, self._power,
-                self.concentration, inside, unseen,
-            )  # fmt: skip
+                self._classes,
+                asked,
+                self._wrong,
+                self._like,
+                self._prior,
+                self._power,
+                self.concentration,
+                inside,
+                unseen,
+            )
             inside[self._answers == 0] = unseen
             self._inside = inside
         return self._inside

@@ -107,9 +107,15 @@ def make_limits(
         above = thresholds_of(schema)
         if kind == "auto":
             alike: dict[str, Any] = {
-                "arms": len(groups), "features": schema.width, "groups": groups, "error": error,
-                "doubt": doubt, "seed": seed, "known": known, "thresholds": above,
-            }  # fmt: skip
+                "arms": len(groups),
+                "features": schema.width,
+                "groups": groups,
+                "error": error,
+                "doubt": doubt,
+                "seed": seed,
+                "known": known,
+                "thresholds": above,
+            }
             return (
                 AutoLimits(**alike)
                 if legacy
@@ -118,17 +124,28 @@ def make_limits(
         _check_terms(kind, *how_many(schema.width, above), both, len(groups))
         if kind == "rules":
             return RuleLimits(
-                arms=len(groups), features=schema.width, groups=groups, pairs=both, error=error,
-                doubt=doubt, seed=seed, known=known, thresholds=above,
-            )  # fmt: skip
+                arms=len(groups),
+                features=schema.width,
+                groups=groups,
+                pairs=both,
+                error=error,
+                doubt=doubt,
+                seed=seed,
+                known=known,
+                thresholds=above,
+            )
         if error is None:
             wanted = "a float with limits='found', which do not estimate it"
             raise InvalidValue("teacher_error", OWNER, wanted, None)
         sure = clustered.DEFAULT_DOUBT if doubt is None else doubt
         return FoundLimits(
-            arms=len(groups), features=schema.width, error=error, doubt=sure, seed=seed,
+            arms=len(groups),
+            features=schema.width,
+            error=error,
+            doubt=sure,
+            seed=seed,
             thresholds=above,
-        )  # fmt: skip
+        )
     except InvalidValue as bad:
         if bad.owner == OWNER:
             raise

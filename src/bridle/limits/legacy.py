@@ -117,9 +117,17 @@ class AutoLimits:
         usual = PRIOR
         if members is None:
             members, usual, self._left_out = make_members(
-                arms=arms, features=features, groups=groups, known=known, thresholds=thresholds,
-                error=error, doubt=doubt, chains=chains, sweeps=sweeps, seed=seed,
-            )  # fmt: skip
+                arms=arms,
+                features=features,
+                groups=groups,
+                known=known,
+                thresholds=thresholds,
+                error=error,
+                doubt=doubt,
+                chains=chains,
+                sweeps=sweeps,
+                seed=seed,
+            )
         self.members: dict[str, Beliefs] = checked(members, arms, features)
         given = {**dict.fromkeys(self.members, 0.5), **usual} if prior is None else dict(prior)
         if not set(self.members) <= set(given):
@@ -462,9 +470,14 @@ def make_members(
             continue
         terms = known if pairs else singles_of(known)
         rules = RuleLimits(
-            arms=arms, features=features, groups=groups, pairs=pairs, known=terms,
-            thresholds=thresholds, **sampling,
-        )  # fmt: skip
+            arms=arms,
+            features=features,
+            groups=groups,
+            pairs=pairs,
+            known=terms,
+            thresholds=thresholds,
+            **sampling,
+        )
         members[name], groups = rules, rules.groups
     if not m:
         left_out.append(
@@ -477,9 +490,11 @@ def make_members(
         )
     if columns(features, crosses=False) <= MAX_COLUMNS or not members:
         members["logistic"] = LogisticLimits(
-            arms=arms, features=features, groups=groups,
+            arms=arms,
+            features=features,
+            groups=groups,
             crosses=m < features <= CROSSES_UP_TO,
-        )  # fmt: skip
+        )
     else:
         left_out.append(
             f"Logistic limits are left out: {features:,} features are more than the "
@@ -560,10 +575,16 @@ def checked(members: Mapping[str, Beliefs], arms: int, features: int) -> dict[st
 
 
 def look_twice(
-    weights: Floats, parts: Floats, marks: npt.NDArray[np.int8], p: Floats,
-    said: npt.NDArray[np.int8], taken: npt.NDArray[np.bool_] | None, start: np.uint64,
-    number: np.uint64, look: int,
-) -> tuple[int, int, npt.NDArray[np.int8]]:  # fmt: skip
+    weights: Floats,
+    parts: Floats,
+    marks: npt.NDArray[np.int8],
+    p: Floats,
+    said: npt.NDArray[np.int8],
+    taken: npt.NDArray[np.bool_] | None,
+    start: np.uint64,
+    number: np.uint64,
+    look: int,
+) -> tuple[int, int, npt.NDArray[np.int8]]:
     """Return the best safe arm, the best possible arm, and what was believed of each to find them.
 
     taken: arms that another decision has asked about here. Where nothing is left, what is rather

@@ -207,9 +207,18 @@ class MixtureLimits:
         self._unit_of = units_of(self._groups)
         self._features = features
         members, usual, self._left_out = _make_members(
-            arms=arms, features=features, groups=self._groups, known=known, thresholds=thresholds,
-            unbounded=unbounded, error=error, doubt=doubt, chains=chains, sweeps=sweeps, seed=seed,
-        )  # fmt: skip
+            arms=arms,
+            features=features,
+            groups=self._groups,
+            known=known,
+            thresholds=thresholds,
+            unbounded=unbounded,
+            error=error,
+            doubt=doubt,
+            chains=chains,
+            sweeps=sweeps,
+            seed=seed,
+        )
         given = usual if prior is None else dict(prior)
         if not given.keys() <= members.keys() and prior is not None:
             raise InvalidValue("prior", owner, f"weights of {list(members)}", prior)
@@ -601,9 +610,18 @@ class MixtureLimits:
         p, information, sd = np.empty((3, U, n))
         P, Q, each, sds = parts
         kernel.mix(
-            P, Q, each, sds, rates, np.ascontiguousarray(weights), self._least, self._floor, p,
-            information, sd,
-        )  # fmt: skip
+            P,
+            Q,
+            each,
+            sds,
+            rates,
+            np.ascontiguousarray(weights),
+            self._least,
+            self._floor,
+            p,
+            information,
+            sd,
+        )
         for u, cases in enumerate(told):
             for case, (yes, no) in cases.items():
                 here = places.get(case) if no else None

@@ -423,9 +423,17 @@ class Sampled:
             gibbs.redraw(self.sets[g], chance, turn)
             prior = self.logit[self.active]
             gibbs.move(
-                self.sets[g], starts, each, heads, contexts, self.net, float(self.odds[g]), prior,
-                self.sweeps, turn,
-            )  # fmt: skip
+                self.sets[g],
+                starts,
+                each,
+                heads,
+                contexts,
+                self.net,
+                float(self.odds[g]),
+                prior,
+                self.sweeps,
+                turn,
+            )
         if allowed:
             self.cleared[own] += 1
             self._weigh(own)

@@ -260,9 +260,11 @@ class Kept:
         parts["deadlines"] = np.array([at for _, at in self.deadlines.since], np.float64)
         parts["recent"] = self.recent.to_array(self.know.settings.features.width)
         sources = (
-            ("audits.", meter), ("promise.", promised), ("calibration.", asking),
+            ("audits.", meter),
+            ("promise.", promised),
+            ("calibration.", asking),
             ("chronicle.", self.chronicle),
-        )  # fmt: skip
+        )
         for prefix, thing in sources:
             if thing is not None:
                 parts |= {prefix + name: array for name, array in thing.to_state().items()}

@@ -444,11 +444,21 @@ def _schema() -> dict[str, Any]:
 
     text, number = pl.String, pl.Float64
     return {
-        "seq": pl.Int64, "kind": text, "at": number,
-        "decision": text, "example": text, "question": text, "arm": text,
-        "value": number, "propensity": number, "coin": number, "checked": pl.Boolean,
-        "allowed": pl.Boolean, "by": text, "payload": text,
-    }  # fmt: skip
+        "seq": pl.Int64,
+        "kind": text,
+        "at": number,
+        "decision": text,
+        "example": text,
+        "question": text,
+        "arm": text,
+        "value": number,
+        "propensity": number,
+        "coin": number,
+        "checked": pl.Boolean,
+        "allowed": pl.Boolean,
+        "by": text,
+        "payload": text,
+    }
 
 
 def _frames(store: Store, agent: str, head: Head) -> Iterator[pl.DataFrame]:

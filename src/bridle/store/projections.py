@@ -171,9 +171,18 @@ MOST_SPANS = 256
 # Plays of arms beyond so many are counted together, in the last place.
 MOST_ARMS = 1_000
 _COUNTS = (
-    "decisions", "abstentions", "questions", "taught", "rewards", "judged", "violations",
-    "drawn", "checks", "exceptions", "words",
-)  # fmt: skip
+    "decisions",
+    "abstentions",
+    "questions",
+    "taught",
+    "rewards",
+    "judged",
+    "violations",
+    "drawn",
+    "checks",
+    "exceptions",
+    "words",
+)
 _TALLY = 4  # counts of a tally, beside its coins
 
 
@@ -324,17 +333,28 @@ class Chronicle:
         return {
             "width": np.array([self.width], np.int64),
             "counts": np.array(
-                [[span.first, span.last, *(getattr(span, name) for name in _COUNTS)]
-                 for span in spans], np.int64).reshape(len(spans), 2 + len(_COUNTS)),
+                [
+                    [span.first, span.last, *(getattr(span, name) for name in _COUNTS)]
+                    for span in spans
+                ],
+                np.int64,
+            ).reshape(len(spans), 2 + len(_COUNTS)),
             "sums": np.array(
-                [[span.reward, nothing if span.began is None else span.began,
-                  nothing if span.ended is None else span.ended] for span in spans],
-                np.float64).reshape(len(spans), 3),
+                [
+                    [
+                        span.reward,
+                        nothing if span.began is None else span.began,
+                        nothing if span.ended is None else span.ended,
+                    ]
+                    for span in spans
+                ],
+                np.float64,
+            ).reshape(len(spans), 3),
             "plays": plays,
             "lengths": np.array([len(span.plays) for span in spans], np.int64),
             **_tallies_to_state("audits", [span.audits for span in spans]),
             **_tallies_to_state("promise", [span.promise for span in spans]),
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, npt.NDArray[Any]]) -> Chronicle:
@@ -342,22 +362,30 @@ class Chronicle:
         made = cls()
         made.width = int(state["width"][0])
         rows = zip(
-            state["counts"].tolist(), state["sums"].tolist(), state["plays"],
-            state["lengths"].tolist(), _tallies("audits", state), _tallies("promise", state),
+            state["counts"].tolist(),
+            state["sums"].tolist(),
+            state["plays"],
+            state["lengths"].tolist(),
+            _tallies("audits", state),
+            _tallies("promise", state),
             strict=True,
-        )  # fmt: skip
+        )
         for (first, last, *counts), (reward, began, ended), plays, length, audits, promise in rows:
             # Those from before there were checks, or words, have fewer counts.
             counts += [0] * (len(_COUNTS) - len(counts))
             made.spans.append(
                 Span(
-                    first, last, None if began != began else began,
+                    first,
+                    last,
+                    None if began != began else began,
                     None if ended != ended else ended,
-                    **dict(zip(_COUNTS, counts, strict=True)), reward=reward,
+                    **dict(zip(_COUNTS, counts, strict=True)),
+                    reward=reward,
                     plays=plays[:length].astype(np.int32),
-                    audits=audits, promise=promise,
+                    audits=audits,
+                    promise=promise,
                 )
-            )  # fmt: skip
+            )
         if not 1 <= made.width < 2**53 or len(made.spans) > MOST_SPANS:
             raise CorruptState("A chronicle has too many spans.")
         return made
@@ -416,13 +444,16 @@ def _merged(one: Span, two: Span) -> Span:
     _grow(one, len(two.plays))
     _grow(two, len(one.plays))
     return Span(
-        one.first, two.last,
+        one.first,
+        two.last,
         one.began if one.began is not None else two.began,
         two.ended if two.ended is not None else one.ended,
         **{name: getattr(one, name) + getattr(two, name) for name in _COUNTS},
-        reward=one.reward + two.reward, plays=one.plays + two.plays,
-        audits=two.audits, promise=two.promise,
-    )  # fmt: skip
+        reward=one.reward + two.reward,
+        plays=one.plays + two.plays,
+        audits=two.audits,
+        promise=two.promise,
+    )
 
 
 def _tallies_to_state(

@@ -193,13 +193,22 @@ def draws_have_the_spread_of_the_posterior(make: MakeAgent) -> None:
     fit = Fit()
     for sigma, v, v_limit in ((1.0, 0.8, 0.0), (0.4, 0.5, 0.9), (0.0, 0.1, 0.6)):
         policy = (
-            Thompson(v=v) if sigma == 1.0
+            Thompson(v=v)
+            if sigma == 1.0
             else BehaviorConstrained(sigma=sigma, v=v, v_constraint=v_limit)
-        )  # fmt: skip
+        )
         agent = new(
-            make, arms=2, policy=policy, ridge=2.0, ridge_limits=0.5, label_coding="1/0",
-            reward_range=(0.0, 1.0), exact_denials=False, limits="linear", prior="paper",
-        )  # fmt: skip
+            make,
+            arms=2,
+            policy=policy,
+            ridge=2.0,
+            ridge_limits=0.5,
+            label_coding="1/0",
+            reward_range=(0.0, 1.0),
+            exact_denials=False,
+            limits="linear",
+            prior="paper",
+        )
         agent.learn(played.contexts, played.arms.tolist(), played.values)
         agent.teach_many(taught.contexts, taught.arms.tolist(), taught.allowed)
         m, s = _solved(played, played.values, C, 2.0)
@@ -640,8 +649,14 @@ def _bad_calls(agent: Agent) -> Calls:
     good, two, high = np.ones(D), np.ones((2, D)), agent.settings.reward_range[1]
     arms = (-1, 10**9, "no such arm", None, 0.5, [0])
     contexts = (
-        good[1:], [*good, 1.0], [*good[1:], np.nan], [*good[1:], np.inf], "abc", 5, ["a"] * D,
-    )  # fmt: skip
+        good[1:],
+        [*good, 1.0],
+        [*good[1:], np.nan],
+        [*good[1:], np.inf],
+        "abc",
+        5,
+        ["a"] * D,
+    )
     rewards = (np.nan, np.inf, -np.inf, high + 1e6, "1", None)
     answers = (2, -1, 0.5, "yes", None, np.nan)
     unknown = ("rewarded", "never made", -1, 10**9, None, [1])

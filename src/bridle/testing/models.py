@@ -445,9 +445,20 @@ def bad_contexts() -> list[Any]:
     """Give what is no context of D numbers."""
     good = [1.0] * (D - 1)
     return [
-        [*good, np.nan], [*good, np.inf], [*good, -np.inf], good, [*good, 1.0, 1.0], [], 1.0,
-        [[*good, 1.0]], "abc", ["a"] * D, [*good, None], [*good, 1j], None,
-    ]  # fmt: skip
+        [*good, np.nan],
+        [*good, np.inf],
+        [*good, -np.inf],
+        good,
+        [*good, 1.0, 1.0],
+        [],
+        1.0,
+        [[*good, 1.0]],
+        "abc",
+        ["a"] * D,
+        [*good, None],
+        [*good, 1j],
+        None,
+    ]
 
 
 def bad_arms() -> list[Any]:

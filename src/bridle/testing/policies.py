@@ -29,21 +29,38 @@ def scores_of(name: str) -> Scores:
 # reward mean and sd, limit mean and sd, eligible, allowed; some arm is always both.
 CASES: dict[str, tuple[list[float] | list[bool], ...]] = {
     "spread scores, an arm ruled out": (
-        [0.2, 0.5, 0.4, 0.9], [0.8, 0.6, 1.0, 0.7], [0.3, 0.1, 0.6, 0.9], [0.5, 0.9, 0.3, 0.6],
-        [True, True, True, False], [True, True, False, True],
+        [0.2, 0.5, 0.4, 0.9],
+        [0.8, 0.6, 1.0, 0.7],
+        [0.3, 0.1, 0.6, 0.9],
+        [0.5, 0.9, 0.3, 0.6],
+        [True, True, True, False],
+        [True, True, False, True],
     ),
     "equal scores": (
-        [0.5] * 4, [1.0] * 4, [0.25] * 4, [1.0] * 4, [True] * 4, [True] * 4,
+        [0.5] * 4,
+        [1.0] * 4,
+        [0.25] * 4,
+        [1.0] * 4,
+        [True] * 4,
+        [True] * 4,
     ),
     "certain scores, two on top": (
-        [0.5, 0.2, 0.5, 0.9], [0.0] * 4, [0.5, 0.2, 0.5, 0.9], [0.0] * 4,
-        [True, True, True, False], [True] * 4,
+        [0.5, 0.2, 0.5, 0.9],
+        [0.0] * 4,
+        [0.5, 0.2, 0.5, 0.9],
+        [0.0] * 4,
+        [True, True, True, False],
+        [True] * 4,
     ),
     "spreads in a ratio of 1,000": (
-        [0.5, 0.45, 0.52, 0.55], [1e-3, 1.0, 0.05, 0.0], [0.5, 0.45, 0.52, 0.55],
-        [1e-3, 1.0, 0.05, 0.0], [True] * 4, [True] * 4,
+        [0.5, 0.45, 0.52, 0.55],
+        [1e-3, 1.0, 0.05, 0.0],
+        [0.5, 0.45, 0.52, 0.55],
+        [1e-3, 1.0, 0.05, 0.0],
+        [True] * 4,
+        [True] * 4,
     ),
-}  # fmt: skip
+}
 
 
 def answers_have_their_form(policy: Policy) -> None:
@@ -230,9 +247,13 @@ def _duels(law: Law) -> list[tuple[str, Scores, float]]:
         best: tuple[float, Scores, float] | None = None
         for gap in np.geomspace(1e-3, 1e2, 26):
             scores = Scores(
-                np.array([by_reward * gap, 0.0]), np.array(reward_sd),
-                np.array([by_limit * gap, 0.0]), np.array(limit_sd), both, both,
-            )  # fmt: skip
+                np.array([by_reward * gap, 0.0]),
+                np.array(reward_sd),
+                np.array([by_limit * gap, 0.0]),
+                np.array(limit_sd),
+                both,
+                both,
+            )
             p = _first_wins(*law(scores))
             # 0.84 tells a wrong spread best: it moves most there.
             if best is None or abs(p - 0.84) < abs(best[2] - 0.84):

@@ -42,9 +42,11 @@ def arm_named(arms: Sequence[Arm], text: str) -> Arm:
     if labelled:
         some = ", ".join(repr(arm.id) for arm in labelled[:5])
         raise Problem(
-            "invalid_value", f"{len(labelled)} arms are called {text!r:.100}.", field="arm",
+            "invalid_value",
+            f"{len(labelled)} arms are called {text!r:.100}.",
+            field="arm",
             remedy=f"Write the id: {some}.",
-        )  # fmt: skip
+        )
     names = [str(arm.id) for arm in arms[:MOST_LOOKED_AT]]
     raise Problem(
         "invalid_value", f"There is no arm {text!r:.100}.", field="arm", remedy=known(text, names)
@@ -127,10 +129,16 @@ async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None
     if typed is None:
         typed = Fields([])
     values: dict[str, Any] = {
-        "agent": visit.agent, "seen": seen, "after": after, "per_page": PER_PAGE, "typed": typed,
-        "wrong": wrong, "conditions": range(CONDITIONS), "relations": RELATIONS,
+        "agent": visit.agent,
+        "seen": seen,
+        "after": after,
+        "per_page": PER_PAGE,
+        "typed": typed,
+        "wrong": wrong,
+        "conditions": range(CONDITIONS),
+        "relations": RELATIONS,
         "boxes": len(seen.groups) <= MOST_BOXES,
-    }  # fmt: skip
+    }
     return Html("agent-settings-rules.html", values, 200 if wrong is None else wrong.status)
 
 
@@ -173,9 +181,11 @@ def _rule(schema: Schema, known_arms: Sequence[Arm], form: Fields) -> RuleForm:
     everything = form.get("all") == "yes"
     if everything == bool(arms or groups):
         raise Problem(
-            "invalid_value", "Say what is denied: some groups, some arms, or everything.",
-            remedy="Tick everything only if no group and no arm is named.", field="arms",
-        )  # fmt: skip
+            "invalid_value",
+            "Say what is denied: some groups, some arms, or everything.",
+            remedy="Tick everything only if no group and no arm is named.",
+            field="arms",
+        )
     return RuleForm(id=form.need("id"), when=when, arms=arms, groups=groups, note=form.get("note"))
 
 
@@ -255,22 +265,35 @@ async def look_at_settings(visit: Visit) -> Shown:
     head = await visit.service.aside(lambda: visit.service.store.head(visit.agent))
     jobs = jobs_of(visit.service)
     values = {
-        "agent": visit.agent, "facts": facts, "head": head, "wait": _wait_words(facts.wait),
-        "units": list(UNITS), "most_problems": MOST_PROBLEMS,
-        "verified": jobs.find(_key("verify", visit)), "replayed": jobs.find(_key("replay", visit)),
-    }  # fmt: skip
+        "agent": visit.agent,
+        "facts": facts,
+        "head": head,
+        "wait": _wait_words(facts.wait),
+        "units": list(UNITS),
+        "most_problems": MOST_PROBLEMS,
+        "verified": jobs.find(_key("verify", visit)),
+        "replayed": jobs.find(_key("replay", visit)),
+    }
     return Html("agent-settings.html", values)
 
 
 def _facts(desk: Desk) -> Facts:
     know = desk.kept.know
     return Facts(
-        version=desk.kept.version, arms=len(know.arms), groups=groups_of(know.arms)[:MOST_GROUPS],
-        decisions=know.decisions, pending=len(know.pending), examples=len(know.examples),
-        rules=len(know.rules), budget_left=know.questions.left, asks=know.settings.budget > 0,
-        limits=know.believing.kind, wait=know.wait, default_reward=know.default_reward,
+        version=desk.kept.version,
+        arms=len(know.arms),
+        groups=groups_of(know.arms)[:MOST_GROUPS],
+        decisions=know.decisions,
+        pending=len(know.pending),
+        examples=len(know.examples),
+        rules=len(know.rules),
+        budget_left=know.questions.left,
+        asks=know.settings.budget > 0,
+        limits=know.believing.kind,
+        wait=know.wait,
+        default_reward=know.default_reward,
         reward_range=know.settings.reward_range,
-    )  # fmt: skip
+    )
 
 
 def _wait_words(wait: float | None) -> tuple[str, str]:
@@ -337,9 +360,10 @@ async def start_verify(visit: Visit) -> Shown:
     store, agent = visit.service.store, visit.agent
     await _check_known(visit)
     jobs_of(visit.service).start(
-        _key("verify", visit), "Verifying the log",
+        _key("verify", visit),
+        "Verifying the log",
         lambda progress: Checked(verify(store, agent, expect=expect, progress=progress), expect),
-    )  # fmt: skip
+    )
     return _to_checks(visit)
 
 
@@ -348,9 +372,10 @@ async def start_replay(visit: Visit) -> Shown:
     store, agent = visit.service.store, visit.agent
     await _check_known(visit)
     jobs_of(visit.service).start(
-        _key("replay", visit), "Replaying every choice",
+        _key("replay", visit),
+        "Replaying every choice",
         lambda progress: replay(store, agent, progress=progress),
-    )  # fmt: skip
+    )
     return _to_checks(visit)
 
 
@@ -372,7 +397,9 @@ PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/settings/rules", handle=look, like=(CHANGE,)),
     Page(method="POST", path="/agents/{agent}/settings/rules", handle=declare, like=(CHANGE,)),
     Page(
-        method="POST", path="/agents/{agent}/settings/rules/withdraw", handle=withdraw,
+        method="POST",
+        path="/agents/{agent}/settings/rules/withdraw",
+        handle=withdraw,
         like=(CHANGE,),
     ),
     Page(method="GET", path="/agents/{agent}/settings", handle=look_at_settings, like=(CHANGE,)),
@@ -385,4 +412,4 @@ PAGES: tuple[Page, ...] = (
     Page(
         method="POST", path="/agents/{agent}/settings/replay", handle=start_replay, like=(CHANGE,)
     ),
-)  # fmt: skip
+)

@@ -63,13 +63,18 @@ async def audits(visit: Visit) -> Shown:
     ids = [one.decision for one in audit.pending]
     events = await visit.service.aside(lambda: _events(visit.service.store, visit.agent, ids))
     values = {
-        "agent": visit.agent, "audit": audit, "level": level, "after": after, "per_page": PER_PAGE,
-        "words": standing_words(audit.total), "bounds": whole_bounds(audit.total),
+        "agent": visit.agent,
+        "audit": audit,
+        "level": level,
+        "after": after,
+        "per_page": PER_PAGE,
+        "words": standing_words(audit.total),
+        "bounds": whole_bounds(audit.total),
         "gauge": _gauge(audit.total),
         "alarms": [(one, standing_words(one)) for one in reversed(audit.alarms[-MOST_ALARMS:])],
         "waiting": await visit.service.do(visit.agent, lambda desk: _in_words(desk, ids, events)),
         "lines": await visit.service.do(visit.agent, _lines),
-    }  # fmt: skip
+    }
     return Html("audits.html", values)
 
 
@@ -190,7 +195,5 @@ PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/audits", handle=moved, like=(SEE,)),
     Page(method="GET", path="/agents/{agent}/promises/audits", handle=audits, like=(SEE,)),
     Page(method="POST", path="/agents/{agent}/promises/audits", handle=begin, like=(BEGIN,)),
-    Page(
-        method="POST", path="/agents/{agent}/promises/audits/{id}", handle=judge, like=(JUDGE,)
-    ),
-)  # fmt: skip
+    Page(method="POST", path="/agents/{agent}/promises/audits/{id}", handle=judge, like=(JUDGE,)),
+)

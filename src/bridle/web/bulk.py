@@ -163,9 +163,15 @@ def standing_of(desk: Desk, read: ReadCsv) -> Standing:
         other.append(arm in (no if allowed else yes))
     width = know.settings.features.width
     return Standing(
-        kept.version, same, other, know.believing.limits.copy(), know.believing.unit_of.copy(),
-        tuple(know.compiled_rules), kept.recent.to_array(width).copy(), know.believing.key,
-    )  # fmt: skip
+        kept.version,
+        same,
+        other,
+        know.believing.limits.copy(),
+        know.believing.unit_of.copy(),
+        tuple(know.compiled_rules),
+        kept.recent.to_array(width).copy(),
+        know.believing.key,
+    )
 
 
 def preview_of(
@@ -193,9 +199,15 @@ def preview_of(
     ]
     counts = Counter(effects)
     return Preview(
-        len(effects), {effect: counts[effect] for effect in EFFECTS}, shown, csv, len(fine),
-        len(order), _changed(read, standing, order, name), standing.version,
-    )  # fmt: skip
+        len(effects),
+        {effect: counts[effect] for effect in EFFECTS},
+        shown,
+        csv,
+        len(fine),
+        len(order),
+        _changed(read, standing, order, name),
+        standing.version,
+    )
 
 
 def _decoded(schema: Schema, raw: bytes) -> dict[str, Any]:
@@ -351,10 +363,17 @@ async def confirm(visit: Visit) -> Shown:
     if wrong is None and at >= len(rows):
         return Redirect(url("agents", visit.agent, "teach", "bulk", taught=len(rows)))
     values = {
-        "agent": visit.agent, "csv": text, "version": version, "fine": fine, "upto": upto,
-        "at": at, "total": len(rows), "note": form.get("note"), "problem": wrong,
+        "agent": visit.agent,
+        "csv": text,
+        "version": version,
+        "fine": fine,
+        "upto": upto,
+        "at": at,
+        "total": len(rows),
+        "note": form.get("note"),
+        "problem": wrong,
         "teacher": form.get("teacher"),
-    }  # fmt: skip
+    }
     return Html("bulk-going.html", values, 200 if wrong is None else wrong.status)
 
 
@@ -404,10 +423,16 @@ async def _form(
     if problem is not None:
         wrongs = problem.wrongs if isinstance(problem, BadCsv) else [problem.message]
     values: dict[str, Any] = {
-        "agent": visit.agent, "text": text, "wrongs": wrongs, "taught": taught,
-        "note": visit.form.get("note"), "sample": _sample(schema, arms), "most": MAX_ROWS,
-        "remedy": problem.remedy if problem is not None else None, "voice": voice,
-    }  # fmt: skip
+        "agent": visit.agent,
+        "text": text,
+        "wrongs": wrongs,
+        "taught": taught,
+        "note": visit.form.get("note"),
+        "sample": _sample(schema, arms),
+        "most": MAX_ROWS,
+        "remedy": problem.remedy if problem is not None else None,
+        "voice": voice,
+    }
     return Html("bulk.html", values, 200 if problem is None else problem.status)
 
 

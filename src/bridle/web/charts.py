@@ -68,8 +68,11 @@ def curve(
             parts.append(plot.band(line))
         parts.append(plot.path(line))
     if x_label:
-        parts.append(Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(
-            WIDTH - RIGHT, HEIGHT - 4, x_label))  # fmt: skip
+        parts.append(
+            Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                WIDTH - RIGHT, HEIGHT - 4, x_label
+            )
+        )
     drawn = _svg(title, Markup("").join(parts))
     return Markup("<figure class='chart'>{}{}</figure>").format(drawn, _legend(lines))
 
@@ -132,23 +135,26 @@ def error_rate(
         Markup('<rect class="rail" x="{:.1f}" y="{:.0f}" width="{:.1f}" height="{:.0f}"/>').format(
             left, top, width, height
         ),
-        Markup('<rect class="c1 soft" x="{:.1f}" y="{:.0f}" width="{:.1f}" height="{:.0f}"/>')
-        .format(at(low), top, max(at(high) - at(low), 1.0), height),
+        Markup(
+            '<rect class="c1 soft" x="{:.1f}" y="{:.0f}" width="{:.1f}" height="{:.0f}"/>'
+        ).format(at(low), top, max(at(high) - at(low), 1.0), height),
         Markup('<line class="mark" x1="{0:.1f}" x2="{0:.1f}" y1="2" y2="{1}"/>').format(
             at(trust), tall + 4
         ),
         Markup('<rect class="c1" x="{:.1f}" y="{:.0f}" width="3" height="{:.0f}"/>').format(
             at(mean) - 1.5, top - 3, height + 6
         ),
-    ]  # fmt: skip
+    ]
     steps = round(most / 0.1)
     for n in range(steps + 1):
         anchor = "start" if n == 0 else "end" if n == steps else "middle"
         x = left + width * n / steps
         text = f"{100 * most * n / steps:.0f} %"
-        parts.append(Markup(
-            '<text class="axis" x="{:.1f}" y="{}" text-anchor="{}">{}</text>'
-        ).format(x, tall + 20, anchor, text))  # fmt: skip
+        parts.append(
+            Markup('<text class="axis" x="{:.1f}" y="{}" text-anchor="{}">{}</text>').format(
+                x, tall + 20, anchor, text
+            )
+        )
     return Markup(
         '<svg class="rate" viewBox="0 0 320 46" role="img" aria-label="{}">{}</svg>'
     ).format(label, Markup("").join(parts))
@@ -158,15 +164,17 @@ def sparkline(values: Sequence[float | None], label: str, style: str = "c1") -> 
     """Draw a small line without axes."""
     known = [y for y in values if y is not None]
     if len(known) < 2:
-        return Markup('<svg class="spark" viewBox="0 0 120 24" role="img" aria-label="{}"></svg>'
-                      ).format(label)  # fmt: skip
+        return Markup(
+            '<svg class="spark" viewBox="0 0 120 24" role="img" aria-label="{}"></svg>'
+        ).format(label)
     low, high = min(known), max(known)
     span = high - low if high > low else 1.0
     step = 120.0 / max(len(values) - 1, 1)
     points = " ".join(
         f"{i * step:.1f},{22.0 - 20.0 * (y - low) / span:.1f}"
-        for i, y in enumerate(values) if y is not None
-    )  # fmt: skip
+        for i, y in enumerate(values)
+        if y is not None
+    )
     return Markup(
         '<svg class="spark" viewBox="0 0 120 24" role="img" aria-label="{}">'
         '<polyline class="line {}" points="{}"/></svg>'
@@ -188,15 +196,19 @@ class _Plot:
         found = []
         for value in _ticks(self.low, self.high):
             y = self.y(value)
-            found.append(Markup(
-                '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
-                '<text class="axis" x="{}" y="{:.1f}" text-anchor="end">{}</text>'
-            ).format(LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, f"{value:.4g}"))  # fmt: skip
+            found.append(
+                Markup(
+                    '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
+                    '<text class="axis" x="{}" y="{:.1f}" text-anchor="end">{}</text>'
+                ).format(LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, f"{value:.4g}")
+            )
         for n, (x, text) in enumerate(x_ticks):
             anchor = "start" if n == 0 else "end" if n == len(x_ticks) - 1 else "middle"
-            found.append(Markup(
-                '<text class="axis" x="{:.1f}" y="{}" text-anchor="{}">{}</text>'
-            ).format(self.x(x), HEIGHT - BOTTOM + 16, anchor, text))  # fmt: skip
+            found.append(
+                Markup('<text class="axis" x="{:.1f}" y="{}" text-anchor="{}">{}</text>').format(
+                    self.x(x), HEIGHT - BOTTOM + 16, anchor, text
+                )
+            )
         return Markup("").join(found)
 
     def path(self, line: Line) -> Markup:

@@ -109,10 +109,16 @@ async def show(visit: Visit) -> Shown:
 
     look = await visit.service.do(visit.agent, read)
     values = {
-        "agent": visit.agent, "total": listed.total, "after": after, "passed": passed,
-        "most_lines": MOST_LINES, "voice": voice, "to": to if to in voice.names else "",
-        "elsewhere": look.open - listed.total, **look._asdict(),
-    }  # fmt: skip
+        "agent": visit.agent,
+        "total": listed.total,
+        "after": after,
+        "passed": passed,
+        "most_lines": MOST_LINES,
+        "voice": voice,
+        "to": to if to in voice.names else "",
+        "elsewhere": look.open - listed.total,
+        **look._asdict(),
+    }
     return Html("checks.html", values)
 
 
@@ -167,9 +173,14 @@ def _waiting(desk: Desk, one: CheckShown) -> Waiting:
     if len(lines) > MOST_LINES:
         lines.sort(key=lambda line: line[1] in ("no", "none", "not known"))
     return Waiting(
-        id, short_words(schema, one.context), lines, know.arms[know.arm_number(one.arm)],
-        None if one.item is None else str(one.item), one_in(one.coin), _when(desk, id),
-    )  # fmt: skip
+        id,
+        short_words(schema, one.context),
+        lines,
+        know.arms[know.arm_number(one.arm)],
+        None if one.item is None else str(one.item),
+        one_in(one.coin),
+        _when(desk, id),
+    )
 
 
 def _when(desk: Desk, id: str) -> float | None:
@@ -200,15 +211,26 @@ def _found(know: Knowledge) -> Found:
         order = np.lexsort((-rates.judged.sum(axis=1), -rates.rates, -rates.judged[:, 1]))
         for u in order[:MOST_UNITS].tolist():
             coin = max(rates.coin(u) if granted and not frozen else 0.0, least)
-            units.append(UnitRow(
-                unit_name(know, u), int(rates.judged[u].sum()), int(rates.judged[u, 1]),
-                float(rates.rates[u]), plays(coin) if coin > 0.0 else "none",
-            ))  # fmt: skip
+            units.append(
+                UnitRow(
+                    unit_name(know, u),
+                    int(rates.judged[u].sum()),
+                    int(rates.judged[u, 1]),
+                    float(rates.rates[u]),
+                    plays(coin) if coin > 0.0 else "none",
+                )
+            )
     off = rates is None and purse is None
     return Found(
-        checks.judged, checks.found, checks.drawn, units, many - len(units), off,
-        purse is not None, frozen,
-    )  # fmt: skip
+        checks.judged,
+        checks.found,
+        checks.drawn,
+        units,
+        many - len(units),
+        off,
+        purse is not None,
+        frozen,
+    )
 
 
 def _mine(visit: Visit) -> str | None:

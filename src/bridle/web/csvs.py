@@ -52,9 +52,11 @@ class BadCsv(Problem):
     def __init__(self, wrongs: Sequence[str]) -> None:
         self.wrongs = list(wrongs[:MOST_WRONGS])
         super().__init__(
-            "invalid_value", " ".join(self.wrongs), field="csv",
+            "invalid_value",
+            " ".join(self.wrongs),
+            field="csv",
             remedy="Mend the csv and send it again. Nothing of it was taken.",
-        )  # fmt: skip
+        )
 
 
 class Line(NamedTuple):

@@ -89,34 +89,54 @@ async def listing(visit: Visit) -> Shown:
             else:
                 wanted, head = _wanted(store, agent, asked, arms, times)
                 found = look_back(store, agent, wanted, min(before, head + 1), A_PAGE)
-            return (
-                found, earned(store, agent, found.found), verdicts(store, agent, found.found)
-            )  # fmt: skip
+            return (found, earned(store, agent, found.found), verdicts(store, agent, found.found))
 
         looked, had, said = await service.aside(read)
     except InvalidValue as error:
         wrong = str(error)
     await naming.learn(service, looked.found)
     here = {"before": before} if before < 2**53 else {}
-    return Html("decisions.html", {
-        "agent": agent, "given": asked.given, "query": asked.query, "wrong": wrong,
-        "rows": [
-            naming.shown(one, earned_by(one, had), check_of(one, said)) for one in looked.found
-        ],
-        "looked": looked, "later": bool(here), "size": A_PAGE,
-        "csv": url("agents", agent, "decisions.csv", **asked.query),
-        "lines": url("agents", agent, "decisions.jsonl", **asked.query),
-    }, 200 if wrong is None else 422)  # fmt: skip
+    return Html(
+        "decisions.html",
+        {
+            "agent": agent,
+            "given": asked.given,
+            "query": asked.query,
+            "wrong": wrong,
+            "rows": [
+                naming.shown(one, earned_by(one, had), check_of(one, said)) for one in looked.found
+            ],
+            "looked": looked,
+            "later": bool(here),
+            "size": A_PAGE,
+            "csv": url("agents", agent, "decisions.csv", **asked.query),
+            "lines": url("agents", agent, "decisions.jsonl", **asked.query),
+        },
+        200 if wrong is None else 422,
+    )
 
 
 async def export_csv(visit: Visit) -> Shown:
     """Give all that the filter matches as a table, the oldest first."""
     naming = await Naming.of(visit.service, visit.agent)
-    head = _csv_line([
-        "entry", "id", "time (UTC)", "outcome", "arm", "name of the arm",
-        "item", *(f"context: {feature.name}" for feature in _told(naming.schema)),
-        "chance", "version", "reward", "what became of the reward", "chance of a check", "check",
-    ])  # fmt: skip
+    head = _csv_line(
+        [
+            "entry",
+            "id",
+            "time (UTC)",
+            "outcome",
+            "arm",
+            "name of the arm",
+            "item",
+            *(f"context: {feature.name}" for feature in _told(naming.schema)),
+            "chance",
+            "version",
+            "reward",
+            "what became of the reward",
+            "chance of a check",
+            "check",
+        ]
+    )
     pieces = await _export(visit, naming, _csv_row, head)
     return Stream(pieces, "text/csv; charset=utf-8", f"{visit.agent}-decisions.csv")
 
@@ -170,9 +190,12 @@ def _wanted(
     if check and check not in CHECKS:
         raise InvalidValue("check", "the form", f"one of {', '.join(CHECKS)}", check)
     wanted = Wanted(
-        arms=arms, outcome=outcome or None, rewarded=REWARDS.get(reward), check=check or None,
+        arms=arms,
+        outcome=outcome or None,
+        rewarded=REWARDS.get(reward),
+        check=check or None,
         last=head,
-    )  # fmt: skip
+    )
     if times.first is not None:
         first = seq_at(store, agent, head, times.first) + 1
         wanted = replace(wanted, first=first, since=times.first)
@@ -227,26 +250,44 @@ def _csv_row(naming: Naming, made: Made, had: Earned | None, check: str | None) 
     context: Sequence[Any] = [""] * len(_told(naming.schema))
     if made.context is not None:
         context = [_plain(value) for value in naming.schema.decode(made.context).values()]
-    return _csv_line([
-        made.seq, made.id, None if made.at is None else iso(made.at),
-        f"{made.outcome}, erased" if made.erased else made.outcome,
-        made.arm, naming.arm(made.arm), made.item, *context, made.propensity, made.version,
-        None if had is None else had.value, None if had is None else had.how,
-        made.coin, None if check is None else CHECK_WORDS[check],
-    ])  # fmt: skip
+    return _csv_line(
+        [
+            made.seq,
+            made.id,
+            None if made.at is None else iso(made.at),
+            f"{made.outcome}, erased" if made.erased else made.outcome,
+            made.arm,
+            naming.arm(made.arm),
+            made.item,
+            *context,
+            made.propensity,
+            made.version,
+            None if had is None else had.value,
+            None if had is None else had.how,
+            made.coin,
+            None if check is None else CHECK_WORDS[check],
+        ]
+    )
 
 
 def _json_row(naming: Naming, made: Made, had: Earned | None, check: str | None) -> str:
     said = {
-        "entry": made.seq, "id": made.id, "at": made.at, "outcome": made.outcome,
-        "erased": made.erased, "arm": made.arm, "arm_name": naming.arm(made.arm) or None,
+        "entry": made.seq,
+        "id": made.id,
+        "at": made.at,
+        "outcome": made.outcome,
+        "erased": made.erased,
+        "arm": made.arm,
+        "arm_name": naming.arm(made.arm) or None,
         "item": made.item,
         "context": None if made.context is None else naming.schema.decode(made.context),
-        "propensity": made.propensity, "version": made.version,
+        "propensity": made.propensity,
+        "version": made.version,
         "reward": None if had is None else had.value,
         "reward_outcome": None if had is None else had.how,
-        "coin": made.coin, "check": check,
-    }  # fmt: skip
+        "coin": made.coin,
+        "check": check,
+    }
     return json.dumps(said, ensure_ascii=False) + "\n"
 
 

@@ -249,10 +249,15 @@ def _rates(
     if not first.decisions:
         return (), "", None, "There is no decision yet to judge by."
     if first.asks:
-        return (), "", None, (
-            "This agent asks a teacher when in doubt. What it would have asked, been told and "
-            "played at another position is not in its log."
-        )  # fmt: skip
+        return (
+            (),
+            "",
+            None,
+            (
+                "This agent asks a teacher when in doubt. What it would have asked, been told and "
+                "played at another position is not in its log."
+            ),
+        )
     if audits is None and not first.certified and positions and not positions[0].left_out:
         return (
             tuple(zip(sigmas, (one.believed for one in positions), strict=True)),
@@ -345,9 +350,12 @@ async def _dial(visit: Visit, wrong: str = "", typed: Fields | None = None) -> H
 def _looked_up(desk: Desk) -> _Agent:
     know = desk.kept.know
     return _Agent(
-        type(know.policy).__name__, desk.kept.agent.sigma, desk.kept.version, know.decisions,
+        type(know.policy).__name__,
+        desk.kept.agent.sigma,
+        desk.kept.version,
+        know.decisions,
         know.settings.reward_range,
-    )  # fmt: skip
+    )
 
 
 def _key(agent: str) -> str:
@@ -393,9 +401,11 @@ def _row(one: Evaluation, sigma: float) -> Position:
 
 def _reward_chart(rows: list[Position]) -> Any:
     line = Line(
-        "reward a choice, with 95 % intervals", [(row.sigma, row.reward) for row in rows],
-        low=[row.low for row in rows], high=[row.high for row in rows],
-    )  # fmt: skip
+        "reward a choice, with 95 % intervals",
+        [(row.sigma, row.reward) for row in rows],
+        low=[row.low for row in rows],
+        high=[row.high for row in rows],
+    )
     last = max(row.sigma for row in rows if row.reward is not None)
     ticks = [tick for tick in TICKS if tick[0] <= last]
     return curve("Expected reward by position of the dial", [line], x_ticks=ticks)
@@ -404,12 +414,15 @@ def _reward_chart(rows: list[Position]) -> Any:
 def _belief_chart(rows: list[Position]) -> Any:
     line = Line(
         "choices that are not allowed, by the model’s belief",
-        [(row.sigma, row.believed) for row in rows], style="c6",
-    )  # fmt: skip
+        [(row.sigma, row.believed) for row in rows],
+        style="c6",
+    )
     return curve(
-        "Believed share of choices that are not allowed, by position of the dial", [line],
-        y_low=0.0, x_ticks=TICKS,
-    )  # fmt: skip
+        "Believed share of choices that are not allowed, by position of the dial",
+        [line],
+        y_low=0.0,
+        x_ticks=TICKS,
+    )
 
 
 async def work_out(visit: Visit) -> Shown:

@@ -56,9 +56,16 @@ def line_of(know: Knowledge, example: Example) -> ExampleLine:
     context = know.settings.features.decode(np.frombuffer(example.context))
     arm = arm_words(know.arms[example.arm])
     return ExampleLine(
-        example.id, context, arm, example.allowed, example.by, example.note, example.item,
-        example.scope, example.until,
-    )  # fmt: skip
+        example.id,
+        context,
+        arm,
+        example.allowed,
+        example.by,
+        example.note,
+        example.item,
+        example.scope,
+        example.until,
+    )
 
 
 def disagreements(know: Knowledge, most: int) -> list[Disagreement]:
@@ -93,9 +100,10 @@ async def listing(visit: Visit) -> Shown:
         know = desk.kept.know
         some = islice(reversed(know.examples.values()), after, after + PER_PAGE)
         return {
-            "examples": [line_of(know, one) for one in some], "total": len(know.examples),
+            "examples": [line_of(know, one) for one in some],
+            "total": len(know.examples),
             "some_live": any(not _for_good(one) for one in know.examples.values()),
-        }  # fmt: skip
+        }
 
     values = await visit.service.do(visit.agent, look)
     return Html(
@@ -139,15 +147,21 @@ async def retract(visit: Visit) -> Shown:
 
 PAGES: tuple[Page, ...] = (
     Page(
-        method="GET", path="/agents/{agent}/teach/examples", handle=listing,
+        method="GET",
+        path="/agents/{agent}/teach/examples",
+        handle=listing,
         like=("GET /v1/agents/{agent}/examples",),
     ),
     Page(
-        method="GET", path="/agents/{agent}/teach/examples.csv", handle=download,
+        method="GET",
+        path="/agents/{agent}/teach/examples.csv",
+        handle=download,
         like=("GET /v1/agents/{agent}/examples",),
     ),
     Page(
-        method="POST", path="/agents/{agent}/teach/retract", handle=retract,
+        method="POST",
+        path="/agents/{agent}/teach/retract",
+        handle=retract,
         like=("DELETE /v1/agents/{agent}/examples/{id}",),
     ),
-)  # fmt: skip
+)

@@ -45,9 +45,10 @@ class Upload(NamedTuple):
             return self.body.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise Problem(
-                "malformed", f"The file {self.name[:100]!r} is not text in UTF-8.",
+                "malformed",
+                f"The file {self.name[:100]!r} is not text in UTF-8.",
                 remedy="Save it as csv in UTF-8.",
-            ) from None  # fmt: skip
+            ) from None
 
 
 class Fields:

@@ -154,11 +154,16 @@ def _of_number(feature: Number, at: int, first: int) -> list[Column]:
     unit = f" {feature.unit}" if feature.unit else ""
     return [
         Column(
-            first + n, feature.name, f"{number_words(value)}{unit}", at, n / 2, thirds[n],
+            first + n,
+            feature.name,
+            f"{number_words(value)}{unit}",
+            at,
+            n / 2,
+            thirds[n],
             thirds[n + 1],
         )
         for n, value in enumerate((feature.low, middle, feature.high))
-    ]  # fmt: skip
+    ]
 
 
 def row_of(schema: Schema, column: Column) -> Floats:
@@ -217,11 +222,13 @@ def rows_of(know: Knowledge, units: Sequence[Unit], columns: Sequence[Column]) -
     words = _Words(know, len(units))
     return [
         Row(
-            unit, tuple(mine[n] for mine in by_column), len(believing.examples_of(unit.number)),
+            unit,
+            tuple(mine[n] for mine in by_column),
+            len(believing.examples_of(unit.number)),
             *words.of(unit.number),
         )
         for n, unit in enumerate(units)
-    ]  # fmt: skip
+    ]
 
 
 def cells_of(know: Knowledge, units: Sequence[Unit], rows: Sequence[Floats]) -> list[list[Cell]]:
@@ -232,10 +239,12 @@ def cells_of(know: Knowledge, units: Sequence[Unit], rows: Sequence[Floats]) -> 
         seen = know.believing.seen(row.tobytes())
         denied = denied_arms(know.compiled_rules, row, len(know.arms))
         said = know.said(row, know.offered(row, None))
-        found.append([
-            _cell(float(seen.p[arms[0]]), int(seen.marks[arms[0]]), denied[arms], said[arms])
-            for arms in members
-        ])  # fmt: skip
+        found.append(
+            [
+                _cell(float(seen.p[arms[0]]), int(seen.marks[arms[0]]), denied[arms], said[arms])
+                for arms in members
+            ]
+        )
     return found
 
 
@@ -533,15 +542,19 @@ def _behind(desk: Desk, place: _Place) -> dict[str, Any]:
         "rules": rules,
         "behind": [
             _Behind(
-                one.id, decode(np.frombuffer(one.context)), arm_words(know.arms[one.arm]),
-                one.allowed, one.by, one.note,
+                one.id,
+                decode(np.frombuffer(one.context)),
+                arm_words(know.arms[one.arm]),
+                one.allowed,
+                one.by,
+                one.note,
             )
             for one in some
         ],
         "total": total,
         "of_unit": of_unit,
         "per": EXAMPLES,
-    }  # fmt: skip
+    }
 
 
 def _unit(know: Knowledge, number: int) -> Unit:
@@ -569,7 +582,5 @@ async def take_back(visit: Visit) -> Shown:
 PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/limits", handle=limits, like=(BELIEVED,)),
     Page(method="GET", path="/agents/{agent}/limits/cell", handle=cell, like=(BELIEVED, LISTED)),
-    Page(
-        method="POST", path="/agents/{agent}/limits/retract", handle=take_back, like=(RETRACTED,)
-    ),
-)  # fmt: skip
+    Page(method="POST", path="/agents/{agent}/limits/retract", handle=take_back, like=(RETRACTED,)),
+)

@@ -229,20 +229,43 @@ def charts_of(course: Course) -> list[Drawn]:
     points = course.points
     ticks, audit_ticks = _ticks(points), _ticks(course.audits)
     return [
-        Drawn("Reward", "What decisions earned on average.",
-              curve("Mean reward over time", _rewards(points), x_ticks=ticks)),
-        Drawn("Not played", "How often nothing was surely allowed, and how often it asked.",
-              curve("Share of choices in which nothing was played, over time",
-                    _idle(points), y_low=0.0, x_ticks=ticks)),
-        Drawn("Broken limits", "What teachers found when they judged plays that a coin had chosen, "
-              "and what follows for all plays since audits began.",
-              curve("Share of plays that broke the limits, by audits", _violations(course.audits),
-                    y_low=0.0, x_ticks=audit_ticks)),
-        Drawn("What it plays", "The share of each choice in all plays, in the order of the names "
-              "from the bottom up.",
-              stack("Share of each choice in all plays, over time",
-                    [point.place for point in points], _shares(course), ticks)),
-    ]  # fmt: skip
+        Drawn(
+            "Reward",
+            "What decisions earned on average.",
+            curve("Mean reward over time", _rewards(points), x_ticks=ticks),
+        ),
+        Drawn(
+            "Not played",
+            "How often nothing was surely allowed, and how often it asked.",
+            curve(
+                "Share of choices in which nothing was played, over time",
+                _idle(points),
+                y_low=0.0,
+                x_ticks=ticks,
+            ),
+        ),
+        Drawn(
+            "Broken limits",
+            "What teachers found when they judged plays that a coin had chosen, "
+            "and what follows for all plays since audits began.",
+            curve(
+                "Share of plays that broke the limits, by audits",
+                _violations(course.audits),
+                y_low=0.0,
+                x_ticks=audit_ticks,
+            ),
+        ),
+        Drawn(
+            "What it plays",
+            "The share of each choice in all plays, in the order of the names from the bottom up.",
+            stack(
+                "Share of each choice in all plays, over time",
+                [point.place for point in points],
+                _shares(course),
+                ticks,
+            ),
+        ),
+    ]
 
 
 # -- numbers ---------------------------------------------------------------------------------
@@ -292,10 +315,15 @@ def _audits(groups: Sequence[Sequence[Span]], meter: AuditMeter) -> list[Audits]
         bounds = meter.bounds_at(tally)
         found.append(
             Audits(
-                place, at, tally.actions, tally.found + tally.clean, tally.found,
-                min(1.0, bounds.lower / tally.actions), min(1.0, bounds.upper / tally.actions),
+                place,
+                at,
+                tally.actions,
+                tally.found + tally.clean,
+                tally.found,
+                min(1.0, bounds.lower / tally.actions),
+                min(1.0, bounds.upper / tally.actions),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -417,20 +445,33 @@ async def live(visit: Visit) -> Shown:
     head, made, had = await visit.service.aside(read)
     await naming.learn(visit.service, made)
     rows = [_row(naming, one, had) for one in made]
-    return Html("live.html", {
-        "agent": agent, "rows": [*rows, *[None] * (SLOTS - len(rows))], "head": head,
-        "wrong": wrong, "range": span, "given": _asked(visit), "ranges": RANGES,
-        "stream": url("agents", agent, "live", "stream"),
-        "curves": url("agents", agent, "live", "curves", **span.query),
-        **await _course(visit, span),
-    }, 200 if wrong is None else 422)  # fmt: skip
+    return Html(
+        "live.html",
+        {
+            "agent": agent,
+            "rows": [*rows, *[None] * (SLOTS - len(rows))],
+            "head": head,
+            "wrong": wrong,
+            "range": span,
+            "given": _asked(visit),
+            "ranges": RANGES,
+            "stream": url("agents", agent, "live", "stream"),
+            "curves": url("agents", agent, "live", "curves", **span.query),
+            **await _course(visit, span),
+        },
+        200 if wrong is None else 422,
+    )
 
 
 async def curves(visit: Visit) -> Shown:
     """Give the curves alone, for a page that has them already."""
-    return Html("live-curves.html", {
-        "agent": visit.agent, **await _course(visit, _range_of(visit)),
-    })  # fmt: skip
+    return Html(
+        "live-curves.html",
+        {
+            "agent": visit.agent,
+            **await _course(visit, _range_of(visit)),
+        },
+    )
 
 
 async def stream(visit: Visit) -> Shown:

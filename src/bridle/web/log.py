@@ -152,10 +152,12 @@ class Wanted:
         if self.rewarded is not None:
             had = earned(store, agent, made)
             made = [
-                one for one in made
-                if not one.erased and one.outcome == "decision"
+                one
+                for one in made
+                if not one.erased
+                and one.outcome == "decision"
                 and _is_rewarded(had.get(str(one.id))) == self.rewarded
-            ]  # fmt: skip
+            ]
         if self.check is not None:
             said = verdicts(store, agent, made)
             made = [one for one in made if check_of(one, said) == self.check]
@@ -219,11 +221,18 @@ def made_of(entry: Entry) -> Made | None:
             return None
         id = event.decision
     return Made(
-        entry.seq, outcome, text_of(id), event.at, arm, tuple(event.context), event.propensity,
-        event.version, item=event.item,
+        entry.seq,
+        outcome,
+        text_of(id),
+        event.at,
+        arm,
+        tuple(event.context),
+        event.propensity,
+        event.version,
+        item=event.item,
         coin=event.coin if isinstance(event, Decided) else None,
         checked=isinstance(event, Decided) and event.checked,
-    )  # fmt: skip
+    )
 
 
 def earned(store: Store, agent: str, made: Sequence[Made]) -> dict[str, Earned]:
@@ -442,9 +451,10 @@ def arms_like(kept: Kept, text: str) -> frozenset[ArmId]:
     arms, part = kept.know.arms, text.casefold()
     exact = frozenset(arm.id for arm in arms if str(arm.id) == text)
     return exact or frozenset(
-        arm.id for arm in arms
+        arm.id
+        for arm in arms
         if part in arm.label.casefold() or part in (arm.group or "").casefold()
-    )  # fmt: skip
+    )
 
 
 def reward_words(had: Earned) -> str:

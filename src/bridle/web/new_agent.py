@@ -486,9 +486,13 @@ def _shown(
     typed: dict[str, str], *, problem: Problem | None = None, proposal: Proposal | None = None
 ) -> Html:
     values = {
-        "typed": typed, "problem": problem, "proposal": proposal, "units": tuple(UNITS),
-        "limits": LIMITS, "policies": POLICIES,
-    }  # fmt: skip
+        "typed": typed,
+        "problem": problem,
+        "proposal": proposal,
+        "units": tuple(UNITS),
+        "limits": LIMITS,
+        "policies": POLICIES,
+    }
     return Html("new-agent.html", values, 200 if problem is None else problem.status)
 
 

@@ -98,9 +98,10 @@ def _header(scope: Scope, name: bytes) -> bytes:
 
 def _foreign() -> Problem:
     return Problem(
-        "forbidden", "This request does not come from a page of this service.",
+        "forbidden",
+        "This request does not come from a page of this service.",
         remedy="Open the page here and send the form from there.",
-    )  # fmt: skip
+    )
 
 
 # --- What a page is: one row of a table, as an endpoint is one of the API's ---------------

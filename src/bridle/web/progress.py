@@ -425,13 +425,23 @@ def undone_of(desk: Desk, mine: str | None, text: str) -> Undone | None:
         return None
     raw = know.raw(event.context)
     about = {
-        "context": context_form(know, raw), "arm": event.arm, "item": event.item,
-        "scope": event.scope, "until": event.until,
-    }  # fmt: skip
+        "context": context_form(know, raw),
+        "arm": event.arm,
+        "item": event.item,
+        "scope": event.scope,
+        "until": event.until,
+    }
     example = Example(
-        event.id, raw, know.arm_number(event.arm), event.allowed, event.by, event.note, event.item,
-        event.scope, event.until,
-    )  # fmt: skip
+        event.id,
+        raw,
+        know.arm_number(event.arm),
+        event.allowed,
+        event.by,
+        event.note,
+        event.item,
+        event.scope,
+        event.until,
+    )
     return Undone(line_of(know, example), json.dumps(about), f"instead.{_key(mine, text)}")
 
 
@@ -455,9 +465,12 @@ def word_said(desk: Desk, mine: str | None, text: str) -> Undone | None:
         event.id or "", raw, k, allowed, event.by, event.note, event.item, event.scope, event.until
     )
     about = {
-        "context": context_form(know, raw), "arm": event.arm, "item": event.item,
-        "scope": event.scope, "until": event.until,
-    }  # fmt: skip
+        "context": context_form(know, raw),
+        "arm": event.arm,
+        "item": event.item,
+        "scope": event.scope,
+        "until": event.until,
+    }
     return Undone(line_of(know, example), json.dumps(about), f"instead.{_key(mine, text)}")
 
 

@@ -155,17 +155,21 @@ def price_words(one: PriceShown) -> list[tuple[str, str]]:
         ),
     ]
     if one.lag:
-        said.append((
-            "Late verdicts",
-            f"Verdicts may come {one.lag:,} decisions late. For that it may start with "
-            f"{_n(one.b)} in reserve, which is part of what is promised at most.",
-        ))  # fmt: skip
+        said.append(
+            (
+                "Late verdicts",
+                f"Verdicts may come {one.lag:,} decisions late. For that it may start with "
+                f"{_n(one.b)} in reserve, which is part of what is promised at most.",
+            )
+        )
     if 1.0 / q > RESERVE:
-        said.append((
-            "If a check finds one",
-            f"It becomes careful: it checks more often, up to {plays(1.0 / RESERVE)}, and less and "
-            f"less again over about {_n(1.0 / q / alpha)} decisions.",
-        ))  # fmt: skip
+        said.append(
+            (
+                "If a check finds one",
+                f"It becomes careful: it checks more often, up to {plays(1.0 / RESERVE)}, and less "
+                f"and less again over about {_n(1.0 / q / alpha)} decisions.",
+            )
+        )
     longest = math.ceil(round(min(1.0 / q, RESERVE) / alpha, 6))
     said += [
         (
@@ -234,10 +238,15 @@ class Draft:
         else:
             text = form.get("csv")
         return cls(
-            source=source, number=form.get("number"), text=text[:MOST_SHOWN],
-            lost=len(text) > MOST_SHOWN, alpha=form.get("alpha"), delta=form.get("delta"),
-            on=form.get("on"), note=form.get("note"),
-        )  # fmt: skip
+            source=source,
+            number=form.get("number"),
+            text=text[:MOST_SHOWN],
+            lost=len(text) > MOST_SHOWN,
+            alpha=form.get("alpha"),
+            delta=form.get("delta"),
+            on=form.get("on"),
+            note=form.get("note"),
+        )
 
 
 class Cost(NamedTuple):
@@ -356,11 +365,15 @@ async def promises(visit: Visit) -> Shown:
     if more.audits:
         audit = (await visit.api(certificates.audits, query=AuditQuery(level=LEVEL, limit=1))).total
     values = {
-        "agent": visit.agent, "certificate": promise.certificate,
-        "calibration": promise.calibration, "more": more, "audit": audit,
+        "agent": visit.agent,
+        "certificate": promise.certificate,
+        "calibration": promise.calibration,
+        "more": more,
+        "audit": audit,
         "words": None if audit is None else standing_words(audit),
-        "kept": kept, "reserve": None if kept is None else reserve_of(kept),
-    }  # fmt: skip
+        "kept": kept,
+        "reserve": None if kept is None else reserve_of(kept),
+    }
     return Html("promises.html", values)
 
 
@@ -368,10 +381,13 @@ def _more(desk: Desk) -> _More:
     kept = desk.kept
     auto = kept.know.believing.kind == "auto"
     return _More(
-        kept.auditing.meter is not None, len(kept.auditing.pending),
-        len(kept.agent.surprises) if auto else None, len(kept.know.rules), len(kept.know.examples),
+        kept.auditing.meter is not None,
+        len(kept.auditing.pending),
+        len(kept.agent.surprises) if auto else None,
+        len(kept.know.rules),
+        len(kept.know.examples),
         kept.know.remembers,
-    )  # fmt: skip
+    )
 
 
 # -- making one ------------------------------------------------------------------------------
@@ -410,9 +426,14 @@ async def _begin_form(
     columns, arms = await visit.service.do(visit.agent, features)
     needed = [(alpha, contexts_needed(alpha, 0.1)) for alpha in (0.1, 0.05, 0.02, 0.01)]
     values = {
-        "agent": visit.agent, "draft": draft, "wrong": wrong, "cost": cost, "columns": columns,
-        "arms": arms, "needed": needed,
-    }  # fmt: skip
+        "agent": visit.agent,
+        "draft": draft,
+        "wrong": wrong,
+        "cost": cost,
+        "columns": columns,
+        "arms": arms,
+        "needed": needed,
+    }
     return Html("promises-begin.html", values, 200 if wrong is None else wrong.status)
 
 
@@ -433,9 +454,13 @@ async def question(visit: Visit) -> Shown:
 
     arm, context = await visit.service.do(visit.agent, in_words)
     values = {
-        "agent": visit.agent, "asked": asked, "arm": arm, "features": context,
-        "later": visit.query.get("later") == "1", "most_lines": MOST_LINES,
-    }  # fmt: skip
+        "agent": visit.agent,
+        "asked": asked,
+        "arm": arm,
+        "features": context,
+        "later": visit.query.get("later") == "1",
+        "most_lines": MOST_LINES,
+    }
     return Html("promises-question.html", values)
 
 

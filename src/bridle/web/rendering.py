@@ -191,8 +191,11 @@ class Rendering:
             lstrip_blocks=True,
         )
         self._environment.globals |= {
-            "static": self.address_of, "charts": charts, "url": url, "tabs": TABS,
-        }  # fmt: skip
+            "static": self.address_of,
+            "charts": charts,
+            "url": url,
+            "tabs": TABS,
+        }
         self._environment.filters |= {
             "context": context_words,
             "figure": number_words,

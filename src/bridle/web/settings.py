@@ -98,9 +98,10 @@ async def remove(visit: Visit) -> Shown:
 def _check(visit: Visit) -> None:
     if not may_copy(visit):
         raise Problem(
-            "forbidden", "A backup holds all agents, and your token is not for all of them.",
+            "forbidden",
+            "A backup holds all agents, and your token is not for all of them.",
             remedy="Ask somebody whose token is for all agents.",
-        )  # fmt: skip
+        )
 
 
 def _made(store: Store, progress: Progress) -> Made:
@@ -175,12 +176,20 @@ async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None
     copying = may_copy(visit)
     values = {
         "tokens": [(row, _state(row, now)) for row in rows[after : after + PER_PAGE]],
-        "total": len(rows), "after": after, "per_page": PER_PAGE, "every": every,
-        "typed": typed, "wrong": wrong, "roles": [(one, ROLE_WORDS[one]) for one in ROLES],
-        "days": DAYS, "scope": None if visit.caller is None else visit.caller.agents,
-        "copying": copying, "backup": latest(visit) if copying else None,
-        "here": _here(visit), "limits": _limits(visit.service.limits) if copying else [],
-    }  # fmt: skip
+        "total": len(rows),
+        "after": after,
+        "per_page": PER_PAGE,
+        "every": every,
+        "typed": typed,
+        "wrong": wrong,
+        "roles": [(one, ROLE_WORDS[one]) for one in ROLES],
+        "days": DAYS,
+        "scope": None if visit.caller is None else visit.caller.agents,
+        "copying": copying,
+        "backup": latest(visit) if copying else None,
+        "here": _here(visit),
+        "limits": _limits(visit.service.limits) if copying else [],
+    }
     return Html("settings.html", values, 200 if wrong is None else wrong.status)
 
 
@@ -194,9 +203,11 @@ def _grant(visit: Visit) -> Grant:
     agents = tuple(dict.fromkeys(named)) or None
     if agents is None and form.get("scope") == "some":
         raise Problem(
-            "invalid_value", "No agent is named.", field="agents",
+            "invalid_value",
+            "No agent is named.",
+            field="agents",
             remedy="Name some, or make it for all agents.",
-        )  # fmt: skip
+        )
     if form.get("scope") == "all":
         agents = None
     note = form.get("note")

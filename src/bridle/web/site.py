@@ -142,17 +142,24 @@ class Site:
                 raise Problem("too_slow", "The form did not come in time.") from None
             form = read_form(head.content_type, body)
         visit = Visit(
-            self.service, self.rendering, caller, path, read_query(scope["query_string"]), form,
-            scope["path"], {"scope": scope},
-        )  # fmt: skip
+            self.service,
+            self.rendering,
+            caller,
+            path,
+            read_query(scope["query_string"]),
+            form,
+            scope["path"],
+            {"scope": scope},
+        )
         try:
             async with asyncio.timeout(limits.answer_seconds):
                 return await row.page.handle(visit)
         except TimeoutError:
             raise Problem(
-                "timed_out", f"It was not done within {limits.answer_seconds:g} s.",
+                "timed_out",
+                f"It was not done within {limits.answer_seconds:g} s.",
                 headers=later(1.0),
-            ) from None  # fmt: skip
+            ) from None
 
     def _refusal(self, scope: Scope, problem: Problem) -> Shown:
         if problem.code == "no_token" and scope["method"] == "GET":
@@ -175,15 +182,24 @@ class Site:
             stands = await look(self.service, agent)
         body = self.rendering.page(
             shown.template,
-            {"caller": caller, "address": scope["path"], "agent": None, **_said(scope),
-             **shown.values, "may": may, "stands": stands},
-        )  # fmt: skip
+            {
+                "caller": caller,
+                "address": scope["path"],
+                "agent": None,
+                **_said(scope),
+                **shown.values,
+                "may": may,
+                "stands": stands,
+            },
+        )
         return Data(body, "text/html; charset=utf-8", status=shown.status)
 
     async def _send(self, head: Head, shown: Shown, receive: Receive, send: Send) -> int:
         headers: list[tuple[bytes, bytes]] = [
-            *SECURITY, (b"x-request-id", head.id.encode()), (b"vary", b"Cookie"),
-        ]  # fmt: skip
+            *SECURITY,
+            (b"x-request-id", head.id.encode()),
+            (b"vary", b"Cookie"),
+        ]
         if isinstance(shown, Stream):
             return await self._send_stream(shown, headers, receive, send)
         status, body = 200, b""

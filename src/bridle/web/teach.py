@@ -123,12 +123,18 @@ async def show(visit: Visit) -> Shown:
     return Html(
         "teach.html",
         {
-            "agent": visit.agent, "question": question, "live": look.found.live,
-            "progress": look.progress, "most_lines": MOST_LINES, "skipped": ".".join(skipped),
-            "mine": look.voice.mine if look.voice.names else _mine(visit), "voice": look.voice,
-            "word": look.word, "to": _known(look.voice, visit.query.get("to")),
+            "agent": visit.agent,
+            "question": question,
+            "live": look.found.live,
+            "progress": look.progress,
+            "most_lines": MOST_LINES,
+            "skipped": ".".join(skipped),
+            "mine": look.voice.mine if look.voice.names else _mine(visit),
+            "voice": look.voice,
+            "word": look.word,
+            "to": _known(look.voice, visit.query.get("to")),
         },
-    )  # fmt: skip
+    )
 
 
 def _known(voice: Voice, name: str) -> str:
@@ -156,12 +162,19 @@ async def _question(visit: Visit, look: _Look, following: Next) -> Question:
     about = {"context": look.context, "arm": look.arms[arm].id, "item": following.item}
     mine = look.voice.mine
     return Question(
-        id, following.decision is not None, short_words(look.schema, look.context),
-        _lines(look.schema, look.context), look.arms[arm], pair, json.dumps(about),
-        f"{look.key}.{pair}", following.item, look.lives,
+        id,
+        following.decision is not None,
+        short_words(look.schema, look.context),
+        _lines(look.schema, look.context),
+        look.arms[arm],
+        pair,
+        json.dumps(about),
+        f"{look.key}.{pair}",
+        following.item,
+        look.lives,
         for_whom(whom, mine) if look.voice.names else None,
         whom is not None and whom.teacher == mine,
-    )  # fmt: skip
+    )
 
 
 def _lines(schema: Schema, context: dict[str, Any]) -> list[tuple[str, str]]:
@@ -271,9 +284,15 @@ async def say(visit: Visit) -> Shown:
     key = visit.form.need("key")
     id = await _free(visit, key) if teacher is None else word_name(key, teacher, given)
     form = Teach(
-        context=context, arm=arm, item=item, allowed=given == "allowed", id=id, teacher=teacher,
-        **life, **said_of(visit),
-    )  # fmt: skip
+        context=context,
+        arm=arm,
+        item=item,
+        allowed=given == "allowed",
+        id=id,
+        teacher=teacher,
+        **life,
+        **said_of(visit),
+    )
     try:
         taken: TaughtShown = await visit.api(teaching.teach, form)
     except Duplicate:

@@ -151,9 +151,15 @@ async def show(visit: Visit) -> Shown:
 
     voice, rows = await visit.service.do(visit.agent, read)
     values: dict[str, Any] = {
-        "agent": visit.agent, "shown": shown, "cases": rows, "voice": voice, "after": after,
-        "per_page": PER_PAGE, "most": _scale(shown.teachers), "words": _words(shown),
-    }  # fmt: skip
+        "agent": visit.agent,
+        "shown": shown,
+        "cases": rows,
+        "voice": voice,
+        "after": after,
+        "per_page": PER_PAGE,
+        "most": _scale(shown.teachers),
+        "words": _words(shown),
+    }
     return Html("teachers.html", values)
 
 

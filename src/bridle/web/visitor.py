@@ -120,9 +120,11 @@ class Visiting(NamedTuple):
     async def rate(self, id: str, stars: int) -> None:
         """Reward a decision with stars; none: not interested."""
         await self.hand.call(
-            "POST /v1/agents/{agent}/decisions/{id}/reward", {"value": stars / STARS},
-            agent=self.agent, id=id,
-        )  # fmt: skip
+            "POST /v1/agents/{agent}/decisions/{id}/reward",
+            {"value": stars / STARS},
+            agent=self.agent,
+            id=id,
+        )
 
 
 # --- A visitor of the demonstration: picks an age, is recommended movies and rates them ---
@@ -180,10 +182,17 @@ async def movie(visit: Visit) -> Shown:
     visiting, id = _visiting(visit), _id(visit)
     made = await visit.service.do(visiting.agent, lambda desk: _look(desk, id, visiting.child))
     seen = _seen(visit.query.get("seen"), visiting)
-    return Html("visitor-movie.html", {
-        "id": id, "made": made, "agent_name": visiting.agent, "stars": STARS, "seen": seen,
-        "rest": len(visiting.movies) - len(seen),
-    })  # fmt: skip
+    return Html(
+        "visitor-movie.html",
+        {
+            "id": id,
+            "made": made,
+            "agent_name": visiting.agent,
+            "stars": STARS,
+            "seen": seen,
+            "rest": len(visiting.movies) - len(seen),
+        },
+    )
 
 
 async def rate(visit: Visit) -> Shown:
@@ -210,9 +219,10 @@ def _visiting(visit: Visit) -> Visiting:
     found = visit.service.visiting
     if found is None:
         raise Problem(
-            "not_found", "This page is only there in a demonstration.",
+            "not_found",
+            "This page is only there in a demonstration.",
             remedy="Start one with: bridle serve --demo",
-        )  # fmt: skip
+        )
     return found
 
 

@@ -286,19 +286,24 @@ class Given(NamedTuple):
 
 
 def given_by(
-    contributions: Json, schema: Schema, context: Mapping[str, object],
-    reward_range: tuple[float, float], longest: int,
-) -> Given:  # fmt: skip
+    contributions: Json,
+    schema: Schema,
+    context: Mapping[str, object],
+    reward_range: tuple[float, float],
+    longest: int,
+) -> Given:
     """Give what each feature gave, in words. Rewards are in the agent's own range."""
     unit = contributions["unit"]
     low, scale = 0.0, 1.0
     if unit == "reward":
         low, scale = reward_range[0], reward_range[1] - reward_range[0]
     shares = sorted(
-        ((_column_words(schema, one["feature"], context), scale * one["gave"])
-         for one in contributions["shares"]),
+        (
+            (_column_words(schema, one["feature"], context), scale * one["gave"])
+            for one in contributions["shares"]
+        ),
         key=lambda one: -abs(one[1]),
-    )  # fmt: skip
+    )
     tells = [one for one in shares if abs(one[1]) >= LEAST * scale]
     base = contributions["base"]
     title, hint, total = {
@@ -327,11 +332,15 @@ def given_by(
         ),
     }[unit]
     return Given(
-        contributions["part"], title, hint, total,
+        contributions["part"],
+        title,
+        hint,
+        total,
         None if not base else number_words(low + scale * base),
         max((abs(gave) for _, gave in shares), default=0.0),
-        tells[:longest], len(shares) - min(len(tells), longest),
-    )  # fmt: skip
+        tells[:longest],
+        len(shares) - min(len(tells), longest),
+    )
 
 
 def _column_words(schema: Schema, column: str, context: Mapping[str, object]) -> str:
@@ -408,29 +417,51 @@ async def why(visit: Visit) -> Shown:
     arms = _arms(account, now)
     page = visit.query.whole("page", 1, low=1, high=max(1, -(-len(arms) // A_PAGE)))
     shown = arms[(page - 1) * A_PAGE : page * A_PAGE]
-    await naming.learn(service, [Made(0, "decision", None, arm=one) for one in _named(
-        account, since, shown)])  # fmt: skip
-    return Html("why.html", {
-        "agent": agent, "id": id, "account": account, "since": since, "now_": now,
-        "arm": naming.arm, "erased": erased,
-        # What does not come out again tells nothing of why it came out then.
-        "sentence": sentence(account, naming.arm, now.on_empty) if account["agrees"]
-        else outcome_words(account, naming.arm),
-        "policy": policy_words(account["policy"]), "context": schema_context_words(
-            naming.schema, account["context"]),
-        "given": [given_by(one, naming.schema, account["context"], naming.reward_range,
-                           MOST_SHARES) for one in account["contributions"]],
-        "arms": shown, "found": len(arms), "page": page, "size": A_PAGE, "find": find,
-        "reason": reason_words, "status": status_of, "own": _own(naming),
-        "chance": _chance(account) if erased is None else account["propensity"],
-        "odds": chance_words, "guess": guess_words, "least": LEAST,
-        "reward": None if since.reward is None else reward_words(since.reward),
-        "coin": coin_words(since.made),
-        "here": url("agents", agent, "decisions", id), "dials": _dials(account),
-        "before": next(one["limit_mean"] for one in account["arms"]
-                       if one["arm"] == account["about"]),
-        "spread": float(account["policy"].get("v") or 1.0),
-    })  # fmt: skip
+    await naming.learn(
+        service, [Made(0, "decision", None, arm=one) for one in _named(account, since, shown)]
+    )
+    return Html(
+        "why.html",
+        {
+            "agent": agent,
+            "id": id,
+            "account": account,
+            "since": since,
+            "now_": now,
+            "arm": naming.arm,
+            "erased": erased,
+            # What does not come out again tells nothing of why it came out then.
+            "sentence": sentence(account, naming.arm, now.on_empty)
+            if account["agrees"]
+            else outcome_words(account, naming.arm),
+            "policy": policy_words(account["policy"]),
+            "context": schema_context_words(naming.schema, account["context"]),
+            "given": [
+                given_by(one, naming.schema, account["context"], naming.reward_range, MOST_SHARES)
+                for one in account["contributions"]
+            ],
+            "arms": shown,
+            "found": len(arms),
+            "page": page,
+            "size": A_PAGE,
+            "find": find,
+            "reason": reason_words,
+            "status": status_of,
+            "own": _own(naming),
+            "chance": _chance(account) if erased is None else account["propensity"],
+            "odds": chance_words,
+            "guess": guess_words,
+            "least": LEAST,
+            "reward": None if since.reward is None else reward_words(since.reward),
+            "coin": coin_words(since.made),
+            "here": url("agents", agent, "decisions", id),
+            "dials": _dials(account),
+            "before": next(
+                one["limit_mean"] for one in account["arms"] if one["arm"] == account["about"]
+            ),
+            "spread": float(account["policy"].get("v") or 1.0),
+        },
+    )
 
 
 def _gone(visit: Visit, how: str, status: int) -> Shown:
@@ -458,8 +489,9 @@ def _since(store: Store, agent: str, id: str) -> Since:
         for space in ("judgement", "shadow")
         if id in (found := store.find(agent, space, [id]))
     }
-    events = {entry.seq: event_of(entry) for entry in entries_at(
-        store, agent, sorted(places.values()))}  # fmt: skip
+    events = {
+        entry.seq: event_of(entry) for entry in entries_at(store, agent, sorted(places.values()))
+    }
     judged = events.get(places.get("judgement", 0))
     played = getattr(events.get(places.get("shadow", 0)), "arm", None)
     made = next((one for one in by_id(store, agent, id) if one.outcome == "decision"), None)
@@ -501,9 +533,11 @@ def _arms(account: dict[str, Any], now: Now) -> list[dict[str, Any]]:
     def place(one: dict[str, Any]) -> tuple[bool, bool, bool, float]:
         best = one["draw"] if one["draw"] is not None else one["p"]
         return (
-            one["arm"] != account["about"], not one["eligible"],
-            masked and one["why_not"] is not None, -best,
-        )  # fmt: skip
+            one["arm"] != account["about"],
+            not one["eligible"],
+            masked and one["why_not"] is not None,
+            -best,
+        )
 
     wanted = [one for one in account["arms"] if now.like is None or one["arm"] in now.like]
     return sorted(wanted, key=place)
@@ -659,9 +693,13 @@ async def what_if(visit: Visit) -> Shown:
 def _looked_up(desk: Desk) -> _Agent:
     know = desk.kept.know
     return _Agent(
-        know.settings.features, know.arms, know.believing.unit_of.tolist(),
-        bool(know.examples or know.rules), know.policy.needs_limits, not know.settings.legacy,
-    )  # fmt: skip
+        know.settings.features,
+        know.arms,
+        know.believing.unit_of.tolist(),
+        bool(know.examples or know.rules),
+        know.policy.needs_limits,
+        not know.settings.legacy,
+    )
 
 
 def _lines(agent: _Agent, arms: Sequence[ArmBelieved]) -> list[Line]:
@@ -722,11 +760,15 @@ def _carried(visit: Visit, show: str, find: str) -> dict[str, Any]:
 
 PAGES: tuple[Page, ...] = (
     Page(
-        method="GET", path="/agents/{agent}/decisions/{id}", handle=why,
+        method="GET",
+        path="/agents/{agent}/decisions/{id}",
+        handle=why,
         like=("GET /v1/agents/{agent}/decisions/{id}",),
     ),
     Page(
-        method="GET", path="/agents/{agent}/limits/what-if", handle=what_if,
+        method="GET",
+        path="/agents/{agent}/limits/what-if",
+        handle=what_if,
         like=("POST /v1/agents/{agent}/believed",),
     ),
-)  # fmt: skip
+)

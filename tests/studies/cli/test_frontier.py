@@ -20,9 +20,17 @@ def small(monkeypatch):
     from bridle_studies.frontier.scope import Scope
 
     tiny = Scope(
-        folds=1, steps=40, examples=(20,), taught=20, masks=(20,), groups=(20,), pool=(5,),
-        sweep_steps=20, densities=(0.2,), alignments=(0.0,),
-    )  # fmt: skip
+        folds=1,
+        steps=40,
+        examples=(20,),
+        taught=20,
+        masks=(20,),
+        groups=(20,),
+        pool=(5,),
+        sweep_steps=20,
+        densities=(0.2,),
+        alignments=(0.0,),
+    )
     monkeypatch.setattr(module, "SMALL", {"movies": 30, "people": 8})
     monkeypatch.setattr(Scope, "quick", classmethod(lambda cls: tiny))
 
@@ -36,8 +44,13 @@ def test_movies(tmp_path):
     result = run("movies", "--out", str(out), *TINY, "--seed", "3")
     assert result.exit_code == 0, result.output
     assert "synthetic single" in result.output and "doubt+rules+groups" in result.output
-    for name in ("frontier.csv", "frontier.parquet", "report.html", "alignment.png",
-                 "frontier-synthetic-pairs.svg"):  # fmt: skip
+    for name in (
+        "frontier.csv",
+        "frontier.parquet",
+        "report.html",
+        "alignment.png",
+        "frontier-synthetic-pairs.svg",
+    ):
         assert (out / name).is_file(), name
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["seed"] == 3 and manifest["settings"]["scope"]["steps"] == 40
@@ -64,8 +77,15 @@ def test_the_headline(tmp_path):
     assert "ours, taking limits for single rules" in result.output
     assert "headline.png" in result.output and (out / "headline.png").is_file()
     methods = {line.split(",")[1] for line in (out / "frontier.csv").read_text().splitlines()[1:]}
-    assert methods == {"best-allowed", "best-linear", "mask", "mask+prior", "sigma=0.25",
-                       "doubt+auto+groups", "doubt+rules+groups"}  # fmt: skip
+    assert methods == {
+        "best-allowed",
+        "best-linear",
+        "mask",
+        "mask+prior",
+        "sigma=0.25",
+        "doubt+auto+groups",
+        "doubt+rules+groups",
+    }
     assert not (out / "alignment.png").exists()
 
 

@@ -20,9 +20,22 @@ def small(monkeypatch):
     from bridle_studies.guarantees.scope import Scope
 
     tiny = Scope(
-        folds=1, recalibrations=2, contexts=230, taught=20, taught_linear=50, steps=50, adaptive=1,
-        later=20, sequences=5, length=200, varied=200, runs=5, horizon=500, logs=1, decisions=20,
-    )  # fmt: skip
+        folds=1,
+        recalibrations=2,
+        contexts=230,
+        taught=20,
+        taught_linear=50,
+        steps=50,
+        adaptive=1,
+        later=20,
+        sequences=5,
+        length=200,
+        varied=200,
+        runs=5,
+        horizon=500,
+        logs=1,
+        decisions=20,
+    )
     monkeypatch.setattr(module, "SMALL", {"movies": 30, "people": 8})
     monkeypatch.setattr(Scope, "quick", classmethod(lambda cls: tiny))
 

@@ -61,21 +61,58 @@ def test_a_world_of_ones_own(tmp_path):
 def test_every_choice_reaches_the_plan(tmp_path):
     out = tmp_path / "out"
     result = run(
-        "movies", "--out", str(out), *SMALL, "--teaching", "thompson", "--sigmas", "0.3,1",
-        "--seed", "7", "--spread", "0.01,0.9,0.1", "--v-constraint", "0.1", "--v-teaching", "0.2",
-        "--ridge", "2", "--ridge-limits", "3", "--label-coding", "1/-1", "--exact-denials",
-        "--same-constraints", "--teaching-contexts", "20", "--checkpoints", "4", "--density", "0.2",
-    )  # fmt: skip
+        "movies",
+        "--out",
+        str(out),
+        *SMALL,
+        "--teaching",
+        "thompson",
+        "--sigmas",
+        "0.3,1",
+        "--seed",
+        "7",
+        "--spread",
+        "0.01,0.9,0.1",
+        "--v-constraint",
+        "0.1",
+        "--v-teaching",
+        "0.2",
+        "--ridge",
+        "2",
+        "--ridge-limits",
+        "3",
+        "--label-coding",
+        "1/-1",
+        "--exact-denials",
+        "--same-constraints",
+        "--teaching-contexts",
+        "20",
+        "--checkpoints",
+        "4",
+        "--density",
+        "0.2",
+    )
     assert result.exit_code == 0, result.output
     settings = json.loads((out / "manifest.json").read_text())["settings"]
     plan = settings["plan"]
     assert plan.pop("v") == pytest.approx(0.2478, abs=1e-3)  # R = .01, z = .9, gamma = .1, d = 10
     assert plan == {
-        "teaching": ["thompson"], "examples": [20, 40], "sigmas": [0.3, 1.0], "folds": 2,
-        "steps": 100, "teaching_contexts": 20, "redraw_constraints": False, "seed": 7,
-        "v_constraint": 0.1, "v_teaching": 0.2, "ridge": 2.0, "ridge_limits": 3.0,
-        "label_coding": "1/-1", "exact_denials": True, "checkpoints": 4,
-    }  # fmt: skip
+        "teaching": ["thompson"],
+        "examples": [20, 40],
+        "sigmas": [0.3, 1.0],
+        "folds": 2,
+        "steps": 100,
+        "teaching_contexts": 20,
+        "redraw_constraints": False,
+        "seed": 7,
+        "v_constraint": 0.1,
+        "v_teaching": 0.2,
+        "ridge": 2.0,
+        "ridge_limits": 3.0,
+        "label_coding": "1/-1",
+        "exact_denials": True,
+        "checkpoints": 4,
+    }
     assert settings["world"]["density"] == 0.2
 
 
@@ -150,10 +187,26 @@ def test_a_verdict_on_nothing_is_said(tmp_path):
 def test_interrupted_by_hand_it_goes_on(tmp_path):
     """Ctrl-C in the middle of a study that would take hours, in a process of its own."""
     command = [
-        sys.executable, "-m", "bridle", "study", "movies", "--out", str(tmp_path / "out"),
-        "--movies", "80", "--people", "12", "--examples", "20", "--folds", "2",
-        "--engine", "in-process", "--steps", "20000000",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "bridle",
+        "study",
+        "movies",
+        "--out",
+        str(tmp_path / "out"),
+        "--movies",
+        "80",
+        "--people",
+        "12",
+        "--examples",
+        "20",
+        "--folds",
+        "2",
+        "--engine",
+        "in-process",
+        "--steps",
+        "20000000",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         parts = tmp_path / "out" / "parts"
         while process.poll() is None and not list(parts.glob("class-1-thompson.npz")):

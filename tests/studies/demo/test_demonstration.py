@@ -45,8 +45,18 @@ def test_the_cinema():
     assert len({arm["id"] for arm in cinema.arms}) == 40
     assert cinema.arms == again.arms and (cinema.denied == again.denied).all()
     assert cinema.denied.shape == (7, 10) and 0.2 < cinema.denied.mean() < 0.45
-    genres = ["Action", "Adventure", "Comedy", "Crime", "Drama", "Fantasy", "Horror", "Romance",
-              "Sci-Fi", "Thriller"]  # fmt: skip
+    genres = [
+        "Action",
+        "Adventure",
+        "Comedy",
+        "Crime",
+        "Drama",
+        "Fantasy",
+        "Horror",
+        "Romance",
+        "Sci-Fi",
+        "Thriller",
+    ]
     for arm in cinema.arms:
         own = [genres.index(genre) for genre in arm["group"].split(", ")]
         for row, age in enumerate(AGES):
@@ -208,9 +218,13 @@ async def gathered(service: Service) -> tuple[Crowd, dict[str, Any]]:
         await service.tokens.add(one)
     hands = {role: Hand(service, one.text) for role, one in made.items()}
     crowd = Crowd(
-        Cinema(), program=hands["agent"], teacher=hands["teacher"], admin=hands["admin"],
-        rate=1e6, seed=3,
-    )  # fmt: skip
+        Cinema(),
+        program=hands["agent"],
+        teacher=hands["teacher"],
+        admin=hands["admin"],
+        rate=1e6,
+        seed=3,
+    )
     await crowd.begin()
     return crowd, made
 

@@ -58,8 +58,12 @@ def test_it_says_that_it_is_made_up():
     moved = Aligned(dataclasses.replace(BLOCK, origin=real)).origin
     assert moved.synthetic and moved.title == "synthetic, after MovieLens"
     assert recipe.settings() == {
-        "alignment": -0.5, "density": 0.2, "shift": 2.0, "people": 14, "movies": 60,
-    }  # fmt: skip
+        "alignment": -0.5,
+        "density": 0.2,
+        "shift": 2.0,
+        "people": 14,
+        "movies": 60,
+    }
     assert len(recipe) == 60
 
 

@@ -23,13 +23,19 @@ def world_of(allowed, band=BAND, names=NAMES) -> World:
     M, K = allowed.shape
     rng = np.random.default_rng(5)
     base = World.from_tables(
-        rng.random((M, 2)), rng.random((M, K)), allowed,
+        rng.random((M, 2)),
+        rng.random((M, K)),
+        allowed,
         arms=[Arm(f"p{k}", group=names[b]) for k, b in enumerate(band.tolist())],
-    )  # fmt: skip
+    )
     return World(
-        name="w", origin=base.origin, tables=base.tables, schema=base.schema, arms=base.arms,
+        name="w",
+        origin=base.origin,
+        tables=base.tables,
+        schema=base.schema,
+        arms=base.arms,
         groups=names,
-    )  # fmt: skip
+    )
 
 
 LEVEL = np.array([0, 1, 2, 3, 1, 0])

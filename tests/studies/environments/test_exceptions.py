@@ -186,10 +186,17 @@ def test_tables_that_do_not_serve(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("features", "films.csv"), ("rate", 1.5), ("rate", "much"), ("free", -0.1), ("pays", 2),
-        ("scattered", "yes"), ("items", 9), ("items", 1e3), ("people", 1),
+        ("features", "films.csv"),
+        ("rate", 1.5),
+        ("rate", "much"),
+        ("free", -0.1),
+        ("pays", 2),
+        ("scattered", "yes"),
+        ("items", 9),
+        ("items", 1e3),
+        ("people", 1),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(name, value):
     with pytest.raises(InvalidValue, match=f"'{name}' parameter of Exceptions"):
         Exceptions(**{name: value})

@@ -335,9 +335,18 @@ def test_a_redirect_without_end(tmp_path, server, toy):
 
 @pytest.mark.parametrize(
     "url",
-    ["http://example.org/a.zip", "ftp://example.org/a.zip", "file:///a.zip", "a.zip", "https://",
-     "https://[", "http://localhost.example.org/", "", 5],
-)  # fmt: skip
+    [
+        "http://example.org/a.zip",
+        "ftp://example.org/a.zip",
+        "file:///a.zip",
+        "a.zip",
+        "https://",
+        "https://[",
+        "http://localhost.example.org/",
+        "",
+        5,
+    ],
+)
 def test_addresses_that_are_refused(tmp_path, toy, url):
     fails(tmp_path, BridleError if url == "" else InvalidValue, url=url)
 

@@ -169,9 +169,13 @@ def schemas(draw):
         words = draw(st.lists(WORD, min_size=1, max_size=3, unique=True))
         low = draw(st.floats(-1e9, 1e9))
         features.append(
-            [Number(name, low, low + 1e6), Flag(name, missing=True), Category(name, words),
-             Labels(name, words, missing=words[:1])][kind]
-        )  # fmt: skip
+            [
+                Number(name, low, low + 1e6),
+                Flag(name, missing=True),
+                Category(name, words),
+                Labels(name, words, missing=words[:1]),
+            ][kind]
+        )
     try:
         return Schema(features)
     except InvalidValue:  # two of the same name
@@ -265,8 +269,12 @@ def test_what_the_data_were_made_from_is_kept_as_a_note(tmp_path):
         ("allowed", "low,high\n1,1\n", "allowed.csv has 1 rows, but contexts.csv has 2"),
         ("allowed", "low,mid\n1,0\n1,1\n", "allowed.csv: the column 'mid' is not in rewards.csv"),
         ("allowed", "low\n1\n1\n", "allowed.csv: has no column 'high', which is in rewards.csv"),
-        ("rewards", "low,high\n0.2,0.9\n0.3,1.5\n", r"rewards.csv, row 2, column 'high': must be "
-         r"a number in \[0, 1\]. Got '1.5' instead"),
+        (
+            "rewards",
+            "low,high\n0.2,0.9\n0.3,1.5\n",
+            r"rewards.csv, row 2, column 'high': must be "
+            r"a number in \[0, 1\]. Got '1.5' instead",
+        ),
         ("rewards", "low,high\n-1e-9,0.9\n0.3,1\n", "rewards.csv, row 1, column 'low'.*'-1e-09'"),
         ("rewards", "low,high\n0.2,0.9\nmuch,1\n", "row 2, column 'low': must be a number. Got"),
         ("rewards", "low,high\n0.2,\n0.3,1\n", "row 1, column 'high': must be a number. Got ''"),
@@ -303,7 +311,7 @@ def test_what_the_data_were_made_from_is_kept_as_a_note(tmp_path):
         ("arms", "\n", "arms.csv is empty"),
         ("rewards", b"\xef\xbb\xbf\n", "rewards.csv has no columns of numbers"),
     ],
-)  # fmt: skip
+)
 def test_bad_tables(mine, name, text, message):
     put(mine, **{f"{name}_csv": text})
     with pytest.raises(CorruptState, match=message) as error:
@@ -338,7 +346,7 @@ def test_bad_tables(mine, name, text, message):
         ('{"denied": [[0, 0.0]]}', "'denied': must be lists"),
         ('{"denied": []}', "'denied': must be lists"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_world_json(mine, text, message):
     (mine / "world.json").write_text(text)
     with pytest.raises(CorruptState, match=message):
@@ -375,7 +383,7 @@ def test_no_folder(mine):
         ({"low": [], "high": []}, "must be a number, not Null|has no rows"),
         ({}, "has no columns of numbers|not a parquet file"),
     ],
-)  # fmt: skip
+)
 def test_bad_parquet(mine, columns, message):
     put(mine, rewards_csv=None)
     pl.DataFrame(columns).write_parquet(mine / "rewards.parquet")

@@ -64,9 +64,12 @@ def test_columns_by_kind(tmp_path):
     assert isinstance(by_name["studio"], Category)
     rows = [read.schema.decode(row) for row in read.contexts]
     assert rows[0] == {
-        "genres": ("Comedy", "Drama"), "year": 1995.0, "colour": True, "console": True,
+        "genres": ("Comedy", "Drama"),
+        "year": 1995.0,
+        "colour": True,
+        "console": True,
         "studio": "A",
-    }  # fmt: skip
+    }
     assert rows[3]["colour"] is False and rows[3]["studio"] is None
     assert rows[4]["genres"] == ("Crime", "Drama") and rows[4]["year"] == pytest.approx(1997.0)
     told = " ".join(read.notes)
@@ -222,9 +225,11 @@ def test_files_that_are_not_there(tmp_path):
 
 def test_sizes_have_limits(tmp_path, monkeypatch):
     for name, value, told in (
-        ("MAX_BYTES", 50, "bytes"), ("MAX_ROWS", 3, "rows"), ("MAX_COLUMNS", 3, "columns"),
+        ("MAX_BYTES", 50, "bytes"),
+        ("MAX_ROWS", 3, "rows"),
+        ("MAX_COLUMNS", 3, "columns"),
         ("MAX_CELLS", 20, "rows"),
-    ):  # fmt: skip
+    ):
         with monkeypatch.context() as patched:
             patched.setattr(itemtables, name, value)
             with pytest.raises(LimitReached, match=told):
@@ -318,8 +323,11 @@ def test_ratings_that_do_not_fit(tmp_path):
     twice = FILMS.replace("2,Gold", "1,Gold")
     with pytest.raises(InvalidValue, match="2 rows with the movieId 1"):
         read_tastes(folder, table(tmp_path, twice))
-    for text in (FILMS.replace("movieId", "id"), FILMS.replace("2,Gold", "tt2,Gold"),
-                 FILMS.replace("2,Gold", "0,Gold")):  # fmt: skip
+    for text in (
+        FILMS.replace("movieId", "id"),
+        FILMS.replace("2,Gold", "tt2,Gold"),
+        FILMS.replace("2,Gold", "0,Gold"),
+    ):
         read = table(tmp_path, text)
         assert read.movies is None
         with pytest.raises(InvalidValue, match="a column 'movieId'"):
@@ -359,9 +367,11 @@ def test_shares_of_ages(tmp_path):
     recipe = Ages(shares, viewers=50)
     assert "Census" in recipe.world(0).origin.about and recipe.settings()["shares"] is not None
     for bad in (
-        good.replace("AGE", "YEARS"), good.replace("\n0,40,41", ""),
-        good.replace("0,40,41", "0,40,x"), "SEX,AGE,CENSUS2010POP\n",
-    ):  # fmt: skip
+        good.replace("AGE", "YEARS"),
+        good.replace("\n0,40,41", ""),
+        good.replace("0,40,41", "0,40,x"),
+        "SEX,AGE,CENSUS2010POP\n",
+    ):
         with pytest.raises(CorruptState, match="Census' table"):
             read_ages(census(tmp_path / "c.csv", bad))
     with pytest.raises(CorruptState, match="below 0"):

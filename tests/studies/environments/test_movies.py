@@ -11,9 +11,11 @@ from bridle_studies.environments.bands import BANDS
 
 BLOCK = synthetic_block(people=40, movies=120, seed=2)
 AGED = dataclasses.replace(
-    BLOCK, bands=("young", "old"), band=tuple(k % 2 for k in range(40)),
+    BLOCK,
+    bands=("young", "old"),
+    band=tuple(k % 2 for k in range(40)),
     origin=dataclasses.replace(BLOCK.origin, title="my ratings", synthetic=False),
-)  # fmt: skip
+)
 
 
 def test_equal_seeds_give_equal_worlds():

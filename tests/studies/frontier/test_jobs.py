@@ -29,9 +29,17 @@ from bridle_studies.paper.work import Batch, Class, Work
 BLOCK = synthetic_block(people=8, movies=40, seed=3)
 RECIPE = Movies(BLOCK)
 SCOPE = Scope(
-    folds=2, steps=60, examples=(20, 40), taught=40, masks=(30,), groups=(20,), pool=(5, 10),
-    sweep_steps=30, densities=(0.2,), alignments=(-1.0, 1.0),
-)  # fmt: skip
+    folds=2,
+    steps=60,
+    examples=(20, 40),
+    taught=40,
+    masks=(30,),
+    groups=(20,),
+    pool=(5, 10),
+    sweep_steps=30,
+    densities=(0.2,),
+    alignments=(-1.0, 1.0),
+)
 
 
 def made(out, **how):
@@ -49,10 +57,15 @@ def test_the_table_is_the_mean_of_the_runs(outcome):
     assert tuple(table.columns) == COLUMNS
     assert COLUMNS == ("world", "method", "answers", "R", "E", "Rc", "abstentions", "seeds")
     assert set(table["seeds"]) == {2}
-    row = table.row(by_predicate=(pl.col("world") == "synthetic pairs")
-                    & (pl.col("method") == "doubt+groups"), named=True)  # fmt: skip
-    mine = [run for run in runs.iter_rows(named=True)
-            if (run["world"], run["method"]) == ("synthetic pairs", "doubt+groups")]  # fmt: skip
+    row = table.row(
+        by_predicate=(pl.col("world") == "synthetic pairs") & (pl.col("method") == "doubt+groups"),
+        named=True,
+    )
+    mine = [
+        run
+        for run in runs.iter_rows(named=True)
+        if (run["world"], run["method"]) == ("synthetic pairs", "doubt+groups")
+    ]
     for name in ("answers", "R", "E", "Rc", "abstentions"):
         assert row[name] == pytest.approx(np.mean([run[name] for run in mine]), abs=0.006)
 
@@ -63,8 +76,10 @@ def test_every_method_in_every_world(outcome):
         found.setdefault(row["world"], []).append(row["method"])
     worlds = ["synthetic single", "synthetic pairs", "synthetic both"]
     assert [*found] == [
-        *worlds, "synthetic density=0.2 alignment=-1", "synthetic density=0.2 alignment=1",
-    ]  # fmt: skip
+        *worlds,
+        "synthetic density=0.2 alignment=-1",
+        "synthetic density=0.2 alignment=1",
+    ]
     assert [*dict.fromkeys(found[worlds[0]])] == [*METHODS]
     for world in worlds[1:]:
         assert [*dict.fromkeys(found[world])] == [
@@ -213,8 +228,11 @@ def test_a_noisy_teacher_is_found_out():
 
 def test_who_asks_a_noisy_teacher_asks_more(outcome):
     # In the very same steps: he who knows that answers may be wrong asks again.
-    at = {row["method"]: row for row in outcome.table.iter_rows(named=True)
-          if row["world"] == "synthetic single"}  # fmt: skip
+    at = {
+        row["method"]: row
+        for row in outcome.table.iter_rows(named=True)
+        if row["world"] == "synthetic single"
+    }
     assert at["noisy+doubt+rules+groups"]["answers"] > at["doubt+rules+groups"]["answers"]
     assert at["noisy-random"]["answers"] == SCOPE.taught
 
@@ -251,9 +269,12 @@ def test_a_finished_frontier_is_drawn_again_and_another_refused(outcome, tmp_pat
     assert again.manifest["started"] == outcome.manifest["started"]  # nothing ran
     with pytest.raises(NotPossible, match="another study"):
         frontier(
-            RECIPE, dataclasses.replace(SCOPE, seed=1), outcome.out, engine="in-process",
+            RECIPE,
+            dataclasses.replace(SCOPE, seed=1),
+            outcome.out,
+            engine="in-process",
             sweep_block=BLOCK,
-        )  # fmt: skip
+        )
     (tmp_path / "frontier.csv").write_text("mine")
     with pytest.raises(NotPossible, match=r"frontier\.csv"):
         made(tmp_path)

@@ -14,17 +14,38 @@ from bridle_studies.frontier.run import SCHEMA
 from tests.studies.paper.test_report import Page
 
 MANIFEST: dict[str, Any] = {
-    "world": "movies", "quick": False, "seconds": 61.0, "bridle": "0.9", "seed": 4,
-    "started": "2026-11-16T06:00:00+00:00", "settings": {"scope": {"folds": 2}},
-    "origin": {"title": "Movie <Lens>", "synthetic": False, "about": "Ratings.",
-               "files": {"a.zip": "ab" * 32}, "notes": ["a note"], "url": "javascript:alert(1)"},
+    "world": "movies",
+    "quick": False,
+    "seconds": 61.0,
+    "bridle": "0.9",
+    "seed": 4,
+    "started": "2026-11-16T06:00:00+00:00",
+    "settings": {"scope": {"folds": 2}},
+    "origin": {
+        "title": "Movie <Lens>",
+        "synthetic": False,
+        "about": "Ratings.",
+        "files": {"a.zip": "ab" * 32},
+        "notes": ["a note"],
+        "url": "javascript:alert(1)",
+    },
     "command": "bridle study frontier --out x",
-}  # fmt: skip
+}
 
 
 def row(world, method, answers, R, E, *, fold=0, examples=None, steps=1_000):
-    return {"world": world, "method": method, "examples": examples, "fold": fold, "steps": steps,
-            "answers": answers, "R": R, "E": E, "Rc": R / 2, "abstentions": 3}  # fmt: skip
+    return {
+        "world": world,
+        "method": method,
+        "examples": examples,
+        "fold": fold,
+        "steps": steps,
+        "answers": answers,
+        "R": R,
+        "E": E,
+        "Rc": R / 2,
+        "abstentions": 3,
+    }
 
 
 def runs_of(*rows):

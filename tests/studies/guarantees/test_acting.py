@@ -107,8 +107,16 @@ def test_meters_whose_coin_varies_have_a_row_a_cell(found):
     rows = varied(found)
     assert rows == summary(found)["meter_varying"] and len(rows) == 4 * len(COINS) * 3
     for row in rows:
-        assert [*row] == ["q", "delta", "course", "coins", "delay", "sequences", "upper_wrong",
-                          "lower_wrong"]  # fmt: skip
+        assert [*row] == [
+            "q",
+            "delta",
+            "course",
+            "coins",
+            "delay",
+            "sequences",
+            "upper_wrong",
+            "lower_wrong",
+        ]
         assert (row["q"], row["delta"], row["sequences"]) == (LEAST_COIN, AUDIT_DELTA, 60)
         # An error of 1e-6 for all 96 counts.
         top = binom.isf(1e-6 / 96, 60, AUDIT_DELTA)
@@ -155,8 +163,11 @@ def test_the_worst_cell_of_each_bound_is_named(found):
     assert "did NOT hold" in said and f"wrong in 0 and the lower one in {top + 1} of 60" in said
     rows = {row[0]["text"]: row[1:] for row in varying_table(bad)["rows"]}
     assert [cell["text"] for cell in rows["bursts"]] == [
-        "0", "–", f"{top + 1}", "rising, 500 late",
-    ]  # fmt: skip
+        "0",
+        "–",
+        f"{top + 1}",
+        "rising, 500 late",
+    ]
     assert rows["bursts"][2]["holds"] is False and rows["constant"][2]["holds"] is True
 
 

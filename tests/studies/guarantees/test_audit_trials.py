@@ -187,9 +187,15 @@ def test_a_simulated_meter_with_varied_coins_is_a_meter(coins: str, late: int) -
         "given": np.maximum(q, PLACES[-steps:]),
     }.get(coins)
     made = simulate_meters(
-        course, q, 0.9, sequences=n, delays=delays, seed=40, hides=True,
+        course,
+        q,
+        0.9,
+        sequences=n,
+        delays=delays,
+        seed=40,
+        hides=True,
         coins=given if coins == "given" else coins,
-    )  # fmt: skip
+    )
     for i in range(n):
         meter = AuditMeter(q, 0.9, seed=40 + i)
         wrong, alert, bad = [0, 0], 0, np.zeros(steps, np.bool_)

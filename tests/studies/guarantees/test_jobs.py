@@ -38,9 +38,22 @@ from bridle_studies.guarantees.summary import alarms, certified, mean, most, pil
 
 RECIPE = Movies(synthetic_block(people=12, movies=60, seed=3))
 SCOPE = Scope(
-    folds=2, recalibrations=6, contexts=230, taught=40, taught_linear=200, steps=200, adaptive=1,
-    later=100, sequences=30, length=600, varied=600, runs=30, horizon=3_000, logs=2, decisions=60,
-)  # fmt: skip
+    folds=2,
+    recalibrations=6,
+    contexts=230,
+    taught=40,
+    taught_linear=200,
+    steps=200,
+    adaptive=1,
+    later=100,
+    sequences=30,
+    length=600,
+    varied=600,
+    runs=30,
+    horizon=3_000,
+    logs=2,
+    decisions=60,
+)
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +106,12 @@ def test_everything_is_written(outcome):
 
 def test_equal_seeds_give_equal_results_and_others_other_ones(found):
     work = Promises(RECIPE, SCOPE)
-    for job in (Job("certificate", "rules", 1), Job("audit", "", 3, 0.1, 0.2), Job("pilot"),
-                Job("promise", "limits change", 50)):  # fmt: skip
+    for job in (
+        Job("certificate", "rules", 1),
+        Job("audit", "", 3, 0.1, 0.2),
+        Job("pilot"),
+        Job("promise", "limits change", 50),
+    ):
         place = jobs(SCOPE).index(job)
         assert json.loads(json.dumps(work.do(job))) == found[place]
     other = Promises(RECIPE, dataclasses.replace(SCOPE, seed=1)).do(Job("certificate", "rules", 1))

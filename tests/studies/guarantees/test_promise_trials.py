@@ -130,8 +130,16 @@ def test_a_trial_is_ready_for_json() -> None:
     purse = Purse(alpha=0.02, q=0.1, lag=20)
     row = json.loads(json.dumps(made.row()))
     assert list(row) == [
-        "case", "alpha", "q", "b", "lag", "runs", "mean_E", "bound", "frozen_share_clean",
-    ]  # fmt: skip
+        "case",
+        "alpha",
+        "q",
+        "b",
+        "lag",
+        "runs",
+        "mean_E",
+        "bound",
+        "frozen_share_clean",
+    ]
     assert row["case"] == "limits change" and row["runs"] == 5
     assert row["b"] == purse.b and row["bound"] == purse.bound(300)
     assert made == simulate_promise("limits change", 0.02, 0.1, 20, runs=5, steps=300, seed=4)

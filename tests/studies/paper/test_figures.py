@@ -59,10 +59,12 @@ def bytes_of_movies(movies, tmp_path_factory):
     [
         ("movies", {"figure1a", "figure1b", "figure1d", "figure1e"}),
         ("synthetic patients", {"figure1c", "figure1f", "figure1c-random", "figure1f-random"}),
-        ("my shop", {f"{what}-{how}" for what in ("regret", "errors") for how in
-                     ("random", "thompson")}),
+        (
+            "my shop",
+            {f"{what}-{how}" for what in ("regret", "errors") for how in ("random", "thompson")},
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_figure_is_a_png_and_an_svg(world, names, tmp_path):
     curves = thin(make(world, examples=(50_000,), folds=2))
     drawn = draw_figures(tmp_path / "new", curves, world=world, synthetic=False)
@@ -154,8 +156,12 @@ def test_errors_are_on_a_scale_that_shows_few_and_many(movies):
     assert axes.get_yscale() == "symlog"
     assert axes.get_ylabel() == "E(t): denied plays (linear to 10, then log)"
     assert [tick.get_text() for tick in axes.get_yticklabels()][:5] == [
-        "0", "10", "100", "1,000", "10,000",
-    ]  # fmt: skip
+        "0",
+        "10",
+        "100",
+        "1,000",
+        "10,000",
+    ]
     few = thin(make(steps=100, folds=1, examples=(50_000,), sigmas=(0.0, 0.25)))
     with styled():
         axes = draw_curves(sheet("figure1e", few)).axes[0]
@@ -193,8 +199,12 @@ def test_a_world_of_ones_own_has_no_figures_that_the_paper_numbers():
     curves = thin(make("my shop", folds=2, examples=(50_000,)))
     found = [*sheets(curves, world="my shop", synthetic=False, examples=50_000)]
     assert [s.name for s in found] == [
-        "regret-thompson", "regret-random", "errors-thompson", "errors-random", "overview",
-    ]  # fmt: skip
+        "regret-thompson",
+        "regret-random",
+        "errors-thompson",
+        "errors-random",
+        "overview",
+    ]
     for shown in found:
         assert "Figure" not in shown.caption
         assert "which the paper does not show" not in shown.caption
@@ -210,8 +220,11 @@ def overlap(axes, figure):
 
 def test_points_in_a_crowd_are_named_beside_it_and_all_are_seen():
     curves = thin(make("warfarin", examples=(50_000,)))
-    for agent, R, E in (("sigma=0.5", 0.37, 4_700), ("sigma=0.75", 0.343, 4_900),
-                        ("sigma=1", 0.336, 4_915)):  # fmt: skip
+    for agent, R, E in (
+        ("sigma=0.5", 0.37, 4_700),
+        ("sigma=0.75", 0.343, 4_900),
+        ("sigma=1", 0.336, 4_915),
+    ):
         off = pl.when(pl.col("teaching") == "random").then(-0.004).otherwise(0.0)
         this = pl.col("agent") == agent
         curves = curves.with_columns(
@@ -232,8 +245,11 @@ def test_points_in_a_crowd_are_named_beside_it_and_all_are_seen():
             assert rightmost < box.x0
             assert box.x1 < figure.bbox.x1
     # Drawn from the end of the dial back, each smaller than what it covers.
-    sizes = [line.get_markersize() for line in axes.lines
-             if str(line.get_label()) in ("_sigma=1", "_sigma=0.75")]  # fmt: skip
+    sizes = [
+        line.get_markersize()
+        for line in axes.lines
+        if str(line.get_label()) in ("_sigma=1", "_sigma=0.75")
+    ]
     assert sizes == sorted(sizes, reverse=True)
     assert len({*sizes}) == 3
 
@@ -257,13 +273,15 @@ def test_the_overview_has_a_path_for_each_teaching_and_both_masks(movies):
 def test_small_grids_are_drawn(tmp_path):
     frames = make(folds=1, steps=50, teachings=("random",), examples=(10,), sigmas=(0.25, 1.0))
     drawn = draw_figures(tmp_path, frames.curves, world="movies", synthetic=False)
-    assert {*drawn} == {f"{name}.{kind}" for name in ("figure1b", "figure1e", "overview")
-                        for kind in ("png", "svg")}  # fmt: skip
+    assert {*drawn} == {
+        f"{name}.{kind}" for name in ("figure1b", "figure1e", "overview") for kind in ("png", "svg")
+    }
     assert "one fold" in sheet("figure1b", frames.curves).subtitle
     untaught = frames.curves.filter(pl.col("examples").is_null() & (pl.col("t") == 50))
     assert {*draw_figures(tmp_path, untaught, world="movies", synthetic=False)} == {
-        "overview.png", "overview.svg",
-    }  # fmt: skip
+        "overview.png",
+        "overview.svg",
+    }
 
 
 def test_one_fold_has_no_bands():
@@ -327,8 +345,12 @@ def test_labels_are_moved_apart_and_stay_in_order_and_inside():
 
 def test_agents_have_an_order_a_label_and_a_colour():
     assert sort_agents(["sigma=1", "uniform", "sigma=0.05", "mask-filter", "mask"]) == [
-        "mask", "mask-filter", "sigma=0.05", "sigma=1", "uniform",
-    ]  # fmt: skip
+        "mask",
+        "mask-filter",
+        "sigma=0.05",
+        "sigma=1",
+        "uniform",
+    ]
     assert len({colour(agent) for agent in AGENTS}) == len(AGENTS)
     assert colour("sigma=0.1") not in {colour(agent) for agent in AGENTS}
     assert colour("uniform") == colour("mask")

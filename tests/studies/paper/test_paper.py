@@ -90,9 +90,15 @@ def test_every_number_of_the_prototype_is_there(teaching):
 
 @pytest.mark.parametrize(
     "cell",
-    [("random", 7_000, "sigma=0"), ("greedy", 5_000, "sigma=0"), (None, None, "mask"),
-     ("random", 5_000, "sigma=0.1"), ("random", 5_000, "nobody"), ("random", None, "sigma=0")],
-)  # fmt: skip
+    [
+        ("random", 7_000, "sigma=0"),
+        ("greedy", 5_000, "sigma=0"),
+        (None, None, "mask"),
+        ("random", 5_000, "sigma=0.1"),
+        ("random", 5_000, "nobody"),
+        ("random", None, "sigma=0"),
+    ],
+)
 def test_what_was_not_printed_is_none(cell):
     assert paper_movies(*cell) is None
     assert prototype_movies(*cell) is None

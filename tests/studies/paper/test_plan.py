@@ -13,11 +13,21 @@ def test_the_default_is_the_papers_grid():
     plan = Plan()
     assert plan.examples == (5_000, 10_000, 50_000, 75_000, 100_000)
     assert plan.agents == (
-        "mask", "mask-filter", "sigma=0", "sigma=0.25", "sigma=0.5", "sigma=0.75", "sigma=1",
-    )  # fmt: skip
+        "mask",
+        "mask-filter",
+        "sigma=0",
+        "sigma=0.25",
+        "sigma=0.5",
+        "sigma=0.75",
+        "sigma=1",
+    )
     assert (plan.folds, plan.steps, plan.v, plan.ridge, plan.label_coding) == (
-        5, 50_000, 0.25, 1.0, "1/0",
-    )  # fmt: skip
+        5,
+        50_000,
+        0.25,
+        1.0,
+        "1/0",
+    )
     assert plan.untaught == ("mask", "mask-filter", "sigma=1")
     # 5 folds × (2 ways × 5 sizes × 4 blends + 3 that do not look at what was taught).
     assert plan.runs == 5 * (2 * 5 * 4 + 3)
@@ -56,8 +66,10 @@ def test_contexts_are_shared_out():
     assert Plan(folds=1).contexts_to_teach(10) == 5
     with pytest.raises(InvalidValue, match=r"world of 4 contexts. Got 5 .* at most 2 folds"):
         Plan(folds=5).contexts_to_teach(4)
-    for plan, contexts in ((Plan(teaching_contexts=300), 1000),
-                           (Plan(teaching_contexts=10, folds=1), 10)):  # fmt: skip
+    for plan, contexts in (
+        (Plan(teaching_contexts=300), 1000),
+        (Plan(teaching_contexts=10, folds=1), 10),
+    ):
         with pytest.raises(InvalidValue, match="each its own, fit into"):
             plan.contexts_to_teach(contexts)
 
@@ -93,8 +105,11 @@ def test_bad_choices_are_refused(wrong, message):
 
 def test_fingerprints_see_every_part_and_its_ends():
     marks = {
-        fingerprint("a", b"bc"), fingerprint("ab", b"c"), fingerprint("a", b"bcd"),
-        fingerprint({"x": 1}), fingerprint({"x": 2}),
-    }  # fmt: skip
+        fingerprint("a", b"bc"),
+        fingerprint("ab", b"c"),
+        fingerprint("a", b"bcd"),
+        fingerprint({"x": 1}),
+        fingerprint({"x": 2}),
+    }
     assert len(marks) == 5
     assert fingerprint({"x": 1, "y": 2}) == fingerprint({"y": 2, "x": 1})

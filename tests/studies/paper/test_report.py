@@ -25,18 +25,32 @@ CLAIMS = [
     Claim("c", "Who knows", "", None, ("Said of every claim.",)),
 ]
 MANIFEST: dict[str, Any] = {
-    "study": "movies", "world": "movies", "bridle": "0.9", "python": "3.11.7",
-    "platform": "Linux", "packages": {"numpy": "2.4", "ray": None},
+    "study": "movies",
+    "world": "movies",
+    "bridle": "0.9",
+    "python": "3.11.7",
+    "platform": "Linux",
+    "packages": {"numpy": "2.4", "ray": None},
     "settings": {"plan": {"v": 0.25, "examples": [5_000, 50_000]}, "world": {"limits": None}},
     "origin": {
-        "title": "MovieLens 1M", "synthetic": False, "about": "Ratings.",
-        "url": "https://grouplens.org/datasets/movielens/1m/", "licence": "Research only.",
-        "files": {"ml-1m.zip": "ab" * 32}, "notes": ["3 duplicate ratings: the last counts"],
+        "title": "MovieLens 1M",
+        "synthetic": False,
+        "about": "Ratings.",
+        "url": "https://grouplens.org/datasets/movielens/1m/",
+        "licence": "Research only.",
+        "files": {"ml-1m.zip": "ab" * 32},
+        "notes": ["3 duplicate ratings: the last counts"],
     },
-    "seed": 17, "runs": 215, "steps": 12_345_678, "seconds": 125.4, "engine": "processes",
-    "workers": 2, "command": "bridle study movies --data ml-1m.zip --out out",
-    "started": "2026-11-16T06:00:00+00:00", "quick": False,
-}  # fmt: skip
+    "seed": 17,
+    "runs": 215,
+    "steps": 12_345_678,
+    "seconds": 125.4,
+    "engine": "processes",
+    "workers": 2,
+    "command": "bridle study movies --data ml-1m.zip --out out",
+    "started": "2026-11-16T06:00:00+00:00",
+    "quick": False,
+}
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" xmlns:dc="http://purl.org/dc/elements/1.1/">'
     "<title>A title</title><metadata><dc:description>Caption of {name}.\n\nIn words: {name}."
@@ -84,9 +98,13 @@ def figures(folder, *names):
 
 def written(folder, results, *, manifest=MANIFEST, claims=CLAIMS, drawn=()):
     path = write_report(
-        folder, manifest=manifest, results=results, summary=summarise(results), claims=claims,
+        folder,
+        manifest=manifest,
+        results=results,
+        summary=summarise(results),
+        claims=claims,
         figures=figures(folder, *drawn),
-    )  # fmt: skip
+    )
     assert path == folder / "report.html"
     return path.read_text(encoding="utf-8")
 
@@ -136,8 +154,9 @@ def test_nothing_is_fetched_and_nothing_runs(html, page):
 def test_figures_stand_in_the_page_with_caption_and_words(page):
     images = page.all("img")
     assert [image["alt"] for image in images] == [
-        "A title. In words: overview.", "A title. In words: figure1a.",
-    ]  # fmt: skip
+        "A title. In words: overview.",
+        "A title. In words: figure1a.",
+    ]
     body = base64.b64decode(images[1]["src"].split(",")[1])
     assert ElementTree.fromstring(body).tag.endswith("svg")
     assert "Caption of figure1a." in page.text
@@ -152,9 +171,12 @@ def test_tables_have_captions_scopes_and_the_papers_numbers(page, results):
     for paper in ("0.310", "787", "27,654", "4.6", "0.222"):
         assert f"paper {paper}" in text
     summary = summarise(results)
-    cell = summary.row(by_predicate=(pl.col("teaching") == "random")
-                       & (pl.col("examples") == 50_000) & (pl.col("agent") == "sigma=0.25"),
-                       named=True)  # fmt: skip
+    cell = summary.row(
+        by_predicate=(pl.col("teaching") == "random")
+        & (pl.col("examples") == 50_000)
+        & (pl.col("agent") == "sigma=0.25"),
+        named=True,
+    )
     assert f"{cell['R']:.3f} {cell['R_low']:.3f}–{cell['R_high']:.3f}" in text
     marks = [attrs["aria-label"] for attrs in page.all("i")]
     # Every cell of both tables has the paper's R and E: 5 N, 7 agents (both masks beside its one).
@@ -175,11 +197,20 @@ def test_claims_come_with_verdict_and_folded_evidence(page):
 def test_how_it_was_done_is_told(page):
     text = " ".join(page.text.split())
     for fact in (
-        "bridle study movies --data ml-1m.zip --out out", "MovieLens 1M", "Research only.",
-        "ab" * 32, "3 duplicate ratings: the last counts", "plan.v 0.25",
-        "plan.examples 5000, 50000", "world.limits none", "numpy 2.4", "12,345,678", "2 min 5 s",
-        "seed 17", "processes",
-    ):  # fmt: skip
+        "bridle study movies --data ml-1m.zip --out out",
+        "MovieLens 1M",
+        "Research only.",
+        "ab" * 32,
+        "3 duplicate ratings: the last counts",
+        "plan.v 0.25",
+        "plan.examples 5000, 50000",
+        "world.limits none",
+        "numpy 2.4",
+        "12,345,678",
+        "2 min 5 s",
+        "seed 17",
+        "processes",
+    ):
         assert fact in text
     assert "ray" not in text.split("packages")[1]
 
@@ -228,10 +259,19 @@ def test_a_worlds_name_is_not_markup(tmp_path):
     results = frames.results.with_columns(pl.lit(world).alias("world"))
     hostile = f"{world}</title></style>"
     manifest = {
-        **MANIFEST, "world": world, "command": hostile, "settings": {world: {world: hostile}},
-        "origin": {"title": hostile, "url": "javascript:alert(1)", "files": {hostile: hostile},
-                   "notes": [hostile], "licence": hostile, "about": hostile},
-    }  # fmt: skip
+        **MANIFEST,
+        "world": world,
+        "command": hostile,
+        "settings": {world: {world: hostile}},
+        "origin": {
+            "title": hostile,
+            "url": "javascript:alert(1)",
+            "files": {hostile: hostile},
+            "notes": [hostile],
+            "licence": hostile,
+            "about": hostile,
+        },
+    }
     claims = [Claim(hostile, hostile, hostile, False, (hostile,))]
     html = written(tmp_path, results, manifest=manifest, claims=claims)
     page = Page(html)
@@ -289,17 +329,26 @@ def test_the_lead_without_reward_alone_takes_the_fewest_errors():
 
 
 def test_agreement_is_counted_as_the_paper_is_compared():
-    row = {"teaching": "random", "examples": 1, "agent": "sigma=0.5", "R": 0.2, "E": 100.0,
-           "paper_R": 0.215, "paper_E": 190.0}  # fmt: skip
+    row = {
+        "teaching": "random",
+        "examples": 1,
+        "agent": "sigma=0.5",
+        "R": 0.2,
+        "E": 100.0,
+        "paper_R": 0.215,
+        "paper_E": 190.0,
+    }
     mask = row | {"agent": "mask", "E": 0.0, "paper_E": 0.0}
-    cells = pl.DataFrame([
-        row,
-        row | {"R": 0.24, "examples": 2},
-        row | {"E": 300.0, "paper_E": 100.0, "examples": 3},
-        row | {"paper_R": None, "paper_E": None, "examples": 4},
-        mask | {"paper_R": 0.230},  # .03 apart, but the mean of both is not
-        mask | {"paper_R": 0.206, "examples": 2},
-    ])  # fmt: skip
+    cells = pl.DataFrame(
+        [
+            row,
+            row | {"R": 0.24, "examples": 2},
+            row | {"E": 300.0, "paper_E": 100.0, "examples": 3},
+            row | {"paper_R": None, "paper_E": None, "examples": 4},
+            mask | {"paper_R": 0.230},  # .03 apart, but the mean of both is not
+            mask | {"paper_R": 0.206, "examples": 2},
+        ]
+    )
     assert agreement(cells) == (2, 4)
 
 
@@ -328,8 +377,12 @@ def test_cells_that_differ_are_counted_by_agent():
 
 def test_a_world_of_ones_own_is_called_so(tmp_path):
     frames = make("clinic", steps=20_000)
-    manifest = {**MANIFEST, "world": "clinic", "origin": {"title": "clinic"},
-                "settings": {"world": {}}}  # fmt: skip
+    manifest = {
+        **MANIFEST,
+        "world": "clinic",
+        "origin": {"title": "clinic"},
+        "settings": {"world": {}},
+    }
     names = ("regret-thompson", "regret-random", "errors-thompson", "errors-random", "overview")
     html = written(tmp_path, frames.results, manifest=manifest, drawn=names)
     text = " ".join(Page(html).text.split())
@@ -387,9 +440,10 @@ def test_equal_masks_are_explained_on_warfarin():
     frames = make("warfarin")
     same = frames.results.filter(pl.col("agent") == "mask").sort("fold")["R"]
     equal = frames.change(
-        "R", pl.col("agent") == "mask-filter",
+        "R",
+        pl.col("agent") == "mask-filter",
         pl.col("fold").replace_strict(dict(enumerate(same)), return_dtype=pl.Float64),
-    )  # fmt: skip
+    )
 
     def titles(given):
         told = reasons(summarise(given.results), world="warfarin", T=20_000, synthetic=False)

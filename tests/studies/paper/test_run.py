@@ -16,10 +16,20 @@ from bridle_studies.paper.work import Work
 from tests.studies.small import PLAN, RECIPE
 
 FILES = {
-    "results.parquet", "curves.parquet", "lessons.parquet", "table1.csv", "table2.csv",
-    "tables.csv", "tables.md", "verdict.json", "report.html", "manifest.json", "overview.png",
-    "overview.svg", *(f"figure1{x}.{kind}" for x in "abde" for kind in ("png", "svg")),
-}  # fmt: skip
+    "results.parquet",
+    "curves.parquet",
+    "lessons.parquet",
+    "table1.csv",
+    "table2.csv",
+    "tables.csv",
+    "tables.md",
+    "verdict.json",
+    "report.html",
+    "manifest.json",
+    "overview.png",
+    "overview.svg",
+    *(f"figure1{x}.{kind}" for x in "abde" for kind in ("png", "svg")),
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +38,13 @@ def whole(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole")
     file = io.StringIO()
     found = study(
-        RECIPE, PLAN, out, engine="in-process", command="bridle study movies",
+        RECIPE,
+        PLAN,
+        out,
+        engine="in-process",
+        command="bridle study movies",
         console=Console(file=file, width=100),
-    )  # fmt: skip
+    )
     return found, file.getvalue()
 
 
@@ -63,9 +77,20 @@ def test_results_are_a_row_a_run_and_curves_end_there(whole):
 def test_the_long_table_has_every_cell_and_the_columns_that_were_asked_for(whole):
     table = pl.read_csv(whole[0].out / "tables.csv")
     assert table.columns == [
-        "world", "teaching", "examples", "agent", "R", "R_low", "R_high", "E", "E_low", "E_high",
-        "Rc", "paper_R", "paper_E",
-    ]  # fmt: skip
+        "world",
+        "teaching",
+        "examples",
+        "agent",
+        "R",
+        "R_low",
+        "R_high",
+        "E",
+        "E_low",
+        "E_high",
+        "Rc",
+        "paper_R",
+        "paper_E",
+    ]
     assert len(table) == 2 * 2 * 5
     assert set(table["agent"]) == {"mask", "mask-filter", "sigma=0", "sigma=0.5", "sigma=1"}
 

@@ -68,8 +68,12 @@ def test_the_long_form_has_the_columns_asked_for_and_a_row_a_cell():
     assert dict(found.schema) == dict(COLUMNS)
     assert len(found) == 2 * 5 * 7
     agents = ["mask", "mask-filter", *(f"sigma={s:g}" for s in SIGMAS)]
-    order = [(t, N, a) for t in ("random", "thompson")
-             for N in (5_000, 10_000, 50_000, 75_000, 100_000) for a in agents]  # fmt: skip
+    order = [
+        (t, N, a)
+        for t in ("random", "thompson")
+        for N in (5_000, 10_000, 50_000, 75_000, 100_000)
+        for a in agents
+    ]
     assert found.select("teaching", "examples", "agent").rows() == order
 
 
@@ -155,10 +159,15 @@ def test_pairing_takes_out_what_the_folds_share():
     found = paired(results, one, two, "R")
     assert found is not None
     values = [
-        results.filter((pl.col("agent") == cell.agent) & (pl.col("examples") == 5_000)
-                       & (pl.col("teaching") == "random")).sort("fold")["R"].to_numpy()
+        results.filter(
+            (pl.col("agent") == cell.agent)
+            & (pl.col("examples") == 5_000)
+            & (pl.col("teaching") == "random")
+        )
+        .sort("fold")["R"]
+        .to_numpy()
         for cell in (one, two)
-    ]  # fmt: skip
+    ]
     ends = stats.ttest_rel(*values).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
     alone = interval(values[0])

@@ -16,9 +16,21 @@ from bridle_studies.paper.verdict import judge, print_verdict
 from tests.studies.frames import Frames, make
 
 KEYS = [
-    "a", "b", "c", "d-mask", "d-mask-filter", "e", "f-mask", "f-mask-filter", "g-mask",
-    "g-mask-filter", "h", "i-T", "i-N", "i-online",
-]  # fmt: skip
+    "a",
+    "b",
+    "c",
+    "d-mask",
+    "d-mask-filter",
+    "e",
+    "f-mask",
+    "f-mask-filter",
+    "g-mask",
+    "g-mask-filter",
+    "h",
+    "i-T",
+    "i-N",
+    "i-online",
+]
 RANDOM, THOMPSON = pl.col("teaching") == "random", pl.col("teaching") == "thompson"
 
 
@@ -191,7 +203,7 @@ MUTATIONS = {
         ),
         (),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

@@ -68,12 +68,18 @@ def test_a_job_is_what_the_simulation_does(work):
     assert curve.denied.tolist() == [int((~said[:n]).sum()) for n in curve.n]
     # Every movie is allowed to someone: a question that was answered "no" could have had a "yes".
     assert curve.regret.tolist() == curve.denied.tolist()
-    for agent, policy in (("sigma=0", BehaviorConstrained(sigma=0.0)),
-                          ("sigma=0.5", BehaviorConstrained(sigma=0.5))):  # fmt: skip
+    for agent, policy in (
+        ("sigma=0", BehaviorConstrained(sigma=0.0)),
+        ("sigma=0.5", BehaviorConstrained(sigma=0.5)),
+    ):
         run = online(
-            tables, policy=policy, limits=lesson.limits[20], rows=fold.online_rows,
-            seed=fold.seed, checkpoints=[30, 60, 90, 120, 150],
-        )  # fmt: skip
+            tables,
+            policy=policy,
+            limits=lesson.limits[20],
+            rows=fold.online_rows,
+            seed=fold.seed,
+            checkpoints=[30, 60, 90, 120, 150],
+        )
         a = PLAN.blends.index(agent)
         result = ran["batch-1-thompson-20"]
         for name in ("R", "Rc", "E", "abstentions"):
@@ -95,10 +101,12 @@ def test_the_blends_regret_is_definition_2s(work):
     np.testing.assert_allclose(fold.reward_value, tables.contexts @ stars.T, atol=1e-5)
     np.testing.assert_allclose(fold.limit_value, tables.contexts @ limits.T, atol=1e-5)
     run = online(
-        tables, policy=BehaviorConstrained(sigma=0.5),
+        tables,
+        policy=BehaviorConstrained(sigma=0.5),
         limits=LinearLimits.from_state(taught["class-0-random"].limits[60]),
-        rows=fold.online_rows, seed=fold.seed,
-    )  # fmt: skip
+        rows=fold.online_rows,
+        seed=fold.seed,
+    )
     whole = blend_regret(
         tables.contexts[run.rows], run.played, mu_star=stars, mu_e_star=limits, sigma_star=0.5
     )
@@ -141,11 +149,15 @@ def test_exact_denials_are_kept_out():
     assert denied.any() and not (denied & fold.world.tables.allowed).any()
     runs = [
         online(
-            fold.world.tables, policy=BehaviorConstrained(sigma=0.9), rows=fold.online_rows,
-            limits=LinearLimits.from_state(lesson.limits[3_000]), seed=fold.seed, eligible=may,
+            fold.world.tables,
+            policy=BehaviorConstrained(sigma=0.9),
+            rows=fold.online_rows,
+            limits=LinearLimits.from_state(lesson.limits[3_000]),
+            seed=fold.seed,
+            eligible=may,
         )
         for may in (~denied, None)
-    ]  # fmt: skip
+    ]
     assert ran["batch-0-random-3000"].R[0, -1] == runs[0].R[-1] != runs[1].R[-1]
 
 

@@ -66,15 +66,20 @@ from bridle_studies.real.worlds import FAMILIES, NAMES, OURS, TAUGHT, data_folde
 from tests.studies.environments.made_up import real as real_data
 
 SCOPE = Scope(
-    seeds=2, seeds_found=2, seeds_exceptions=2, steps=120, steps_rules=120, taught=80,
+    seeds=2,
+    seeds_found=2,
+    seeds_exceptions=2,
+    steps=120,
+    steps_rules=120,
+    taught=80,
     calibrated=(5, 20),
-)  # fmt: skip
+)
 MOVIES = Movies(synthetic_block(people=12, movies=60, seed=3))
 TABLE = "kind,level\n" + "".join(
     f"{'|'.join(w for w, there in (('a', i % 2), ('b', i % 3), ('c', i % 5)) if there)},"
     f"{('low', 'mid', 'high')[i % 3]}\n"
     for i in range(30)
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +91,34 @@ def small_scenes(tmp_path_factory):
         Scene(name="ages", recipe=Ages(viewers=40, each=2), steps=120, seeds=2, about="by age"),
         Scene(name="found", recipe=MOVIES, steps=120, seeds=2, rules=True, limits="found"),
         Scene(
-            name="rare", recipe=Exceptions(rate=0.05, items=300, people=10), steps=120, seeds=2,
-            kind=EXCEPTIONS, methods=("default", "unchecked", "told"), calibrated=False,
-        ),
-        Scene(
-            name="change", recipe=_items(path), steps=120, seeds=2, kind=CHANGES, methods=OURS,
-            calibrated=False, stricter=True,
-        ),
-        Scene(
-            name="taught", recipe=_items(path), steps=120, seeds=2, kind=TEACHERS, methods=TAUGHT,
+            name="rare",
+            recipe=Exceptions(rate=0.05, items=300, people=10),
+            steps=120,
+            seeds=2,
+            kind=EXCEPTIONS,
+            methods=("default", "unchecked", "told"),
             calibrated=False,
         ),
-    ]  # fmt: skip
+        Scene(
+            name="change",
+            recipe=_items(path),
+            steps=120,
+            seeds=2,
+            kind=CHANGES,
+            methods=OURS,
+            calibrated=False,
+            stricter=True,
+        ),
+        Scene(
+            name="taught",
+            recipe=_items(path),
+            steps=120,
+            seeds=2,
+            kind=TEACHERS,
+            methods=TAUGHT,
+            calibrated=False,
+        ),
+    ]
 
 
 def _items(path):
@@ -108,9 +129,14 @@ def _items(path):
 def outcome(small_scenes, tmp_path_factory):
     out = tmp_path_factory.mktemp("real") / "out"
     return real(
-        small_scenes, SCOPE, out, engine="in-process", quick=True, command="bridle study real",
+        small_scenes,
+        SCOPE,
+        out,
+        engine="in-process",
+        quick=True,
+        command="bridle study real",
         skipped=["ESRB: skipped, as games.csv is not there."],
-    )  # fmt: skip
+    )
 
 
 def test_the_files_have_the_form_that_was_asked_for(outcome):
@@ -131,9 +157,13 @@ def test_the_files_have_the_form_that_was_asked_for(outcome):
     assert runs.filter(~changed)["E_after"].null_count() == len(runs.filter(~changed))
     assert (runs.filter(changed)["E_after"] <= runs.filter(changed)["E"]).all()
     assert dict(runs.select("world", "kind").unique().rows()) == {
-        "toys": "limits", "ages": "limits", "found": "limits", "rare": "exceptions",
-        "change": "changes", "taught": "teachers",
-    }  # fmt: skip
+        "toys": "limits",
+        "ages": "limits",
+        "found": "limits",
+        "rare": "exceptions",
+        "change": "changes",
+        "taught": "teachers",
+    }
     for (_, _), mine in runs.group_by("world", "seed"):
         told = mine.filter(pl.col("method") == "told")
         assert told["E"].item() == 0 and told["answers"].item() == 0
@@ -172,14 +202,19 @@ def test_everything_is_written(outcome):
 def test_a_job_depends_on_nothing_else(small_scenes, outcome):
     work = Real(small_scenes, SCOPE)
     for job in (
-        Job("found", 1, "default"), Job("toys", 1, "logistic"), Job("ages", 0, "told"),
-        Job("rare", 1, "unchecked"), Job("change", 1, "promise"), Job("taught", 1, "rates-20"),
-    ):  # fmt: skip
+        Job("found", 1, "default"),
+        Job("toys", 1, "logistic"),
+        Job("ages", 0, "told"),
+        Job("rare", 1, "unchecked"),
+        Job("change", 1, "promise"),
+        Job("taught", 1, "rates-20"),
+    ):
         run = work.do(job)["run"]
         row = outcome.runs.filter(
-            (pl.col("world") == job.world) & (pl.col("method") == job.part)
+            (pl.col("world") == job.world)
+            & (pl.col("method") == job.part)
             & (pl.col("seed") == job.seed)
-        ).row(0, named=True)  # fmt: skip
+        ).row(0, named=True)
         assert {name: row[name] for name in run} == run
     other = Real(small_scenes, dataclasses.replace(SCOPE, seed=1))
     job = Job("toys", 1, "default")
@@ -226,8 +261,11 @@ def test_where_limits_change_every_method_lives_through_it(small_scenes):
     scene, fold = work.scenes["change"], work.fold("change", 0)
     later = stricter(fold.world).allowed
     trial = Trial(fold=fold, taught=80, later=(60, later), marks=[30, 60, 90])
-    in_force = np.where(np.arange(120)[:, None] < 60, fold.world.tables.allowed[fold.online_rows],
-                        later[fold.online_rows])  # fmt: skip
+    in_force = np.where(
+        np.arange(120)[:, None] < 60,
+        fold.world.tables.allowed[fold.online_rows],
+        later[fold.online_rows],
+    )
     for method, run in RUNS.items():
         made, _ = run(trial)
         there = made.played >= 0
@@ -377,7 +415,7 @@ def test_parts_of_another_form_count_as_not_there(tmp_path):
         (Job("taught", 0, "rates-5"), {"run": run, "teachers": [voice]}, False),
         (Job("taught", 0, "rates-5"), {"run": run, "teachers": [voice, {}]}, False),
         (Job("taught", 0, "rates-5"), {"run": run, "teachers": "ab"}, False),
-    ]  # fmt: skip
+    ]
     for one, result, whole in cases:
         parts.save(one, result, 1.5)
         assert (parts.load(one) == result) is whole, result
@@ -432,8 +470,11 @@ def test_rates_after_300_answers_are_those_of_then(small_scenes):
     assert cheap["rate_300"] == learned[n - 1, 1] and cheap["wrong_300"] == 0.2
     assert cheap["rate_300_all"] == learned[AFTER - 1, 1] and cheap["wrong_300_all"] == 0.2
     assert good["rate_300"] == good["wrong_300"] == 0.0
-    few = hear(dataclasses.replace(run, heard=heard[:AFTER], learned=learned[:AFTER]), "rates-20",
-               fold.world.tables)  # fmt: skip
+    few = hear(
+        dataclasses.replace(run, heard=heard[:AFTER], learned=learned[:AFTER]),
+        "rates-20",
+        fold.world.tables,
+    )
     assert few[1]["rate_300"] is None and few[1]["rate_300_all"] is not None
 
 
@@ -449,13 +490,24 @@ def heard_by(rates=(0.21, 0.27), E=(0, 50)):
                 if one.told is None:
                     known = rate if one.error else 0.001
                     at = {"rate_300": known, "wrong_300": known - 0.001 * bool(one.error)}
-                voices.append({
-                    "teacher": one.name, "error": one.error, "price": one.price, "told": one.told,
-                    "questions": 60 if method == "rates-20" else 50, "checks": 20, "wrong": 7,
-                    "rate": at["rate_300"] if one.told is None else one.told, **at,
-                    "rate_300_all": None, "wrong_300_all": None,
-                    "marks": [] if one.told is not None else [[10, 0.1, 0.1], [300, known, 0.2]],
-                })  # fmt: skip
+                voices.append(
+                    {
+                        "teacher": one.name,
+                        "error": one.error,
+                        "price": one.price,
+                        "told": one.told,
+                        "questions": 60 if method == "rates-20" else 50,
+                        "checks": 20,
+                        "wrong": 7,
+                        "rate": at["rate_300"] if one.told is None else one.told,
+                        **at,
+                        "rate_300_all": None,
+                        "wrong_300_all": None,
+                        "marks": []
+                        if one.told is not None
+                        else [[10, 0.1, 0.1], [300, known, 0.2]],
+                    }
+                )
             done.append((Job("one", seed, method), {"teachers": voices}))
     return runs, teachers_frame(done), rates_frame(done)
 
@@ -516,17 +568,32 @@ def made_up(default_errors, worlds=("one", "two"), audits=0, kind="limits"):
         for seed, errors in enumerate(default_errors):
             for method in METHODS:
                 E = errors if method == "default" else 0 if method == "told" else 300
-                run = {"answers": 50 + seed, "audits": audits, "E": E, "T": 1_000, "R": 0.2,
-                       "Rc": 0.11 if method == "default" else 0.1, "abstentions": 0, "anew": 0,
-                       "found": 0, "frozen": 20 if method == "promise" else 0,
-                       "E_after": E // 2 if kind == CHANGES else None}  # fmt: skip
+                run = {
+                    "answers": 50 + seed,
+                    "audits": audits,
+                    "E": E,
+                    "T": 1_000,
+                    "R": 0.2,
+                    "Rc": 0.11 if method == "default" else 0.1,
+                    "abstentions": 0,
+                    "anew": 0,
+                    "found": 0,
+                    "frozen": 20 if method == "promise" else 0,
+                    "E_after": E // 2 if kind == CHANGES else None,
+                }
                 done.append((Job(world, seed, method), {"run": run}))
     return runs_frame(done, dict.fromkeys(worlds, kind))
 
 
-NOTHING = pl.DataFrame(schema={"world": pl.String, "answers": pl.String,
-                               "said_at_least": pl.Float64, "pairs": pl.Int64,
-                               "true_share": pl.Float64})  # fmt: skip
+NOTHING = pl.DataFrame(
+    schema={
+        "world": pl.String,
+        "answers": pl.String,
+        "said_at_least": pl.Float64,
+        "pairs": pl.Int64,
+        "true_share": pl.Float64,
+    }
+)
 
 
 def test_sentences_are_about_what_was_found(outcome):
@@ -543,10 +610,17 @@ def test_sentences_are_about_what_was_found(outcome):
     alone = " ".join(lead(made_up([0, 0], worlds=["one"]), NOTHING))
     assert "50.5 answers (50 to 51)" in alone
     assert lead(NOTHING_RUN, NOTHING) == []
-    sure = NOTHING.vstack(pl.DataFrame({
-        "world": ["one"], "answers": ["own"], "said_at_least": [0.99], "pairs": [200],
-        "true_share": [0.995],
-    }))  # fmt: skip
+    sure = NOTHING.vstack(
+        pl.DataFrame(
+            {
+                "world": ["one"],
+                "answers": ["own"],
+                "said_at_least": [0.99],
+                "pairs": [200],
+                "true_share": [0.995],
+            }
+        )
+    )
     assert "“one” 0.50 % of 200" in lead(made_up([0]), sure)[-1]
 
 
@@ -605,9 +679,16 @@ def test_pictures_of_extremes(tmp_path):
 
 def test_scopes():
     assert Scope().calibrated == (100, 300, 1_000) and Scope().seeds == 10
-    for how in ({"seeds": 0}, {"seeds_exceptions": 0}, {"steps": 0}, {"seed": -1},
-                {"calibrated": ()},
-                {"calibrated": (5, 5)}, {"calibrated": (0,)}, {"taught": 1.5}):  # fmt: skip
+    for how in (
+        {"seeds": 0},
+        {"seeds_exceptions": 0},
+        {"steps": 0},
+        {"seed": -1},
+        {"calibrated": ()},
+        {"calibrated": (5, 5)},
+        {"calibrated": (0,)},
+        {"taught": 1.5},
+    ):
         with pytest.raises(InvalidValue):
             Scope(**how)
 

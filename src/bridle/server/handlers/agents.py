@@ -176,9 +176,13 @@ async def make(call: Call) -> Reply:
         kept = desk.kept
         if wanted is not None:
             event = kept.agent.make.promised(
-                wanted.alpha, wanted.q, lag=wanted.lag, b=wanted.b, by=who(call.caller, None),
+                wanted.alpha,
+                wanted.q,
+                lag=wanted.lag,
+                b=wanted.b,
+                by=who(call.caller, None),
                 at=desk.now,
-            )  # fmt: skip
+            )
             kept.record(event)
         return shown(form.name, kept)
 
@@ -194,11 +198,14 @@ async def listing(call: Call) -> Reply:
     page: Page = call.query
     lines = [
         AgentLine(
-            name=row.name, version=row.head.seq, hash=row.head.hash.hex(), created=row.created,
+            name=row.name,
+            version=row.head.seq,
+            hash=row.head.hash.hex(),
+            created=row.created,
             origin=row.origin,
         )
         for row in mine[page.after : page.after + page.limit]
-    ]  # fmt: skip
+    ]
     return Reply(200, AgentList(agents=lines))
 
 
@@ -277,23 +284,42 @@ def shown(name: str, kept: Kept) -> AgentShown:
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/v1/agents", roles=ROLES, handle=listing,
-        summary="List agents", query=Page, replies={200: (AgentList, "The agents, by name")},
+        method="GET",
+        path="/v1/agents",
+        roles=ROLES,
+        handle=listing,
+        summary="List agents",
+        query=Page,
+        replies={200: (AgentList, "The agents, by name")},
     ),
     Endpoint(
-        method="POST", path="/v1/agents", roles=("admin",), handle=make, body=NewAgent,
-        summary="Make an agent", replies={201: (AgentShown, "The new agent")},
+        method="POST",
+        path="/v1/agents",
+        roles=("admin",),
+        handle=make,
+        body=NewAgent,
+        summary="Make an agent",
+        replies={201: (AgentShown, "The new agent")},
         problems={409: "There is an agent of that name"},
     ),
     Endpoint(
-        method="GET", path="/v1/agents/{agent}", roles=ROLES, handle=look,
-        summary="Look at an agent", replies={200: (AgentShown, "The agent")},
+        method="GET",
+        path="/v1/agents/{agent}",
+        roles=ROLES,
+        handle=look,
+        summary="Look at an agent",
+        replies={200: (AgentShown, "The agent")},
     ),
     Endpoint(
-        method="PATCH", path="/v1/agents/{agent}", roles=("admin",), handle=change, body=Change,
-        summary="Change an agent", replies={200: (Answered, "It is changed")},
+        method="PATCH",
+        path="/v1/agents/{agent}",
+        roles=("admin",),
+        handle=change,
+        body=Change,
+        summary="Change an agent",
+        replies={200: (Answered, "It is changed")},
         description="Turn the dial, change the wait, add arms, group them, declare or withdraw a "
         "rule: one change at a time, recorded with who and why.",
         problems={409: "Not possible with this agent"},
     ),
-)  # fmt: skip
+)

@@ -166,7 +166,9 @@ class AuditQuery(Page):
 class Evaluate(Form):
     """What other positions of the dial would have earned; with a budget, which is recommended."""
 
-    sigmas: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1, max_length=101)] = (0.0, 0.25, 0.5, 0.75, 1.0)  # fmt: skip # noqa: E501
+    sigmas: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1, max_length=101)
+    ] = (0.0, 0.25, 0.5, 0.75, 1.0)
     level: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     budget: Annotated[float, Field(ge=0, le=1)] | None = None
 
@@ -300,20 +302,33 @@ def _promise(kept: Kept, refused: str | None = None) -> Promise:
         done, contexts, answers, most = asking.progress
         row = np.asarray(asking.calibration.contexts)[now[0]]
         question = CalibrationQuestion(
-            context=kept.agent.schema.decode(row), arm=now[1], done=done, contexts=contexts,
-            answers=answers, at_most=most,
-        )  # fmt: skip
+            context=kept.agent.schema.decode(row),
+            arm=now[1],
+            done=done,
+            contexts=contexts,
+            answers=answers,
+            at_most=most,
+        )
     shown = None if certificate is None else _certificate(certificate)
     return Promise(version=kept.version, certificate=shown, calibration=question, refused=refused)
 
 
 def _certificate(one: Certificate) -> CertificateShown:
     return CertificateShown(
-        alpha=one.alpha, delta=one.delta, n=one.n, threshold=one.threshold, broken=one.broken,
-        answers=one.answers, keeps=one.keeps, at=one.at, on=one.on,
-        assumptions=list(one.assumptions), kind=one.kind, fingerprint=one.fingerprint,
+        alpha=one.alpha,
+        delta=one.delta,
+        n=one.n,
+        threshold=one.threshold,
+        broken=one.broken,
+        answers=one.answers,
+        keeps=one.keeps,
+        at=one.at,
+        on=one.on,
+        assumptions=list(one.assumptions),
+        kind=one.kind,
+        fingerprint=one.fingerprint,
         sentence=one.sentence(),
-    )  # fmt: skip
+    )
 
 
 # -- audits ----------------------------------------------------------------------------------
@@ -382,10 +397,18 @@ def _audit(kept: Kept, query: AuditQuery) -> AuditShown:
 
 def _standing(one: Standing) -> StandingShown:
     return StandingShown(
-        state=one.state, level=one.level, granted=one.granted, lower=one.bounds.lower,
-        upper=one.bounds.upper, first=one.first, steps=one.steps, found=one.found,
-        judged=one.judged, pending=one.pending, delta=one.delta,
-    )  # fmt: skip
+        state=one.state,
+        level=one.level,
+        granted=one.granted,
+        lower=one.bounds.lower,
+        upper=one.bounds.upper,
+        first=one.first,
+        steps=one.steps,
+        found=one.found,
+        judged=one.judged,
+        pending=one.pending,
+        delta=one.delta,
+    )
 
 
 # -- evaluation ------------------------------------------------------------------------------
@@ -421,61 +444,101 @@ def _evaluation(one: Evaluation) -> EvaluationShown:
         return IntervalShown(value=found.value, low=found.low, high=found.high)
 
     return EvaluationShown(
-        sigma=one.sigma or 0.0, decisions=one.decisions, left_out=one.left_out,
-        missing=one.missing, logged=one.logged, abstains=one.abstains, ips=interval(one.ips),
-        dr=interval(one.dr), effective_plays=one.support.size, support=one.support.choices,
-        believed=one.believed, believed_logged=one.believed_logged, audited=one.audited,
+        sigma=one.sigma or 0.0,
+        decisions=one.decisions,
+        left_out=one.left_out,
+        missing=one.missing,
+        logged=one.logged,
+        abstains=one.abstains,
+        ips=interval(one.ips),
+        dr=interval(one.dr),
+        effective_plays=one.support.size,
+        support=one.support.choices,
+        believed=one.believed,
+        believed_logged=one.believed_logged,
+        audited=one.audited,
         refused=one.refused,
-    )  # fmt: skip
+    )
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/certificate",
-        roles=("teacher", "auditor", "admin"), handle=promise, summary="Show the certificate",
+        method="GET",
+        path="/v1/agents/{agent}/certificate",
+        roles=("teacher", "auditor", "admin"),
+        handle=promise,
+        summary="Show the certificate",
         replies={200: (Promise, "The certificate, and the calibration under way")},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/certificate", roles=("teacher", "admin"),
-        handle=begin, body=Calibrate, summary="Begin to certify the limits",
+        method="POST",
+        path="/v1/agents/{agent}/certificate",
+        roles=("teacher", "admin"),
+        handle=begin,
+        body=Calibrate,
+        summary="Begin to certify the limits",
         replies={201: (Promise, "The first question")},
         problems={409: "A calibration is under way, or this agent cannot be certified"},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/certificate/answer", roles=("teacher", "admin"),
-        handle=calibrate, body=CalibrationAnswer, summary="Answer the calibration question at hand",
+        method="POST",
+        path="/v1/agents/{agent}/certificate/answer",
+        roles=("teacher", "admin"),
+        handle=calibrate,
+        body=CalibrationAnswer,
+        summary="Answer the calibration question at hand",
         replies={200: (Promise, "The next question, or the certificate")},
         problems={409: "No calibration is under way, or another answer came meanwhile"},
     ),
     Endpoint(
-        method="DELETE", path="/v1/agents/{agent}/certificate", roles=("teacher", "admin"),
-        handle=drop, query=Drop, summary="Drop the calibration under way, or else the certificate",
+        method="DELETE",
+        path="/v1/agents/{agent}/certificate",
+        roles=("teacher", "admin"),
+        handle=drop,
+        query=Drop,
+        summary="Drop the calibration under way, or else the certificate",
         replies={200: (Promise, "It is dropped")},
         problems={409: "There is neither, or not the one that is meant"},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/audit", roles=("admin",), handle=audit,
-        body=AuditForm, summary="Begin audits", replies={201: (AuditShown, "They have begun")},
+        method="POST",
+        path="/v1/agents/{agent}/audit",
+        roles=("admin",),
+        handle=audit,
+        body=AuditForm,
+        summary="Begin audits",
+        replies={201: (AuditShown, "They have begun")},
         description="A coin that nobody knows chooses decisions to be judged. For life.",
         problems={409: "Audits have begun already"},
     ),
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/audit", roles=("teacher", "auditor", "admin"),
-        handle=audits, query=AuditQuery, summary="Show the audit meter",
+        method="GET",
+        path="/v1/agents/{agent}/audit",
+        roles=("teacher", "auditor", "admin"),
+        handle=audits,
+        query=AuditQuery,
+        summary="Show the audit meter",
         replies={200: (AuditShown, "Both bounds, and the audits that wait")},
         problems={409: "This agent has no audits"},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/audits/{id}/answer", roles=("teacher", "admin"),
-        handle=judge, body=Judge, summary="Judge a decision that the coin chose",
+        method="POST",
+        path="/v1/agents/{agent}/audits/{id}/answer",
+        roles=("teacher", "admin"),
+        handle=judge,
+        body=Judge,
+        summary="Judge a decision that the coin chose",
         replies={200: (Answered, "The judgement is taken")},
         problems={409: "It waits for no judgement, or was judged otherwise"},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/evaluate", roles=("auditor", "admin"),
-        handle=evaluation, body=Evaluate,
+        method="POST",
+        path="/v1/agents/{agent}/evaluate",
+        roles=("auditor", "admin"),
+        handle=evaluation,
+        body=Evaluate,
         summary="Say what other positions of the dial would have earned",
         replies={200: (EvaluationList, "From the log, with refusals where it cannot tell")},
         problems={409: "The log cannot tell"},
     ),
-)  # fmt: skip
+)

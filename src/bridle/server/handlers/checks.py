@@ -100,11 +100,15 @@ async def checks(call: Call) -> Reply:
         decode = know.settings.features.decode
         some = [
             CheckShown(
-                decision=id, context=decode(np.frombuffer(one.context)), arm=know.arm_ids[one.arm],
-                item=one.item, coin=one.coin, whom=who_judges(know, one.context, one.item, one.arm),
+                decision=id,
+                context=decode(np.frombuffer(one.context)),
+                arm=know.arm_ids[one.arm],
+                item=one.item,
+                coin=one.coin,
+                whom=who_judges(know, one.context, one.item, one.arm),
             )
             for id, one in shown
-        ]  # fmt: skip
+        ]
         return CheckList(checks=some, total=total)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -170,9 +174,11 @@ def _judged_by(
     if found is None:
         close(desk, led)
     return CheckJudged(
-        version=version, example=came.example, judgement=judgement,
+        version=version,
+        example=came.example,
+        judgement=judgement,
         started_anew=any(isinstance(event, StartedAnew) for event in led),
-    )  # fmt: skip
+    )
 
 
 def _judged_before(desk: Desk, found: Stood, digest: bytes, text: str) -> CheckJudged:
@@ -195,17 +201,24 @@ def _judged_before(desk: Desk, found: Stood, digest: bytes, text: str) -> CheckJ
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/checks", roles=("teacher", "auditor", "admin"),
-        handle=checks, query=CheckQuery, summary="List the plays that wait to be judged",
+        method="GET",
+        path="/v1/agents/{agent}/checks",
+        roles=("teacher", "auditor", "admin"),
+        handle=checks,
+        query=CheckQuery,
+        summary="List the plays that wait to be judged",
         replies={200: (CheckList, "Oldest first")},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/checks/{id}",
-        roles=("teacher", "auditor", "admin"), handle=judge, body=CheckJudgement,
+        method="POST",
+        path="/v1/agents/{agent}/checks/{id}",
+        roles=("teacher", "auditor", "admin"),
+        handle=judge,
+        body=CheckJudgement,
         summary="Judge a play that a coin chose",
         description="The id is the decision's. It teaches as any answer does, says how often what "
         "is believed safe is not, and moves the purse of a promise.",
         replies={200: (CheckJudged, "The judgement is taken")},
         problems={409: "It was judged otherwise, or erased"},
     ),
-)  # fmt: skip
+)

@@ -101,9 +101,14 @@ def _single(desk: Desk, form: Decide) -> dict[str, Any]:
     if form.played is not None:
         kept.know.arm_number(form.played)
     made = kept.agent.make.decided(
-        _row(form.context), form.among, form.id, item=form.item, propensity=form.propensity,
-        ask=form.ask and form.played is None, at=desk.now,
-    )  # fmt: skip
+        _row(form.context),
+        form.among,
+        form.id,
+        item=form.item,
+        propensity=form.propensity,
+        ask=form.ask and form.played is None,
+        at=desk.now,
+    )
     for event in made.events:
         kept.record(event, digest)
     if form.played is not None:
@@ -132,9 +137,14 @@ def _together(desk: Desk, forms: list[Decide]) -> list[dict[str, Any]] | None:
             return None
         digests = [digest_of(form) for form in forms]
     made = kept.agent.make.decided_many(
-        _rows(forms), first.among, ids or None, items=_items(forms), propensity=first.propensity,
-        details=False, at=desk.now,
-    )  # fmt: skip
+        _rows(forms),
+        first.among,
+        ids or None,
+        items=_items(forms),
+        propensity=first.propensity,
+        details=False,
+        at=desk.now,
+    )
     kept.record_many(made, digests)
     return _choices(made, first.propensity)
 
@@ -160,9 +170,14 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
         if item.played is not None:
             kept.know.arm_number(item.played)
     made = kept.agent.make.decided_many(
-        _rows(items), form.among, ids or None, items=_items(items), propensity=form.propensity,
-        details=False, at=desk.now,
-    )  # fmt: skip
+        _rows(items),
+        form.among,
+        ids or None,
+        items=_items(items),
+        propensity=form.propensity,
+        details=False,
+        at=desk.now,
+    )
     shadowed = [item.played for item in items]
     events = made.events() if any(arm is not None for arm in shadowed) else []
     kept.record_many(made, digests if ids else None)
@@ -178,15 +193,19 @@ def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
     nothing = None, False
     return [
         {
-            "outcome": "abstention" if arm is None else "decision", "id": id, "arm": arm,
-            "version": first + i, "propensity": odds(i) if propensity else None, "question": None,
-            "item": item, "check": checked, "coin": coin,
+            "outcome": "abstention" if arm is None else "decision",
+            "id": id,
+            "arm": arm,
+            "version": first + i,
+            "propensity": odds(i) if propensity else None,
+            "question": None,
+            "item": item,
+            "check": checked,
+            "coin": coin,
         }
-        for i, (id, arm, item) in enumerate(
-            zip(made.ids, made.chosen, made.items, strict=True)
-        )
+        for i, (id, arm, item) in enumerate(zip(made.ids, made.chosen, made.items, strict=True))
         for coin, checked in (nothing if coins is None else coins[i],)
-    ]  # fmt: skip
+    ]
 
 
 def _row(context: Any) -> Any:
@@ -279,17 +298,25 @@ def _told(outcome: str, version: int) -> dict[str, Any]:
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/decisions", roles=("agent", "admin"),
-        handle=decide, body=Decide | DecideMany, summary="Decide",
+        method="POST",
+        path="/v1/agents/{agent}/decisions",
+        roles=("agent", "admin"),
+        handle=decide,
+        body=Decide | DecideMany,
+        summary="Decide",
         description="One context, or up to 1,000. In shadow mode `played` says what another system "
         "played: the reward will be that arm's.",
         replies={200: (Choice | Choices, "What came of it: durable when you read this")},
         problems={409: "The id stands for another request"},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/decisions/{id}/reward", roles=("agent", "admin"),
-        handle=reward, body=Reward, summary="Reward a decision",
+        method="POST",
+        path="/v1/agents/{agent}/decisions/{id}/reward",
+        roles=("agent", "admin"),
+        handle=reward,
+        body=Reward,
+        summary="Reward a decision",
         replies={200: (RewardShown, "It is learned, or was late")},
         problems={409: "It has another reward, or nothing was played"},
     ),
-)  # fmt: skip
+)

@@ -127,11 +127,13 @@ async def events(call: Call) -> Reply:
         entries = store.read(agent, query.after, query.limit)
         shown = [
             EventShown(
-                seq=one.seq, kind=one.kind, hash=one.hash.hex(),
+                seq=one.seq,
+                kind=one.kind,
+                hash=one.hash.hex(),
                 event=None if one.payload is None else _told(one.payload),
             )
             for one in entries
-        ]  # fmt: skip
+        ]
         more = bool(entries) and entries[-1].seq < head.seq
         return EventList(events=shown, next=entries[-1].seq if more else None, head=str(head))
 
@@ -164,15 +166,19 @@ def shown_of(found: Believed) -> BelievedShown:
     return BelievedShown(
         arms=[
             ArmBelieved(
-                arm=arm, p=float(found.p[k]), safe=bool(found.safe[k]),
+                arm=arm,
+                p=float(found.p[k]),
+                safe=bool(found.safe[k]),
                 possible=bool(found.possible[k]),
                 certified=None if certified is None else bool(certified[k]),
-                playable=bool(found.playable[k]), why_not=found.why[k],
-                novelty=float(found.novelty[k]), unseen=list(found.unseen[k]),
+                playable=bool(found.playable[k]),
+                why_not=found.why[k],
+                novelty=float(found.novelty[k]),
+                unseen=list(found.unseen[k]),
             )
             for k, arm in enumerate(found.arms)
         ]
-    )  # fmt: skip
+    )
 
 
 async def shadows(call: Call) -> Reply:
@@ -181,37 +187,54 @@ async def shadows(call: Call) -> Reply:
     def do(desk: Desk) -> ShadowShown:
         one = desk.kept.shadows
         return ShadowShown(
-            decisions=one.decisions, agreed=one.agreed, abstained=one.abstained,
-            denied_ours=one.denied_ours, denied_theirs=one.denied_theirs,
-            believed_ours=one.believed_ours, believed_theirs=one.believed_theirs,
-        )  # fmt: skip
+            decisions=one.decisions,
+            agreed=one.agreed,
+            abstained=one.abstained,
+            denied_ours=one.denied_ours,
+            denied_theirs=one.denied_theirs,
+            believed_ours=one.believed_ours,
+            believed_theirs=one.believed_theirs,
+        )
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/decisions/{id}",
-        roles=("teacher", "auditor", "admin"), handle=explain, summary="Explain a decision",
+        method="GET",
+        path="/v1/agents/{agent}/decisions/{id}",
+        roles=("teacher", "auditor", "admin"),
+        handle=explain,
+        summary="Explain a decision",
         description="Every arm's reward and constraint part, what each feature gave, the odds, "
         "what other sigmas would have done, and the examples that mattered most.",
         replies={200: (Explained, "From the agent as it was at that version")},
         problems={409: "It was erased"},
     ),
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/events", roles=("auditor", "admin"),
-        handle=events, query=EventQuery, summary="Read the log",
+        method="GET",
+        path="/v1/agents/{agent}/events",
+        roles=("auditor", "admin"),
+        handle=events,
+        query=EventQuery,
+        summary="Read the log",
         replies={200: (EventList, "In order. Seeds are left out")},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/believed",
-        roles=("teacher", "auditor", "admin"), handle=believed, body=WhatIf,
+        method="POST",
+        path="/v1/agents/{agent}/believed",
+        roles=("teacher", "auditor", "admin"),
+        handle=believed,
+        body=WhatIf,
         summary="Say what is believed of a context",
         replies={200: (BelievedShown, "Of every arm, and why it may not be played")},
     ),
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/shadow", roles=("auditor", "admin"),
-        handle=shadows, summary="Compare with the system beside which it runs",
+        method="GET",
+        path="/v1/agents/{agent}/shadow",
+        roles=("auditor", "admin"),
+        handle=shadows,
+        summary="Compare with the system beside which it runs",
         replies={200: (ShadowShown, "Agreement, and the violations of each")},
     ),
-)  # fmt: skip
+)

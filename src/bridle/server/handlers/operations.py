@@ -49,24 +49,36 @@ def endpoints(*, open_metrics: bool) -> tuple[Endpoint, ...]:
     """Give the rows."""
     return (
         Endpoint(
-            method="GET", path="/healthz", roles=None, handle=healthz,
+            method="GET",
+            path="/healthz",
+            roles=None,
+            handle=healthz,
             summary="Does the process live?",
             replies={200: (Fine, "It does")},
         ),
         Endpoint(
-            method="GET", path="/readyz", roles=None, handle=readyz,
+            method="GET",
+            path="/readyz",
+            roles=None,
+            handle=readyz,
             summary="Can requests be served?",
             description="The store answers, and takes what is written.",
             replies={200: (Fine, "They can")},
         ),
         Endpoint(
-            method="GET", path="/metrics", roles=None if open_metrics else ("auditor", "admin"),
-            handle=metrics, summary="Counts, in the form that Prometheus reads",
+            method="GET",
+            path="/metrics",
+            roles=None if open_metrics else ("auditor", "admin"),
+            handle=metrics,
+            summary="Counts, in the form that Prometheus reads",
             replies={200: (METRICS_TYPE, "All counts")},
         ),
         Endpoint(
-            method="GET", path="/openapi.json", roles=None, handle=openapi,
+            method="GET",
+            path="/openapi.json",
+            roles=None,
+            handle=openapi,
             summary="This document",
             replies={200: (dict[str, Any], "OpenAPI 3.1")},
         ),
-    )  # fmt: skip
+    )

@@ -191,10 +191,16 @@ async def price(call: Call) -> Reply:
     def do(desk: Desk) -> PriceShown:
         purse, steps = _purse(form), form.steps
         return PriceShown(
-            alpha=purse.alpha, q=purse.q, lag=purse.lag, b=purse.b, steps=steps,
-            bound=purse.bound(steps), sharper=purse.sharper_bound(steps),
-            sure=purse.bound_with(steps, delta=DELTA), price=purse.price_in_words(steps),
-        )  # fmt: skip
+            alpha=purse.alpha,
+            q=purse.q,
+            lag=purse.lag,
+            b=purse.b,
+            steps=steps,
+            bound=purse.bound(steps),
+            sharper=purse.sharper_bound(steps),
+            sure=purse.bound_with(steps, delta=DELTA),
+            price=purse.price_in_words(steps),
+        )
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -213,13 +219,28 @@ def _shown(kept: Kept, horizon: int) -> PromiseShown:
         return PromiseShown(version=kept.version, promise=None)
     steps = purse.steps
     shown = PromiseKept(
-        alpha=purse.alpha, q=purse.q, lag=purse.lag, b=purse.b, since=event.at, state=purse.state,
-        frozen=purse.frozen, sentence=purse.sentence(), balance=purse.balance, steps=steps,
-        coins=purse.coins, audits=purse.audits, found=purse.found, waiting=len(purse.waiting),
-        took=purse.took, thaws_in=purse.thaws_in, bound=purse.bound(steps),
-        sharper=purse.sharper_bound(steps), sure=purse.bound_with(steps, delta=DELTA),
-        meter=_meter(kept), price=purse.price_in_words(horizon),
-    )  # fmt: skip
+        alpha=purse.alpha,
+        q=purse.q,
+        lag=purse.lag,
+        b=purse.b,
+        since=event.at,
+        state=purse.state,
+        frozen=purse.frozen,
+        sentence=purse.sentence(),
+        balance=purse.balance,
+        steps=steps,
+        coins=purse.coins,
+        audits=purse.audits,
+        found=purse.found,
+        waiting=len(purse.waiting),
+        took=purse.took,
+        thaws_in=purse.thaws_in,
+        bound=purse.bound(steps),
+        sharper=purse.sharper_bound(steps),
+        sure=purse.bound_with(steps, delta=DELTA),
+        meter=_meter(kept),
+        price=purse.price_in_words(horizon),
+    )
     return PromiseShown(version=kept.version, promise=shown)
 
 
@@ -229,9 +250,15 @@ def _meter(kept: Kept) -> MeterShown | None:
         return None
     tally, (lower, upper) = meter.tally, meter.bounds()
     return MeterShown(
-        lower=lower, upper=upper, delta=meter.delta, steps=meter.steps, actions=tally.actions,
-        found=tally.found, judged=tally.found + tally.clean, pending=tally.pending,
-    )  # fmt: skip
+        lower=lower,
+        upper=upper,
+        delta=meter.delta,
+        steps=meter.steps,
+        actions=tally.actions,
+        found=tally.found,
+        judged=tally.found + tally.clean,
+        pending=tally.pending,
+    )
 
 
 # -- fresh starts ----------------------------------------------------------------------------
@@ -272,13 +299,21 @@ def _proposed(kept: Kept) -> FreshStartShown:
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/promise", roles=("teacher", "auditor", "admin"),
-        handle=promise, query=PromiseQuery, summary="Show the promise that binds",
+        method="GET",
+        path="/v1/agents/{agent}/promise",
+        roles=("teacher", "auditor", "admin"),
+        handle=promise,
+        query=PromiseQuery,
+        summary="Show the promise that binds",
         replies={200: (PromiseShown, "Where it stands, what it bounds, what it costs")},
     ),
     Endpoint(
-        method="PUT", path="/v1/agents/{agent}/promise", roles=("admin",), handle=keep,
-        body=PromiseWanted, summary="Keep a promise",
+        method="PUT",
+        path="/v1/agents/{agent}/promise",
+        roles=("admin",),
+        handle=keep,
+        body=PromiseWanted,
+        summary="Keep a promise",
         description="From here on a secret coin chooses plays to be judged, and when they have "
         "found too much only what a teacher allows at that very decision is played. The same "
         "promise again changes nothing.",
@@ -289,30 +324,43 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         problems={409: "Another promise binds: drop that first"},
     ),
     Endpoint(
-        method="DELETE", path="/v1/agents/{agent}/promise", roles=("admin",), handle=drop,
-        query=PromiseDrop, summary="Drop the promise",
+        method="DELETE",
+        path="/v1/agents/{agent}/promise",
+        roles=("admin",),
+        handle=drop,
+        query=PromiseDrop,
+        summary="Drop the promise",
         replies={200: (PromiseShown, "No promise binds any more")},
         problems={409: "No promise binds"},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/promise/price",
-        roles=("teacher", "auditor", "admin"), handle=price, body=PriceWanted,
+        method="POST",
+        path="/v1/agents/{agent}/promise/price",
+        roles=("teacher", "auditor", "admin"),
+        handle=price,
+        body=PriceWanted,
         summary="Say what a promise would give and cost",
         description="In sentences, before it is switched on. Nothing is changed.",
         replies={200: (PriceShown, "The price in words, and the bounds")},
     ),
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/fresh-start",
-        roles=("teacher", "auditor", "admin"), handle=fresh_start,
+        method="GET",
+        path="/v1/agents/{agent}/fresh-start",
+        roles=("teacher", "auditor", "admin"),
+        handle=fresh_start,
         summary="Show what speaks for beginning the limits anew",
         replies={200: (FreshStartShown, "Why, what is kept and what is lost")},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/fresh-start", roles=("teacher", "admin"),
-        handle=start_anew, body=StartAnew, summary="Begin the limits anew",
+        method="POST",
+        path="/v1/agents/{agent}/fresh-start",
+        roles=("teacher", "admin"),
+        handle=start_anew,
+        body=StartAnew,
+        summary="Begin the limits anew",
         description="What was allowed is forgotten, with what was concluded from it. Denials, "
         "declared rules and what was learned from rewards stay.",
         replies={200: (FreshStartShown, "They are begun anew")},
         problems={409: "Nothing speaks for it, and no reason is given"},
     ),
-)  # fmt: skip
+)

@@ -26,10 +26,26 @@ from bridle.store.aggregate import Kept
 from bridle.store.writer import Desk, Stood
 
 __all__ = [
-    "ENDPOINTS", "Came", "Judgement", "Speaks", "TeacherShown", "TeachersShown", "WhomShown",
-    "Word", "asked_of", "came_of", "closed_by", "heard_before", "judged_of", "taken_of",
-    "teacher_of",    "teachers_of", "who_judges", "word_id", "word_of",
-]  # fmt: skip
+    "ENDPOINTS",
+    "Came",
+    "Judgement",
+    "Speaks",
+    "TeacherShown",
+    "TeachersShown",
+    "WhomShown",
+    "Word",
+    "asked_of",
+    "came_of",
+    "closed_by",
+    "heard_before",
+    "judged_of",
+    "taken_of",
+    "teacher_of",
+    "teachers_of",
+    "who_judges",
+    "word_id",
+    "word_of",
+]
 
 MOST_NAMED = 10  # names that an error lists
 MOST_OPEN = 5_000  # questions that are looked through for those about an open case
@@ -244,14 +260,19 @@ def judged_of(kept: Kept, came: Came) -> Judgement:
     following = None
     if allowed is None:
         choice = (
-            whom_to_ask(know, raw, word.item, k) if word.check is None
+            whom_to_ask(know, raw, word.item, k)
+            if word.check is None
             else know.teachers.choose_judge(*key)
-        )  # fmt: skip
+        )
         following = _whom(choice)
     return Judgement(
-        teacher=word.by, allowed=allowed, p=p, said=know.teachers.said(*key), next=following,
+        teacher=word.by,
+        allowed=allowed,
+        p=p,
+        said=know.teachers.said(*key),
+        next=following,
         sentence=_sentence(allowed, p, following),
-    )  # fmt: skip
+    )
 
 
 def _sentence(allowed: bool | None, p: float, following: WhomShown | None) -> str:
@@ -329,13 +350,21 @@ def teachers_of(kept: Kept, page: Page) -> TeachersShown:
     known, rates = know.teachers, know.teachers.rates()
     shown = [
         TeacherShown(
-            name=one.name, price=one.price, rate=rate.mean, low=rate.low, high=rate.high,
-            answers=rate.answers, shared=rate.shared, told=rate.told, known=rate.known,
-            trusted=rate.trusted, sentence=known.sentence(one.name),
+            name=one.name,
+            price=one.price,
+            rate=rate.mean,
+            low=rate.low,
+            high=rate.high,
+            answers=rate.answers,
+            shared=rate.shared,
+            told=rate.told,
+            known=rate.known,
+            trusted=rate.trusted,
+            sentence=known.sentence(one.name),
         )
         for one in known.teachers
         for rate in (rates[one.name],)
-    ]  # fmt: skip
+    ]
     open_ = known.open
     some = open_[page.after : page.after + page.limit]
     asked = {
@@ -343,28 +372,38 @@ def teachers_of(kept: Kept, page: Page) -> TeachersShown:
         for id, one in islice(know.questions.open.items(), MOST_OPEN if some else 0)
     }
     return TeachersShown(
-        version=kept.version, teachers=shown, open_total=len(open_), doubt=known.doubt,
-        trust=known.trust, open=[_open(know, key, asked.get(key)) for key in some],
-    )  # fmt: skip
+        version=kept.version,
+        teachers=shown,
+        open_total=len(open_),
+        doubt=known.doubt,
+        trust=known.trust,
+        open=[_open(know, key, asked.get(key)) for key in some],
+    )
 
 
 def _open(know: Knowledge, key: tuple[Key, Key], question: ItemId | None) -> OpenCase:
     case = know.judged[key]
     return OpenCase(
         context=know.settings.features.decode(np.frombuffer(case.context)),
-        arm=know.arm_ids[case.arm], item=case.item,
+        arm=know.arm_ids[case.arm],
+        item=case.item,
         p=know.teachers.posterior(*key, know.prior_of(case.context, case.arm)),
-        said=know.teachers.said(*key), question=question,
+        said=know.teachers.said(*key),
+        question=question,
         whom=asked_of(know, case.context, case.item, case.arm),
-    )  # fmt: skip
+    )
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/teachers", roles=("teacher", "auditor", "admin"),
-        handle=teachers, query=Page, summary="Show the teachers and how often each errs",
+        method="GET",
+        path="/v1/agents/{agent}/teachers",
+        roles=("teacher", "auditor", "admin"),
+        handle=teachers,
+        query=Page,
+        summary="Show the teachers and how often each errs",
         description="Also the cases that some have judged and that are not settled: `after` and "
         "`limit` are of these.",
         replies={200: (TeachersShown, "The teachers, and what stands open")},
     ),
-)  # fmt: skip
+)

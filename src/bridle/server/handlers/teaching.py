@@ -257,9 +257,10 @@ def _spoken(
 
 def _heard_shown(kept: Kept, came: list[Came], version: int) -> TaughtShown:
     return TaughtShown(
-        version=version, examples=[one.example for one in came],
+        version=version,
+        examples=[one.example for one in came],
         judgements=[judged_of(kept, one) for one in came],
-    )  # fmt: skip
+    )
 
 
 def close(desk: Desk, made: Sequence[Event]) -> None:
@@ -283,9 +284,13 @@ def _made(
     contexts = [one.context for one in examples]
     arms, allowed = [one.arm for one in examples], [one.allowed for one in examples]
     said: dict[str, Any] = {
-        "by": by, "note": form.note, "scope": form.scope, "until": form.until, "at": desk.now,
+        "by": by,
+        "note": form.note,
+        "scope": form.scope,
+        "until": form.until,
+        "at": desk.now,
         **more,
-    }  # fmt: skip
+    }
     if any(one.item is not None for one in examples):
         said["items"] = [one.item for one in examples]
     ids = [one.id for one in examples]
@@ -334,12 +339,18 @@ async def examples(call: Call) -> Reply:
         decode = know.settings.features.decode
         some = [
             ExampleShown(
-                id=one.id, context=decode(np.frombuffer(one.context)), arm=know.arm_ids[one.arm],
-                allowed=one.allowed, by=one.by, note=one.note, item=one.item,
-                scope="item" if one.scope == "item" else "all", until=one.until,
+                id=one.id,
+                context=decode(np.frombuffer(one.context)),
+                arm=know.arm_ids[one.arm],
+                allowed=one.allowed,
+                by=one.by,
+                note=one.note,
+                item=one.item,
+                scope="item" if one.scope == "item" else "all",
+                until=one.until,
             )
             for one in standing[page.after : page.after + page.limit]
-        ]  # fmt: skip
+        ]
         return ExampleList(examples=some, total=len(standing))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -358,12 +369,16 @@ async def questions(call: Call) -> Reply:
         decode = know.settings.features.decode
         some = [
             QuestionShown(
-                id=one.id, context=decode(one.context), arm=one.arm, decision=one.decision,
-                item=one.item, worth=one.worth,
+                id=one.id,
+                context=decode(one.context),
+                arm=one.arm,
+                decision=one.decision,
+                item=one.item,
+                worth=one.worth,
                 whom=asked_of(know, know.raw(one.context), one.item, know.arm_number(one.arm)),
             )
             for one in waiting[page.after : page.after + page.limit]
-        ]  # fmt: skip
+        ]
         return QuestionList(questions=some, total=len(waiting))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -395,11 +410,14 @@ def _question(desk: Desk, event: Asked) -> QuestionShown:
     know = desk.kept.know
     row = np.array(event.context)
     return QuestionShown(
-        id=event.id, context=know.settings.features.decode(row), arm=event.arm,
-        decision=event.decision, item=event.item,
+        id=event.id,
+        context=know.settings.features.decode(row),
+        arm=event.arm,
+        decision=event.decision,
+        item=event.item,
         worth=worth_of(know, row, know.arm_number(event.arm), event.item),
         whom=asked_of(know, know.raw(event.context), event.item, know.arm_number(event.arm)),
-    )  # fmt: skip
+    )
 
 
 async def answer(call: Call) -> Reply:
@@ -425,9 +443,14 @@ async def answer(call: Call) -> Reply:
         else:
             _check_end(desk, form, "POST answer")
             taught = make.answered(
-                id, form.answer == "allowed", by=by, note=form.note, scope=form.scope,
-                until=form.until, at=desk.now,
-            )  # fmt: skip
+                id,
+                form.answer == "allowed",
+                by=by,
+                note=form.note,
+                scope=form.scope,
+                until=form.until,
+                at=desk.now,
+            )
             kept.record(taught, digest)
             example = taught.id
         then = _go_on(desk, waits)
@@ -451,9 +474,16 @@ def _answered_by(
     question = id_of(text)
     waits = kept.know.questions.get(question).decision
     heard = kept.agent.make.answers_by(
-        [question], [form.answer == "allowed"], by=teacher, note=form.note, scope=form.scope,
-        until=form.until, at=desk.now, words=[id], who=by,
-    )  # fmt: skip
+        [question],
+        [form.answer == "allowed"],
+        by=teacher,
+        note=form.note,
+        scope=form.scope,
+        until=form.until,
+        at=desk.now,
+        words=[id],
+        who=by,
+    )
     for event in heard.events:
         kept.record(event, digest)
     [came] = taken_of(heard.events)
@@ -515,41 +545,64 @@ def _is_of(event: Event, decision: Id | None) -> bool:
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/examples", roles=("teacher", "admin"),
-        handle=teach, body=Teach | TeachMany, summary="Teach",
+        method="POST",
+        path="/v1/agents/{agent}/examples",
+        roles=("teacher", "admin"),
+        handle=teach,
+        body=Teach | TeachMany,
+        summary="Teach",
         description="One example, or up to 1,000, all or none. The word of one of several teachers "
         "is an example once it, or it with others', settles its case.",
         replies={201: (TaughtShown, "They are taken")},
         problems={409: "An id stands for another example"},
     ),
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/examples", roles=("teacher", "auditor", "admin"),
-        handle=examples, query=Page, summary="List the examples that stand",
+        method="GET",
+        path="/v1/agents/{agent}/examples",
+        roles=("teacher", "auditor", "admin"),
+        handle=examples,
+        query=Page,
+        summary="List the examples that stand",
         replies={200: (ExampleList, "In the order in which they were taught")},
     ),
     Endpoint(
-        method="DELETE", path="/v1/agents/{agent}/examples/{id}", roles=("teacher", "admin"),
-        handle=retract, summary="Retract an example",
+        method="DELETE",
+        path="/v1/agents/{agent}/examples/{id}",
+        roles=("teacher", "admin"),
+        handle=retract,
+        summary="Retract an example",
         description="It is an event: earlier decisions replay at their own version, with it.",
         replies={200: (Answered, "It is retracted")},
     ),
     Endpoint(
-        method="GET", path="/v1/agents/{agent}/questions", roles=("teacher", "auditor", "admin"),
-        handle=questions, query=QuestionQuery, summary="List the questions that wait",
+        method="GET",
+        path="/v1/agents/{agent}/questions",
+        roles=("teacher", "auditor", "admin"),
+        handle=questions,
+        query=QuestionQuery,
+        summary="List the questions that wait",
         replies={200: (QuestionList, "The most valuable first")},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/questions", roles=("teacher", "admin"),
-        handle=ask, body=AskFor, summary="Ask what to teach next",
+        method="POST",
+        path="/v1/agents/{agent}/questions",
+        roles=("teacher", "admin"),
+        handle=ask,
+        body=AskFor,
+        summary="Ask what to teach next",
         replies={201: (QuestionShown, "The question")},
         problems={409: "There is nothing to ask about, or the id stands for another question"},
     ),
     Endpoint(
-        method="POST", path="/v1/agents/{agent}/questions/{id}/answer",
-        roles=("teacher", "admin"), handle=answer, body=Answer, summary="Answer a question",
+        method="POST",
+        path="/v1/agents/{agent}/questions/{id}/answer",
+        roles=("teacher", "admin"),
+        handle=answer,
+        body=Answer,
+        summary="Answer a question",
         description="Where several teachers are declared, the question stays open until their "
         "words settle it.",
         replies={200: (AnswerShown, "The answer is taken, and the decision went on")},
         problems={409: "It was answered otherwise"},
     ),
-)  # fmt: skip
+)

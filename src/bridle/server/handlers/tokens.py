@@ -113,20 +113,32 @@ def _plain(row: TokenRow) -> dict[str, object]:
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/v1/tokens", roles=("admin",), handle=look, summary="List tokens",
+        method="GET",
+        path="/v1/tokens",
+        roles=("admin",),
+        handle=look,
+        summary="List tokens",
         description="Also those that have expired or were revoked. No secrets: they are not kept.",
         replies={200: (TokenList, "All that your token has a say over")},
     ),
     Endpoint(
-        method="POST", path="/v1/tokens", roles=("admin",), handle=grant, summary="Make a token",
+        method="POST",
+        path="/v1/tokens",
+        roles=("admin",),
+        handle=grant,
+        summary="Make a token",
         description="The answer is the only place where its secret is ever shown.",
-        body=Grant, replies={201: (TokenMade, "The token, with its secret")},
+        body=Grant,
+        replies={201: (TokenMade, "The token, with its secret")},
     ),
     Endpoint(
-        method="DELETE", path="/v1/tokens/{id}", roles=("admin",), handle=revoke,
+        method="DELETE",
+        path="/v1/tokens/{id}",
+        roles=("admin",),
+        handle=revoke,
         summary="Revoke a token",
         description="Here it acts at once, in other processes within two seconds.",
         replies={200: (TokenShown, "It is revoked")},
         problems={409: "It is the last admin token of all agents"},
     ),
-)  # fmt: skip
+)

@@ -93,9 +93,13 @@ def where(name: Name, to: To = None) -> None:
 def _wrapped(text: str) -> str:
     indent = " " * 12
     return textwrap.fill(
-        text, 78, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+        text,
+        78,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
         break_long_words=False,
-    ).strip()  # fmt: skip
+    ).strip()
 
 
 def _command(name: str, to: Path | None) -> str:

@@ -99,7 +99,16 @@ def frontier(
         for note in recipe.origin.notes:
             console.print(Padding(f"- {note}", (0, 0, 0, 2)), markup=False)
         run(
-            recipe, scope, out, engine=engine, workers=workers, address=address, fresh=fresh,
-            quick=quick, headline=headline, command=shlex.join(["bridle", *sys.argv[1:]]),
-            console=console, sweep_block=synthetic_block(**size),
-        )  # fmt: skip
+            recipe,
+            scope,
+            out,
+            engine=engine,
+            workers=workers,
+            address=address,
+            fresh=fresh,
+            quick=quick,
+            headline=headline,
+            command=shlex.join(["bridle", *sys.argv[1:]]),
+            console=console,
+            sweep_block=synthetic_block(**size),
+        )

@@ -65,6 +65,13 @@ def promises(
         for note in recipe.origin.notes:
             console.print(Padding(f"- {note}", (0, 0, 0, 2)), markup=False)
         run(
-            recipe, scope, out, engine=engine, workers=workers, fresh=fresh, quick=quick,
-            command=shlex.join(["bridle", *sys.argv[1:]]), console=console,
-        )  # fmt: skip
+            recipe,
+            scope,
+            out,
+            engine=engine,
+            workers=workers,
+            fresh=fresh,
+            quick=quick,
+            command=shlex.join(["bridle", *sys.argv[1:]]),
+            console=console,
+        )

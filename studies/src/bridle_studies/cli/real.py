@@ -103,9 +103,12 @@ def real(
 
         console = Console(highlight=False)
         given: dict[str, Any] = {
-            "seeds": seeds, "seeds_found": seeds, "seeds_exceptions": seeds,
-            "steps": steps, "steps_rules": steps,
-        }  # fmt: skip
+            "seeds": seeds,
+            "seeds_found": seeds,
+            "seeds_exceptions": seeds,
+            "steps": steps,
+            "steps_rules": steps,
+        }
         kept = {name: value for name, value in given.items() if value is not None}
         scope = replace(Scope.quick() if quick else Scope(), seed=seed, **kept)
         with console.status("loading the data ..."):
@@ -114,16 +117,28 @@ def real(
                 found = scenes(data_folder(data), scope, only=only, small=quick)
             else:
                 scene = own_scene(
-                    items, scope, label=label or "", levels=words(levels, "--levels") or (),
-                    features=words(features, "--features"), ratings=ratings,
-                )  # fmt: skip
+                    items,
+                    scope,
+                    label=label or "",
+                    levels=words(levels, "--levels") or (),
+                    features=words(features, "--features"),
+                    ratings=ratings,
+                )
                 found = Found([scene], [])
         _print(console, found)
         run(
-            found.scenes, scope, out, skipped=found.skipped, engine=engine, workers=workers,
-            address=address, fresh=fresh, quick=quick,
-            command=shlex.join(["bridle", *sys.argv[1:]]), console=console,
-        )  # fmt: skip
+            found.scenes,
+            scope,
+            out,
+            skipped=found.skipped,
+            engine=engine,
+            workers=workers,
+            address=address,
+            fresh=fresh,
+            quick=quick,
+            command=shlex.join(["bridle", *sys.argv[1:]]),
+            console=console,
+        )
 
 
 def _check(
@@ -146,8 +161,9 @@ def _check(
         if of_items[name] is None:
             raise typer.BadParameter(
                 "A table needs --label, the column that orders its items, and --levels, its "
-                "values from the lowest on.", param_hint=f"'--{name}'",
-            )  # fmt: skip
+                "values from the lowest on.",
+                param_hint=f"'--{name}'",
+            )
     for name, other in (("data", data), ("worlds", worlds)):
         if other is not None:
             raise typer.BadParameter("Give it without --items.", param_hint=f"'--{name}'")

@@ -82,10 +82,16 @@ def movies(
         from bridle_studies.paper import inputs
 
         return inputs.movies(
-            data, genres=words(genres, "--genres"), movies=movies, people=people,
-            min_overlap=min_overlap, positive_only=positive_only, ages=ages, density=density,
+            data,
+            genres=words(genres, "--genres"),
+            movies=movies,
+            people=people,
+            min_overlap=min_overlap,
+            positive_only=positive_only,
+            ages=ages,
+            density=density,
             limits=limits,
-        )  # fmt: skip
+        )
 
     _run("movies", recipe, where, grid, steps=50_000)
 
@@ -188,10 +194,17 @@ def _run(
         for note in made.origin.notes:
             console.print(Padding(f"- {note}", (0, 0, 0, 2)), markup=False)
         library.study(
-            made, plan, where.out, engine=where.engine, workers=where.workers,
-            address=where.address, fresh=where.fresh, quick=where.quick,
-            command=shlex.join(["bridle", *sys.argv[1:]]), console=console,
-        )  # fmt: skip
+            made,
+            plan,
+            where.out,
+            engine=where.engine,
+            workers=where.workers,
+            address=where.address,
+            fresh=where.fresh,
+            quick=where.quick,
+            command=shlex.join(["bridle", *sys.argv[1:]]),
+            console=console,
+        )
 
 
 def _plan(grid: Grid, quick: bool, steps: int, teaching_contexts: int | None) -> Plan:

@@ -104,9 +104,12 @@ class Crowd:
         said = next((one for one in found.examples if one.allowed), None)
         if said is not None:
             body = {
-                "context": said.context, "arm": said.arm, "allowed": False,
-                "by": BEN, "note": "I would rather not.",
-            }  # fmt: skip
+                "context": said.context,
+                "arm": said.arm,
+                "allowed": False,
+                "by": BEN,
+                "note": "I would rather not.",
+            }
             await self._call(self._teacher, "POST /v1/agents/{agent}/examples", body)
 
     async def live_before(
@@ -151,8 +154,12 @@ class Crowd:
 
     def _later(self, pause: float, error: Exception) -> float:
         pause = min(LONGEST_PAUSE, max(1.0, 2.0 * pause))
-        log.warning("%s: a simulated guest gave up, the next comes in %g s: %s",
-                    self.scene.name, pause, error)  # fmt: skip
+        log.warning(
+            "%s: a simulated guest gave up, the next comes in %g s: %s",
+            self.scene.name,
+            pause,
+            error,
+        )
         return pause
 
     # -- what they do ------------------------------------------------------------------------

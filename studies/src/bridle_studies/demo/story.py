@@ -89,9 +89,13 @@ def compare(
         rows = rng.integers(size.teaching_movies, len(world.tables), size.steps)
         for name, policy in CONTESTANTS.items():
             run = online(
-                world.tables, policy=policy, limits=lesson.limits[size.examples], rows=rows,
-                checkpoints=[], seed=seed,
-            )  # fmt: skip
+                world.tables,
+                policy=policy,
+                limits=lesson.limits[size.examples],
+                rows=rows,
+                checkpoints=[],
+                seed=seed,
+            )
             found.reward[name][w] = world.tables.rewards[run.rows, run.played].mean()
             found.R[name][w], found.Rc[name][w] = run.R[-1], run.Rc[-1]
             found.E[name][w] = run.E[-1]
@@ -320,9 +324,14 @@ def _tell_live(console: Console, world: World, seed: int) -> None:
     truth, rewards = world.tables.allowed, world.tables.rewards
     log: list[Event] = []
     agent = Agent(
-        arms=bands, features=world.schema, sigma=0.25, limits="linear", prior="paper", seed=seed,
+        arms=bands,
+        features=world.schema,
+        sigma=0.25,
+        limits="linear",
+        prior="paper",
+        seed=seed,
         sink=log.extend,
-    )  # fmt: skip
+    )
     rng = np.random.default_rng([seed, 2])
     for row in rng.integers(0, len(world.tables), 150).tolist():
         question = agent.ask(world.context(row))

@@ -77,7 +77,9 @@ def check_limits(contexts: Floats, band: Ints, denied: Bools, movies: tuple[str,
     if len(empty):
         title = movies[int(empty[0])] if movies else f"number {int(empty[0])}"
         raise InvalidValue(
-            "limits", "Movies", "such that every movie is allowed to someone",
+            "limits",
+            "Movies",
+            "such that every movie is allowed to someone",
             f"limits that deny {len(empty)} movies to everybody, {title!r} among them",
             "Allow one of its genres to a band that has people in it.",
-        )  # fmt: skip
+        )

@@ -170,9 +170,14 @@ def _draw_world(out: Path, runs: pl.DataFrame, world: str, synthetic: bool) -> d
         grey = RING | {"markeredgecolor": GREY, "marker": "o", "linestyle": ""}
         upper.plot([], [], label="1 answer in 10 is wrong", **grey)
     upper.legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, ncols=4,
-        handletextpad=0.2, columnspacing=1.2,
-    )  # fmt: skip
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        fontsize=9,
+        ncols=4,
+        handletextpad=0.2,
+        columnspacing=1.2,
+    )
     words = f"{sheet.caption}\n\n{sheet.words}"
     return save_figure(figure, out, sheet.name, sheet.title, words, dpi=170)
 
@@ -214,9 +219,13 @@ def _plot(axes: Axes, rows: Sequence[Mapping[str, Any]], letter: str, top: float
             if low > 0:
                 axes.plot([low, high], [value] * 2, **bar)
         axes.plot(
-            row["x"], value, marker="^" if off else marker, zorder=4, clip_on=False,
+            row["x"],
+            value,
+            marker="^" if off else marker,
+            zorder=4,
+            clip_on=False,
             **(RING | {"markeredgecolor": tint} if noisy else DOT | {"color": tint}),
-        )  # fmt: skip
+        )
 
 
 def _references(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -227,14 +236,28 @@ def _references(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     for row, want, place in zip(rows, wanted, places, strict=True):
         axes.axhline(row["R"], color=GREY, linewidth=0.9, linestyle=(0, (5, 3)), zorder=0)
         axes.annotate(
-            "", (1.002, want), (1.022, place), "axes fraction", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 0,
-                        "shrinkB": 0},
-        )  # fmt: skip
+            "",
+            (1.002, want),
+            (1.022, place),
+            "axes fraction",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": GREY,
+                "linewidth": 0.7,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+        )
         axes.text(
-            1.027, place, f"{method_label(row['method'])}  {row['R']:.3f}", va="center",
-            transform=axes.transAxes, fontsize=8.5, color="#555555",
-        )  # fmt: skip
+            1.027,
+            place,
+            f"{method_label(row['method'])}  {row['R']:.3f}",
+            va="center",
+            transform=axes.transAxes,
+            fontsize=8.5,
+            color="#555555",
+        )
 
 
 def _label(figure: Figure, axes: Axes, rows: Sequence[Mapping[str, Any]], top: float) -> None:
@@ -257,15 +280,17 @@ def _label(figure: Figure, axes: Axes, rows: Sequence[Mapping[str, Any]], top: f
         wide = LETTER * len(text)
         best, found = math.inf, (0.0, 0.0)
         for dx, dy in product(
-            (7.0, -7.0 - wide, -wide / 2), (-TALL / 2, 7.0, -7.0 - TALL, 18.0, -18.0 - TALL, 30.0,
-                                            -30.0 - TALL, 42.0)
-        ):  # fmt: skip
+            (7.0, -7.0 - wide, -wide / 2),
+            (-TALL / 2, 7.0, -7.0 - TALL, 18.0, -18.0 - TALL, 30.0, -30.0 - TALL, 42.0),
+        ):
             x0, y0 = at.x + dx, at.y + dy
             hits = sum(x0 - 1 < a < x0 + wide + 1 and y0 - 1 < b < y0 + TALL + 1 for a, b in ink)
             inside = (
-                box.x0 * scale < x0 and x0 + wide < box.x1 * scale
-                and box.y0 * scale < y0 and y0 + TALL < box.y1 * scale
-            )  # fmt: skip
+                box.x0 * scale < x0
+                and x0 + wide < box.x1 * scale
+                and box.y0 * scale < y0
+                and y0 + TALL < box.y1 * scale
+            )
             far = abs(dy + TALL / 2) + (4.0 if dx < 0 else 0.0)
             # It must not be taken for the name of a neighbour.
             box_ = (x0, y0, x0 + wide, y0 + TALL)
@@ -281,17 +306,32 @@ def _label(figure: Figure, axes: Axes, rows: Sequence[Mapping[str, Any]], top: f
         tint = FAMILIES[_family(row)][0]
         value = min(row["R"], top * 0.985)
         axes.annotate(
-            text, (row["x"], value), xytext=(found[0], found[1] + 2.0), fontsize=8.5, zorder=6,
-            textcoords="offset points", color=dark(tint), annotation_clip=False,
+            text,
+            (row["x"], value),
+            xytext=(found[0], found[1] + 2.0),
+            fontsize=8.5,
+            zorder=6,
+            textcoords="offset points",
+            color=dark(tint),
+            annotation_clip=False,
             path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
+        )
         dy = max(found[1], min(0.0, found[1] + TALL))
         if abs(dy) > 12.0:
             axes.annotate(
-                "", (row["x"], value), xytext=(0.0, dy), textcoords="offset points", zorder=3,
-                arrowprops={"arrowstyle": "-", "color": tint, "linewidth": 0.6, "shrinkA": 0,
-                            "shrinkB": 0},
-            )  # fmt: skip
+                "",
+                (row["x"], value),
+                xytext=(0.0, dy),
+                textcoords="offset points",
+                zorder=3,
+                arrowprops={
+                    "arrowstyle": "-",
+                    "color": tint,
+                    "linewidth": 0.6,
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                },
+            )
 
 
 def _gap(point: Place, box: tuple[float, float, float, float]) -> float:
@@ -323,9 +363,14 @@ def _draw_sweep(
             for method, here in _lines([row for row in rows if row["density"] == density]):
                 tint, dash = SWEEP_LOOK.get(method, (GREY, "-"))
                 axes.plot(
-                    [row["alignment"] for row in here], [row[letter] for row in here], color=tint,
-                    linestyle=dash, marker="o", markersize=3.5, linewidth=1.4,
-                )  # fmt: skip
+                    [row["alignment"] for row in here],
+                    [row[letter] for row in here],
+                    color=tint,
+                    linestyle=dash,
+                    marker="o",
+                    markersize=3.5,
+                    linewidth=1.4,
+                )
             if letter == "E":
                 count_axis(axes, "y", most, "")
                 axes.set(xlabel="alignment", ylabel="")
@@ -373,9 +418,14 @@ def _name_ends(axes: Axes, ends: Sequence[tuple[str, float]], last: float, lette
     for (method, value), place in zip(ends, places, strict=True):
         tint = SWEEP_LOOK.get(method, (GREY, "-"))[0]
         axes.text(
-            1.05, place, f"{method_label(method)}  {number(value, letter[:1])}", va="center",
-            transform=axes.transAxes, fontsize=8.5, color=dark(tint),
-        )  # fmt: skip
+            1.05,
+            place,
+            f"{method_label(method)}  {number(value, letter[:1])}",
+            va="center",
+            transform=axes.transAxes,
+            fontsize=8.5,
+            color=dark(tint),
+        )
 
 
 # -- both ----------------------------------------------------------------------------------------

@@ -48,8 +48,11 @@ def print_headline(console: Console, runs: pl.DataFrame, manifest: Mapping[str, 
     table = Table(
         title=f"{found[0].world}: {title}, T = {found[0].steps:,}, means over {found[0].seeds} "
         "seeds",
-        title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0),
-    )  # fmt: skip
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 1, 0, 0),
+    )
     for name in ("", "method", "answers", "R", "E"):
         side = "left" if name in ("", "method") else "right"
         table.add_column(name, justify=side, no_wrap=name != "")  # type: ignore[arg-type]
@@ -144,10 +147,14 @@ def _panel(axes: Axes, found: Sequence[Cell], name: str, *, log: bool) -> None:
             axes.plot([place(low), place(high)], [line] * 2, color=INK, linewidth=0.8, zorder=3)
             end = place(high)
         axes.text(
-            end + 0.02, line, _text(cell, name), va="center", fontsize=9,
+            end + 0.02,
+            line,
+            _text(cell, name),
+            va="center",
+            fontsize=9,
             color=GREY if value is None else dark(tint),
             fontweight="bold" if tint == OURS else "normal",
-        )  # fmt: skip
+        )
     # The numbers stand at the bars: an axis would say it twice.
     axes.set_xlim(0.0, 1.22)
     axes.set_xticks([])

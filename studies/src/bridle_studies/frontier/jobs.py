@@ -78,8 +78,10 @@ def scenes(recipe: Recipe) -> dict[str, Recipe]:
         return {recipe.name: recipe}
     made_up = "synthetic " if recipe.origin.synthetic else ""
     kinds: dict[str, Recipe] = {
-        "single": recipe, "pairs": Pairs(recipe), "both": Pairs(recipe, singles=True),
-    }  # fmt: skip
+        "single": recipe,
+        "pairs": Pairs(recipe),
+        "both": Pairs(recipe, singles=True),
+    }
     return {f"{made_up}{name}": found for name, found in kinds.items()}
 
 

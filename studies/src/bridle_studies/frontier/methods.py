@@ -49,9 +49,13 @@ def make_limits(
     above = thresholds_of(world.schema)
     if kind == "rules":
         return RuleLimits(
-            arms=K, features=d, groups=groups, error=None if noisy else 0.001, thresholds=above,
+            arms=K,
+            features=d,
+            groups=groups,
+            error=None if noisy else 0.001,
+            thresholds=above,
             seed=seed,
-        )  # fmt: skip
+        )
     if kind == "auto":
         return MixtureLimits(arms=K, features=d, groups=groups, thresholds=above, seed=seed)
     return FoundLimits(arms=K, features=d, thresholds=above, seed=seed)
@@ -137,9 +141,12 @@ def active_pool(fold: Fold, scope: Scope) -> Iterator[Point]:
     """
     for method, pool in (("active-pool", None), ("active-pool-own", np.unique(fold.teach_rows))):
         taught = teach_beliefs(
-            fold.world.tables, beliefs=make_limits("logistic", fold.world), examples=scope.pool,
-            pool=pool, seed=fold.seed,
-        )  # fmt: skip
+            fold.world.tables,
+            beliefs=make_limits("logistic", fold.world),
+            examples=scope.pool,
+            pool=pool,
+            seed=fold.seed,
+        )
         for N in scope.pool:
             yield masked_point(method, N, fold, taught.beliefs[N], likely=pool is None)
 
@@ -158,9 +165,14 @@ def doubt(method: str) -> Part:
             how.limits, fold.world, grouped=how.grouped, noisy=how.noisy, seed=fold.seed
         )
         run = online_asking(
-            fold.world.tables, beliefs=limits, rows=fold.online_rows, seed=fold.seed,
-            prior=how.prior, flips=FLIPS if how.noisy else 0.0, remember=not how.noisy,
-        )  # fmt: skip
+            fold.world.tables,
+            beliefs=limits,
+            rows=fold.online_rows,
+            seed=fold.seed,
+            prior=how.prior,
+            flips=FLIPS if how.noisy else 0.0,
+            remember=not how.noisy,
+        )
         yield point(method, None, len(run.said), run)
 
     return part
@@ -175,9 +187,12 @@ def swept(fold: Fold, scope: Scope) -> Iterator[Point]:
     lesson = teach(tables, examples=N, rows=fold.teach_rows, seed=fold.seed)
     for sigma in (0.25, 1.0):
         run = online(
-            tables, policy=BehaviorConstrained(sigma=sigma), limits=lesson.limits[N], rows=rows,
+            tables,
+            policy=BehaviorConstrained(sigma=sigma),
+            limits=lesson.limits[N],
+            rows=rows,
             seed=fold.seed,
-        )  # fmt: skip
+        )
         n = N if sigma < 1.0 else 0
         yield point(agent_name(sigma), n, n, run)
     yield from doubt("doubt+rules+groups")(fold, scope)
@@ -186,9 +201,14 @@ def swept(fold: Fold, scope: Scope) -> Iterator[Point]:
 def point(method: str, examples: int | None, answers: int | None, run: Run) -> Point:
     """Read a run's measures off its last step."""
     return Point(
-        method, examples, answers, float(run.R[-1]), float(run.Rc[-1]), int(run.E[-1]),
+        method,
+        examples,
+        answers,
+        float(run.R[-1]),
+        float(run.Rc[-1]),
+        int(run.E[-1]),
         int(run.abstentions[-1]),
-    )  # fmt: skip
+    )
 
 
 def masked_point(
@@ -196,9 +216,12 @@ def masked_point(
 ) -> Point:
     """Go online inside a learned mask, with the paper's reward side."""
     run = online(
-        fold.world.tables, policy=Thompson(v=0.25), rows=fold.online_rows, seed=fold.seed,
+        fold.world.tables,
+        policy=Thompson(v=0.25),
+        rows=fold.online_rows,
+        seed=fold.seed,
         eligible=mask_of(limits, fold.world.tables.contexts, likely=likely),
-    )  # fmt: skip
+    )
     return point(method, N, N, run)
 
 
@@ -216,11 +239,14 @@ def fixed_point(method: str, tables: Tables, rows: Ints, plays: Ints) -> Point:
     denied = played & ~tables.allowed[rows, arm]
     kept = np.where(denied, 0.0, earned)
     return Point(
-        method, None, None,
+        method,
+        None,
+        None,
         float(np.mean(tables.best[rows] - earned)),
         float(np.mean(tables.best_allowed[rows] - kept)),
-        int(denied.sum()), int((~played).sum()),
-    )  # fmt: skip
+        int(denied.sum()),
+        int((~played).sum()),
+    )
 
 
 PARTS: dict[str, Part] = {
@@ -242,8 +268,18 @@ GIVES: dict[str, tuple[str, ...]] = {
 }
 # Seconds of a job on one core, movies at full length, roughly.
 COSTS = {
-    "truths": 0.4, "blends": 1.3, "random-masks": 0.6, "active-pool": 3.0, NOISY_RANDOM: 8.0,
-    "doubt": 1.3, "doubt+prior": 1.1, "doubt+groups": 0.3, "doubt+rules": 0.7,
-    "doubt+rules+groups": 0.2, "doubt+rules+found": 10.0, "doubt+auto+groups": 3.0,
-    "noisy+doubt+rules+groups": 0.8, "sweep": 0.5,
-}  # fmt: skip
+    "truths": 0.4,
+    "blends": 1.3,
+    "random-masks": 0.6,
+    "active-pool": 3.0,
+    NOISY_RANDOM: 8.0,
+    "doubt": 1.3,
+    "doubt+prior": 1.1,
+    "doubt+groups": 0.3,
+    "doubt+rules": 0.7,
+    "doubt+rules+groups": 0.2,
+    "doubt+rules+found": 10.0,
+    "doubt+auto+groups": 3.0,
+    "noisy+doubt+rules+groups": 0.8,
+    "sweep": 0.5,
+}

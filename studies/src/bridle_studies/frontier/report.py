@@ -84,19 +84,26 @@ MEASURES = ("answers", "R", "E", "Rc", "abstentions")
 def cells(runs: pl.DataFrame) -> list[Cell]:
     """Gather runs into a cell for each world, method and N, in the order in which they stand."""
     gathered = runs.group_by("world", "method", "examples", maintain_order=True).agg(
-        pl.len().alias("seeds"), pl.col("steps").max(),
+        pl.len().alias("seeds"),
+        pl.col("steps").max(),
         *(pl.col(name).mean().alias(f"{name}_mean") for name in MEASURES),
         *(pl.col(name).min().cast(pl.Float64).alias(f"{name}_low") for name in MEASURES),
         *(pl.col(name).max().cast(pl.Float64).alias(f"{name}_high") for name in MEASURES),
-    )  # fmt: skip
+    )
     return [
         Cell(
-            row["world"], row["method"], row["examples"], row["seeds"], row["steps"],
-            *({name: row[f"{name}_{kind}"] for name in MEASURES}
-              for kind in ("mean", "low", "high")),
+            row["world"],
+            row["method"],
+            row["examples"],
+            row["seeds"],
+            row["steps"],
+            *(
+                {name: row[f"{name}_{kind}"] for name in MEASURES}
+                for kind in ("mean", "low", "high")
+            ),
         )
         for row in gathered.iter_rows(named=True)
-    ]  # fmt: skip
+    ]
 
 
 def lead(runs: pl.DataFrame) -> list[str]:
@@ -112,9 +119,10 @@ def lead(runs: pl.DataFrame) -> list[str]:
 def _headline(first: Sequence[Cell]) -> str:
     """Compare the cheapest clean method of ours with the paper's."""
     clean = [
-        cell for cell in first
+        cell
+        for cell in first
         if cell.method.startswith("doubt") and (cell.mean["E"] or 0.0) <= CLEAN
-    ]  # fmt: skip
+    ]
     paper = _paper(first)
     if paper is None:
         return ""
@@ -138,8 +146,9 @@ def _best_possible(first: Sequence[Cell]) -> str:
     asked = [cell for cell in first if cell.method.startswith("doubt+")]
     near = min(
         (c for c in asked if (c.mean["E"] or 0.0) <= CLEAN),
-        key=lambda c: c.mean["R"] or 0.0, default=None,
-    )  # fmt: skip
+        key=lambda c: c.mean["R"] or 0.0,
+        default=None,
+    )
     text = (
         f"Who is given the limits has R {known['mask']:.3f} as the paper’s mask, {linear:.3f} as "
         f"the best linear policy inside them and {known['best-allowed']:.3f} with the best allowed "
@@ -206,9 +215,12 @@ def print_table(console: Console, runs: pl.DataFrame, manifest: Mapping[str, Any
         table = Table(
             title=f"{world}: {title}, T = {members[0].steps:,}, means (and ranges) over "
             f"{members[0].seeds} seeds",
-            title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0),
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            padding=(0, 1, 0, 0),
             pad_edge=False,
-        )  # fmt: skip
+        )
         for name in ("method", "answers", "R", "E", "Rc", "abst."):
             # In a narrow terminal a long name is folded, never a number.
             if name == "method":
@@ -328,9 +340,11 @@ def _row(cell: Cell) -> dict[str, Any]:
     entries = [_entry(cell, name) for name in MEASURES]
     clean = cell.mean["answers"] is not None and (cell.mean["E"] or 0.0) <= CLEAN
     return {
-        "method": cell.method.replace("sigma=", "σ = "), "entries": entries, "clean": clean,
+        "method": cell.method.replace("sigma=", "σ = "),
+        "entries": entries,
+        "clean": clean,
         "ours": "doubt" in cell.method,
-    }  # fmt: skip
+    }
 
 
 def _facts(manifest: Mapping[str, Any], runs: pl.DataFrame) -> list[str]:

@@ -34,10 +34,17 @@ __all__ = ["COLUMNS", "FrontierOutcome", "frontier", "means", "runs_frame"]
 CSV, PARQUET = "frontier.csv", "frontier.parquet"
 COLUMNS = ("world", "method", "answers", "R", "E", "Rc", "abstentions", "seeds")
 SCHEMA: dict[str, Any] = {
-    "world": pl.String, "method": pl.String, "examples": pl.Int64, "fold": pl.Int64,
-    "steps": pl.Int64, "answers": pl.Int64, "R": pl.Float64, "E": pl.Int64, "Rc": pl.Float64,
+    "world": pl.String,
+    "method": pl.String,
+    "examples": pl.Int64,
+    "fold": pl.Int64,
+    "steps": pl.Int64,
+    "answers": pl.Int64,
+    "R": pl.Float64,
+    "E": pl.Int64,
+    "Rc": pl.Float64,
     "abstentions": pl.Int64,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,15 +117,22 @@ def frontier(
         recipes |= sweep(scope, sweep_block)
     work = Frontier(recipes, scope)
     mark = fingerprint(
-        bridle.__version__, "frontier", scope.to_json(), _settings(recipes),
-        recipe.origin.to_json()["files"], *table_bytes(work.fold(next(iter(recipes)), 0).world),
-    )  # fmt: skip
+        bridle.__version__,
+        "frontier",
+        scope.to_json(),
+        _settings(recipes),
+        recipe.origin.to_json()["files"],
+        *table_bytes(work.fold(next(iter(recipes)), 0).world),
+    )
     made = make_engine(engine, cast(Any, work), workers=workers, address=address)
     if not fresh:
         refuse_foreign(out, (CSV, PARQUET), "the frontier")
     how: dict[str, Json] = {
-        "engine": engine, "command": command, "quick": quick, "headline": headline,
-    }  # fmt: skip
+        "engine": engine,
+        "command": command,
+        "quick": quick,
+        "headline": headline,
+    }
     journal = Journal(out, mark, fresh=fresh)
     try:
         found = None if fresh else _finished(out, mark)
@@ -145,19 +159,29 @@ def runs_frame(
     worlds = {name: place for place, name in enumerate(steps)}
     rows.sort(
         key=lambda row: (
-            worlds[row["world"]], order[row["method"]], row["examples"] or 0, row["fold"],
+            worlds[row["world"]],
+            order[row["method"]],
+            row["examples"] or 0,
+            row["fold"],
         )
-    )  # fmt: skip
+    )
     return pl.DataFrame(rows, schema=SCHEMA)
 
 
 def means(runs: pl.DataFrame) -> pl.DataFrame:
     """Give the means over seeds, a row a world, method and N: the columns of `frontier.csv`."""
-    return runs.group_by("world", "method", "examples", maintain_order=True).agg(
-        pl.col("answers").mean().round(2), pl.col("R").mean().round(6), pl.col("E").mean().round(2),
-        pl.col("Rc").mean().round(6), pl.col("abstentions").mean().round(2),
-        pl.len().cast(pl.Int64).alias("seeds"),
-    ).select(COLUMNS)  # fmt: skip
+    return (
+        runs.group_by("world", "method", "examples", maintain_order=True)
+        .agg(
+            pl.col("answers").mean().round(2),
+            pl.col("R").mean().round(6),
+            pl.col("E").mean().round(2),
+            pl.col("Rc").mean().round(6),
+            pl.col("abstentions").mean().round(2),
+            pl.len().cast(pl.Int64).alias("seeds"),
+        )
+        .select(COLUMNS)
+    )
 
 
 def _run(
@@ -175,9 +199,7 @@ def _run(
     worlds = len({job.world for job in todo})
     text = f"{len(todo)} jobs in {worlds} world{'s' if worlds > 1 else ''}"
     results = do_jobs(engine, todo, cost, text, console)
-    steps = {
-        name: scope.plan(sweep=name not in scenes(recipe)).steps for name in work.recipes
-    }  # fmt: skip
+    steps = {name: scope.plan(sweep=name not in scenes(recipe)).steps for name in work.recipes}
     runs = runs_frame([*zip(todo, results, strict=True)], steps)
     return runs, {
         "study": "frontier",
@@ -199,10 +221,17 @@ def _run(
 def _warm_up(work: Frontier) -> None:
     """Call each kernel once, here, so that workers find it compiled."""
     tiny = Scope(
-        folds=work.scope.folds, steps=20, teaching_contexts=work.scope.teaching_contexts,
-        examples=(20,), taught=20, masks=(20,), groups=(20,), pool=(5,), sweep_steps=20,
+        folds=work.scope.folds,
+        steps=20,
+        teaching_contexts=work.scope.teaching_contexts,
+        examples=(20,),
+        taught=20,
+        masks=(20,),
+        groups=(20,),
+        pool=(5,),
+        sweep_steps=20,
         methods=work.scope.methods,
-    )  # fmt: skip
+    )
     first = next(iter(work.recipes))
     small = Frontier({first: work.recipes[first]}, tiny)
     for job in jobs(small.recipes, tiny):

@@ -40,16 +40,30 @@ DOUBTS = {
 NOISY_RANDOM = "noisy-random"
 # All methods, in the order in which they are shown.
 METHODS = (
-    "best-allowed", "best-linear", "mask", "mask+prior", "mask-filter",
-    *map(agent_name, (0.0, 0.25, 0.5, 0.75, 1.0)), "logistic-mask", "groups", "active-pool",
-    "active-pool-own", *(method for method in DOUBTS if not DOUBTS[method].noisy), NOISY_RANDOM,
+    "best-allowed",
+    "best-linear",
+    "mask",
+    "mask+prior",
+    "mask-filter",
+    *map(agent_name, (0.0, 0.25, 0.5, 0.75, 1.0)),
+    "logistic-mask",
+    "groups",
+    "active-pool",
+    "active-pool-own",
+    *(method for method in DOUBTS if not DOUBTS[method].noisy),
+    NOISY_RANDOM,
     *(method for method in DOUBTS if DOUBTS[method].noisy),
-)  # fmt: skip
+)
 # What the headline shows: ours, the paper's, and what can be had by those who are given the limits.
 HEADLINE = (
-    "best-allowed", "best-linear", "mask+prior", "mask", "sigma=0.25", "doubt+auto+groups",
+    "best-allowed",
+    "best-linear",
+    "mask+prior",
+    "mask",
+    "sigma=0.25",
+    "doubt+auto+groups",
     "doubt+rules+groups",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +112,17 @@ class Scope:
     def quick(cls) -> Scope:
         """Give a scope that takes seconds and shows nothing but that it runs."""
         return cls(
-            folds=2, steps=2_000, examples=(500, 2_000), taught=2_000, masks=(500, 2_000),
-            groups=(500,), pool=(200, 500), sweep_steps=500, densities=(0.1, 0.33),
+            folds=2,
+            steps=2_000,
+            examples=(500, 2_000),
+            taught=2_000,
+            masks=(500, 2_000),
+            groups=(500,),
+            pool=(200, 500),
+            sweep_steps=500,
+            densities=(0.1, 0.33),
             alignments=(-1.0, 0.0, 1.0),
-        )  # fmt: skip
+        )
 
     def headline(self) -> Scope:
         """Give the same with few methods, and the paper's dial at one N only."""
@@ -111,9 +132,12 @@ class Scope:
         """Give the plan by whose folds it runs."""
         most = max(*self.examples, *self.masks, *self.groups)
         return Plan(
-            examples=(most,), folds=self.folds, steps=self.sweep_steps if sweep else self.steps,
-            seed=self.seed, teaching_contexts=None if sweep else self.teaching_contexts,
-        )  # fmt: skip
+            examples=(most,),
+            folds=self.folds,
+            steps=self.sweep_steps if sweep else self.steps,
+            seed=self.seed,
+            teaching_contexts=None if sweep else self.teaching_contexts,
+        )
 
     def to_json(self) -> dict[str, Json]:
         """Give every choice as plain JSON values."""

@@ -73,23 +73,38 @@ def promise_table(found: Sequence[Found]) -> dict[str, Any]:
     rows = []
     for one in tried:
         row, clean = one["row"], one["row"]["case"] == "clean"
-        rows.append([
-            cell(row["case"]), cell(f"{row['lag']}"), cell(f"{row['b']:,.0f}"),
-            cell(f"{one['without']:,.0f}"), cell(f"{row['mean_E']:,.0f}", held(one)),
-            cell(f"{row['bound']:,.0f}"), cell(f"{one['worst_E']:,.0f}"),
-            cell(f"{one['audits']:,.0f}"),
-            cell(_share(one["frozen_share"]), one["frozen_share"] <= FROZEN if clean else None),
-        ])  # fmt: skip
+        rows.append(
+            [
+                cell(row["case"]),
+                cell(f"{row['lag']}"),
+                cell(f"{row['b']:,.0f}"),
+                cell(f"{one['without']:,.0f}"),
+                cell(f"{row['mean_E']:,.0f}", held(one)),
+                cell(f"{row['bound']:,.0f}"),
+                cell(f"{one['worst_E']:,.0f}"),
+                cell(f"{one['audits']:,.0f}"),
+                cell(_share(one["frozen_share"]), one["frozen_share"] <= FROZEN if clean else None),
+            ]
+        )
     first = tried[0]
     row = first["row"]
     return {
         "caption": f"A promise that acts: α = {100 * row['alpha']:g} %, q = {row['q']:g}, "
         f"{first['steps']:,} steps, {row['runs']:,} runs each; denied plays, on average and in the "
         "worst run",
-        "columns": ["player", "lag", "b", "without it", "denied", "promised", "worst run",
-                    "audits", "frozen"],
+        "columns": [
+            "player",
+            "lag",
+            "b",
+            "without it",
+            "denied",
+            "promised",
+            "worst run",
+            "audits",
+            "frozen",
+        ],
         "rows": rows,
-    }  # fmt: skip
+    }
 
 
 def varying_table(found: Sequence[Found]) -> dict[str, Any]:

@@ -128,9 +128,22 @@ def simulate_meters(
         ups = np.concatenate([none, *(np.array([up], np.int64) for up, _ in each)])
         lows = np.concatenate([none, *(np.array([one], np.int64) for _, one in each)])
         kernel.run_varied(
-            starts, chances, which, rule, ups, lows, course, low, late, kernel.GRID,
-            kernel.costs(rate), kernel.gains(rate), price, wrong, last,
-        )  # fmt: skip
+            starts,
+            chances,
+            which,
+            rule,
+            ups,
+            lows,
+            course,
+            low,
+            late,
+            kernel.GRID,
+            kernel.costs(rate),
+            kernel.gains(rate),
+            price,
+            wrong,
+            last,
+        )
     return Simulated(wrong[:, 0], wrong[:, 1], last[:, 0], last[:, 1])
 
 
@@ -172,9 +185,15 @@ def simulate_cells(
         for rule in COINS:
             for delay in (0, 50, 500):
                 made = simulate_meters(
-                    course, q, delta, sequences=n, delays=delay, seed=first, coins=rule,
+                    course,
+                    q,
+                    delta,
+                    sequences=n,
+                    delays=delay,
+                    seed=first,
+                    coins=rule,
                     hides=hides,
-                )  # fmt: skip
+                )
                 first += n
                 wrong = (int((one > 0).sum()) for one in (made.upper_wrong, made.lower_wrong))
                 yield Cell(name, rule, delay, n, *wrong)
@@ -247,9 +266,13 @@ def chance_wrong(q: float, delta: float, violations: int) -> Bounds:
 
 
 def _course(
-    violations: npt.ArrayLike, delays: npt.ArrayLike, sequences: int, seed: int, q: float,
+    violations: npt.ArrayLike,
+    delays: npt.ArrayLike,
+    sequences: int,
+    seed: int,
+    q: float,
     owner: str,
-) -> tuple[Bools, Ints, Uints, float]:  # fmt: skip
+) -> tuple[Bools, Ints, Uints, float]:
     rate = COIN.check(q, "q", owner)
     T = STEPS.check(arrays(violations, "violations", owner, "bools").size, "violations", owner)
     course: Bools = truths(violations, T, "violations", owner)

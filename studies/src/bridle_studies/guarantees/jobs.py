@@ -69,9 +69,17 @@ __all__ = ["Promises", "logged", "masked", "paying"]
 
 # What streams of random numbers are for.
 (
-    FOR_WORLD, FOR_PARTS, FOR_CALIBRATION, FOR_ONE_ARM, FOR_STEPS, FOR_PILOT, FOR_AUDITS, FOR_LOGS,
-    FOR_VARIED, FOR_PURSES,
-) = range(10)  # fmt: skip
+    FOR_WORLD,
+    FOR_PARTS,
+    FOR_CALIBRATION,
+    FOR_ONE_ARM,
+    FOR_STEPS,
+    FOR_PILOT,
+    FOR_AUDITS,
+    FOR_LOGS,
+    FOR_VARIED,
+    FOR_PURSES,
+) = range(10)
 # To see what a player does without a promise takes no more runs than these.
 FEW = 100
 
@@ -94,10 +102,15 @@ class Promises:
     def do(self, job: Job) -> Found:
         """Do one job."""
         parts: dict[str, Callable[[Job], Found]] = {
-            "certificate": self._certificate, "pilot": self._pilot, "evaluate": self._evaluate,
-            "audit": self._audit, "alarm": self._alarm, "course": self._course,
-            "varied": self._varied, "promise": self._promise,
-        }  # fmt: skip
+            "certificate": self._certificate,
+            "pilot": self._pilot,
+            "evaluate": self._evaluate,
+            "audit": self._audit,
+            "alarm": self._alarm,
+            "course": self._course,
+            "varied": self._varied,
+            "promise": self._promise,
+        }
         return {"part": job.part, **parts[job.part](job)}
 
     def world(self, kind: Kind, fold: int) -> tuple[World, Ints, Ints]:
@@ -152,9 +165,13 @@ class Promises:
         best = online(here, policy=mask, rows=rows, seed=scope.seed, prior="centred")
         taught = scope.taught_linear if kind.limits == "linear" else scope.taught
         return {
-            "limits": job.name, "fold": job.number, "taught": taught, "by_alpha": by_alpha,
-            "free": self._free(job.number, here), "told_Rc": float(best.Rc[-1]),
-        }  # fmt: skip
+            "limits": job.name,
+            "fold": job.number,
+            "taught": taught,
+            "by_alpha": by_alpha,
+            "free": self._free(job.number, here),
+            "told_Rc": float(best.Rc[-1]),
+        }
 
     def _inside(
         self, fold: int, number: int, limits: Beliefs, here: Tables, rows: Ints, alpha: float
@@ -166,27 +183,38 @@ class Promises:
         found = []
         for rewards, tables in ((PLAIN, here), (PAYS, paying(here))):
             run = self._run(fold, number, tables, inside)
-            found.append({
-                "rewards": rewards, "answers": certificate.answers, "E": int(run.E[-1]),
-                "steps": self.scope.steps, "abstentions": int(run.abstentions[-1]),
-                "Rc": float(run.Rc[-1]),
-                "most": certificate.violations_bound(self.scope.steps, 0.05),
-            })  # fmt: skip
+            found.append(
+                {
+                    "rewards": rewards,
+                    "answers": certificate.answers,
+                    "E": int(run.E[-1]),
+                    "steps": self.scope.steps,
+                    "abstentions": int(run.abstentions[-1]),
+                    "Rc": float(run.Rc[-1]),
+                    "most": certificate.violations_bound(self.scope.steps, 0.05),
+                }
+            )
         return found
 
     def _free(self, fold: int, here: Tables) -> Found:
         """Do the same without any limits, to have something beside it."""
         every = np.ones(here.allowed.shape, np.bool_)
-        runs = {PLAIN: self._run(fold, 0, here, every),
-                PAYS: self._run(fold, 0, paying(here), every)}  # fmt: skip
+        runs = {
+            PLAIN: self._run(fold, 0, here, every),
+            PAYS: self._run(fold, 0, paying(here), every),
+        }
         return {rewards: int(run.E[-1]) / self.scope.steps for rewards, run in runs.items()}
 
     def _run(self, fold: int, number: int, tables: Tables, inside: Bools) -> Run:
         rows = self._rng(FOR_STEPS, fold, number).integers(0, len(tables), self.scope.steps)
         return online(
-            tables, policy=Thompson(v=CENTRED_V), rows=rows, eligible=inside,
-            seed=self._seed(FOR_STEPS, fold, number), prior="centred",
-        )  # fmt: skip
+            tables,
+            policy=Thompson(v=CENTRED_V),
+            rows=rows,
+            eligible=inside,
+            seed=self._seed(FOR_STEPS, fold, number),
+            prior="centred",
+        )
 
     def _pilot(self, job: Job) -> Found:
         """Choose sigma on a pilot, which is not sound, and see what the same agent does later."""
@@ -211,10 +239,15 @@ class Promises:
                         later = int(_violated(tables, limits, sigma, rows, seed)[n:].sum())
                     # More than chance would have at a rate of alpha, in 999 of 1,000 runs.
                     broken = later > binomial_quantile(scope.later, alpha, 0.001)
-                    found.append({
-                        "rewards": rewards, "alpha": alpha, "sigma": sigma, "broken": broken,
-                        "rate": later / scope.later,
-                    })  # fmt: skip
+                    found.append(
+                        {
+                            "rewards": rewards,
+                            "alpha": alpha,
+                            "sigma": sigma,
+                            "broken": broken,
+                            "rate": later / scope.later,
+                        }
+                    )
         return {"runs": found}
 
     def _audit(self, job: Job) -> Found:
@@ -222,17 +255,25 @@ class Promises:
         scope, rng = self.scope, self._rng(FOR_AUDITS, job.number)
         course = rng.random(scope.length) < job.rate
         made = simulate_meters(
-            course, job.q, AUDIT_DELTA, sequences=scope.sequences, delays=self._delays(rng),
+            course,
+            job.q,
+            AUDIT_DELTA,
+            sequences=scope.sequences,
+            delays=self._delays(rng),
             seed=self._seed(FOR_AUDITS, job.number, int(1e6 * job.q)) >> 1,
-        )  # fmt: skip
+        )
         upper, lower = made.upper_wrong > 0, made.lower_wrong > 0
         return {
-            "rate": job.rate, "q": job.q, "sequences": scope.sequences,
+            "rate": job.rate,
+            "q": job.q,
+            "sequences": scope.sequences,
             "violations": int(course.sum()),
-            "wrong": int((upper | lower).sum()), "upper_wrong": int(upper.sum()),
-            "lower_wrong": int(lower.sum()), "upper": float(np.median(made.upper)),
+            "wrong": int((upper | lower).sum()),
+            "upper_wrong": int(upper.sum()),
+            "lower_wrong": int(lower.sum()),
+            "upper": float(np.median(made.upper)),
             "lower": float(np.median(made.lower)),
-        }  # fmt: skip
+        }
 
     def _alarm(self, job: Job) -> Found:
         """See when windows raise the alarm, where limits change half-way."""
@@ -241,9 +282,14 @@ class Promises:
         rates = np.where(np.arange(scope.length) < half, BEFORE, AFTER)
         course, window = rng.random(scope.length) < rates, Window(scope.length // 10, AUDIT_DELTA)
         alarms = simulate_alarms(
-            course, job.q, window, LEVEL, sequences=scope.sequences, delays=self._delays(rng),
+            course,
+            job.q,
+            window,
+            LEVEL,
+            sequences=scope.sequences,
+            delays=self._delays(rng),
             seed=self._seed(FOR_AUDITS, len(RATES), int(1e6 * job.q)) >> 1,
-        )  # fmt: skip
+        )
         return {"q": job.q, "window": window.length, "changed": half, "alarms": alarms.tolist()}
 
     def _course(self, job: Job) -> Found:
@@ -266,9 +312,12 @@ class Promises:
     def _varied(self, job: Job) -> Found:
         """Run many meters whose coin varies by many rules, also against who knows its odds."""
         cells = simulate_cells(
-            job.q, AUDIT_DELTA, steps=self.scope.varied, sequences=self.scope.sequences,
+            job.q,
+            AUDIT_DELTA,
+            steps=self.scope.varied,
+            sequences=self.scope.sequences,
             seed=self._seed(FOR_VARIED) >> 1,
-        )  # fmt: skip
+        )
         return {"q": job.q, "cells": [cell._asdict() for cell in cells]}
 
     def _promise(self, job: Job) -> Found:
@@ -286,11 +335,18 @@ class Promises:
         at_once = default_purse(PROMISE_Q, 0)
         small = simulate_promise("clean", PROMISED, PROMISE_Q, runs=scope.runs, b=at_once, **how)
         return {
-            "row": made.row(), "steps": made.steps, "standard_error": made.standard_error,
-            "worst_E": made.worst_E, "refuted": max(made.bound, made.limit(1e-6)),
-            "frozen_share": made.frozen_share, "audits": made.audits, "found": made.found,
-            "without": free.mean_E, "b_at_once": at_once, "frozen_at_once": small.frozen_share,
-        }  # fmt: skip
+            "row": made.row(),
+            "steps": made.steps,
+            "standard_error": made.standard_error,
+            "worst_E": made.worst_E,
+            "refuted": max(made.bound, made.limit(1e-6)),
+            "frozen_share": made.frozen_share,
+            "audits": made.audits,
+            "found": made.found,
+            "without": free.mean_E,
+            "b_at_once": at_once,
+            "frozen_at_once": small.frozen_share,
+        }
 
     def _delays(self, rng: np.random.Generator) -> Ints:
         return rng.integers(0, LATE, self.scope.length)
@@ -303,18 +359,22 @@ class Promises:
             log, truths = logged(self._rng(FOR_LOGS, number), (NEAR, FAR), self.scope.decisions)
             told = zip((near, far), truths, evaluate(log, sigma=(NEAR, FAR)), strict=True)
             for case, truth, said in told:
-                found.append({
-                    "case": case, "refused": said.refused is not None,
-                    "dr": said.dr is not None and truth in said.dr,
-                    "ips": said.ips is not None and truth in said.ips,
-                    "wide": None if said.dr is None else said.dr.high - said.dr.low,
-                })  # fmt: skip
+                found.append(
+                    {
+                        "case": case,
+                        "refused": said.refused is not None,
+                        "dr": said.dr is not None and truth in said.dr,
+                        "ips": said.ips is not None and truth in said.ips,
+                        "wide": None if said.dr is None else said.dr.high - said.dr.low,
+                    }
+                )
             said = evaluate(
                 masked(self._rng(FOR_LOGS, number, 1), self.scope.decisions), policy=[Uniform()]
             )[0]
             refused = said.refused is not None
-            found.append({"case": none, "refused": refused, "dr": False, "ips": False,
-                          "wide": None})  # fmt: skip
+            found.append(
+                {"case": none, "refused": refused, "dr": False, "ips": False, "wide": None}
+            )
         return {"logs": found}
 
     def _rng(self, *parts: int) -> np.random.Generator:
@@ -338,10 +398,15 @@ def logged(
     allowed = rng.random((6, 3)) < 0.6
     log: list[Any] = []
     agent: Any = Agent(
-        arms=3, features=3, limits="linear", prior="paper", exact_denials=False,
-        policy=BehaviorConstrained(sigma=LOGGED, v=LOGGED_V), seed=int(rng.integers(2**32)),
+        arms=3,
+        features=3,
+        limits="linear",
+        prior="paper",
+        exact_denials=False,
+        policy=BehaviorConstrained(sigma=LOGGED, v=LOGGED_V),
+        seed=int(rng.integers(2**32)),
         sink=log.extend,
-    )  # fmt: skip
+    )
     for row, arm in zip(rng.integers(0, 6, 12), rng.integers(0, 3, 12), strict=True):
         agent.teach(contexts[row], int(arm), bool(allowed[row, arm]))
     truths = [0.0] * len(targets)
@@ -372,9 +437,16 @@ def masked(rng: np.random.Generator, decisions: int) -> list[Any]:
     """Log an agent that never plays what it was told is denied: of that the log knows nothing."""
     log: list[Any] = []
     agent: Any = Agent(
-        arms=3, features=1, limits="rules", exact_denials=False, teacher_error=0.1, doubt=0.2,
-        policy=LearnedMask(v=0.5), seed=int(rng.integers(2**32)), sink=log.extend,
-    )  # fmt: skip
+        arms=3,
+        features=1,
+        limits="rules",
+        exact_denials=False,
+        teacher_error=0.1,
+        doubt=0.2,
+        policy=LearnedMask(v=0.5),
+        seed=int(rng.integers(2**32)),
+        sink=log.extend,
+    )
     for i in range(30):
         agent.teach([1.0], i % 3, i % 3 < 2)
     for part in np.array_split(np.arange(decisions), 5):

@@ -81,9 +81,16 @@ WORDS = {
 
 def lead(found: Sequence[Found]) -> list[str]:
     """Say what came out, in sentences computed from the results alone."""
-    return [_on_certificates(found), _on_runs(found), _on_shortcuts(found), _on_audits(found),
-            on_varying(found), _on_alarms(found), on_promise(found),
-            _on_evaluations(found)]  # fmt: skip
+    return [
+        _on_certificates(found),
+        _on_runs(found),
+        _on_shortcuts(found),
+        _on_audits(found),
+        on_varying(found),
+        _on_alarms(found),
+        on_promise(found),
+        _on_evaluations(found),
+    ]
 
 
 def _on_certificates(found: Sequence[Found]) -> str:
@@ -180,9 +187,13 @@ def print_promises(console: Console, found: Sequence[Found]) -> None:
     """Show the tables in the terminal."""
     for table in _tables(found):
         shown = Table(
-            title=table["caption"], title_justify="left", title_style="bold", box=None,
-            padding=(0, 1, 0, 0), pad_edge=False,
-        )  # fmt: skip
+            title=table["caption"],
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
         for place, name in enumerate(table["columns"]):
             shown.add_column(name, justify="right" if place else "left", no_wrap=place > 0)
         for row in table["rows"]:
@@ -262,56 +273,90 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
 
 def _tables(found: Sequence[Found]) -> list[dict[str, Any]]:
     """Give each table as a caption, the names of its columns, and rows of cells."""
-    return [_certificates(found), _price(found), _pilots(found), _audits(found),
-            varying_table(found), promise_table(found), _cases(found)]  # fmt: skip
+    return [
+        _certificates(found),
+        _price(found),
+        _pilots(found),
+        _audits(found),
+        varying_table(found),
+        promise_table(found),
+        _cases(found),
+    ]
 
 
 def _certificates(found: Sequence[Found]) -> dict[str, Any]:
     rows = []
     for c in certified(found):
         tries = len(c.shares)
-        rows.append([
-            _cell(c.limits), _cell(f"{100 * c.alpha:g} %"),
-            _cell(f"{c.broken} of {tries}", c.broken <= most(tries, DELTA)),
-            _cell(f"{100 * mean(c.shares):.2f} %"), _cell(f"{100 * max(c.shares):.2f} %"),
-            _cell(f"{100 * mean(c.rates[PLAIN]):.2f} %"),
-            _cell(f"{100 * mean(c.rates[PAYS]):.2f} %"),
-            _cell(f"{c.one_arm_broken} of {tries}", c.one_arm_broken <= most(tries, DELTA)),
-        ])  # fmt: skip
+        rows.append(
+            [
+                _cell(c.limits),
+                _cell(f"{100 * c.alpha:g} %"),
+                _cell(f"{c.broken} of {tries}", c.broken <= most(tries, DELTA)),
+                _cell(f"{100 * mean(c.shares):.2f} %"),
+                _cell(f"{100 * max(c.shares):.2f} %"),
+                _cell(f"{100 * mean(c.rates[PLAIN]):.2f} %"),
+                _cell(f"{100 * mean(c.rates[PAYS]):.2f} %"),
+                _cell(f"{c.one_arm_broken} of {tries}", c.one_arm_broken <= most(tries, DELTA)),
+            ]
+        )
     return {
         "caption": "Certificates: how often broken, and what agents did inside",
-        "columns": ["limits", "α", "broken", "share, mean", "worst", "violates", "if it pays",
-                    "one arm: broken"],
+        "columns": [
+            "limits",
+            "α",
+            "broken",
+            "share, mean",
+            "worst",
+            "violates",
+            "if it pays",
+            "one arm: broken",
+        ],
         "rows": rows,
-    }  # fmt: skip
+    }
 
 
 def _price(found: Sequence[Found]) -> dict[str, Any]:
     rows = [
         [
-            _cell(c.limits), _cell(f"{100 * c.alpha:g} %"), _cell(f"{c.taught:,}"),
-            _cell(f"{c.answers:,.0f}"), _cell(f"{100 * c.keeps:.1f} %"),
-            _cell(f"{100 * c.abstains:.1f} %"), _cell(f"{c.Rc:.3f}"), _cell(f"{c.told:.3f}"),
+            _cell(c.limits),
+            _cell(f"{100 * c.alpha:g} %"),
+            _cell(f"{c.taught:,}"),
+            _cell(f"{c.answers:,.0f}"),
+            _cell(f"{100 * c.keeps:.1f} %"),
+            _cell(f"{100 * c.abstains:.1f} %"),
+            _cell(f"{c.Rc:.3f}"),
+            _cell(f"{c.told:.3f}"),
         ]
         for c in certified(found)
-    ]  # fmt: skip
+    ]
     return {
         "caption": "What a certificate costs",
-        "columns": ["limits", "α", "taught", "calibration", "keeps", "abstains", "Rc",
-                    "Rc, told the limits"],
+        "columns": [
+            "limits",
+            "α",
+            "taught",
+            "calibration",
+            "keeps",
+            "abstains",
+            "Rc",
+            "Rc, told the limits",
+        ],
         "rows": rows,
-    }  # fmt: skip
+    }
 
 
 def _pilots(found: Sequence[Found]) -> dict[str, Any]:
     rows = [
         [
-            _cell(p.rewards), _cell(f"{100 * p.alpha:g} %"),
-            _cell(f"{p.broken} of {p.runs}", p.broken <= most(p.runs, DELTA)), _cell(f"{p.none}"),
+            _cell(p.rewards),
+            _cell(f"{100 * p.alpha:g} %"),
+            _cell(f"{p.broken} of {p.runs}", p.broken <= most(p.runs, DELTA)),
+            _cell(f"{p.none}"),
             _cell(f"{100 * p.rate:.2f} %"),
         ]
         for p in piloted(found)
-    ]  # fmt: skip
+    ]
     return {
         "caption": "σ chosen on a pilot, which is not sound",
         "columns": ["rewards", "α", "broken later", "none chosen", "violates later"],
@@ -325,13 +370,18 @@ def _audits(found: Sequence[Found]) -> dict[str, Any]:
         (f for f in found if f["part"] == "audit"), key=lambda f: (f["rate"], f["q"])
     ):
         n = one["sequences"]
-        rows.append([
-            _cell(f"{100 * one['rate']:g} %"), _cell(f"{one['q']:g}"),
-            _cell(f"{one['wrong']} of {n:,}", one["wrong"] <= AUDIT_DELTA * n),
-            _cell(f"{one['upper_wrong']}"), _cell(f"{one['lower_wrong']}"),
-            _cell(f"{one['lower']:,.0f}"), _cell(f"{one['violations']:,}"),
-            _cell(f"{one['upper']:,.0f}"),
-        ])  # fmt: skip
+        rows.append(
+            [
+                _cell(f"{100 * one['rate']:g} %"),
+                _cell(f"{one['q']:g}"),
+                _cell(f"{one['wrong']} of {n:,}", one["wrong"] <= AUDIT_DELTA * n),
+                _cell(f"{one['upper_wrong']}"),
+                _cell(f"{one['lower_wrong']}"),
+                _cell(f"{one['lower']:,.0f}"),
+                _cell(f"{one['violations']:,}"),
+                _cell(f"{one['upper']:,.0f}"),
+            ]
+        )
     return {
         "caption": f"Audits, δ = {AUDIT_DELTA:g} for each bound: ever wrong, and where they end",
         "columns": ["rate", "q", "wrong", "upper", "lower", "at least", "truth", "at most"],
@@ -344,12 +394,18 @@ def _cases(found: Sequence[Found]) -> dict[str, Any]:
     for case in summary(found)["evaluate"]:
         told = case["logs"] - case["refused"]
         share = case["covered"] / told if told else None
-        rows.append([
-            _cell(f"{case['case']}: {CASES[case['case']]}"), _cell(f"{case['logs']}"),
-            _cell(f"{case['refused']}"), _cell(f"{case['covered']} of {told}" if told else "–"),
-            _cell("–" if share is None else f"{100 * share:.1f} %",
-                  None if share is None else share >= LEAST),
-        ])  # fmt: skip
+        rows.append(
+            [
+                _cell(f"{case['case']}: {CASES[case['case']]}"),
+                _cell(f"{case['logs']}"),
+                _cell(f"{case['refused']}"),
+                _cell(f"{case['covered']} of {told}" if told else "–"),
+                _cell(
+                    "–" if share is None else f"{100 * share:.1f} %",
+                    None if share is None else share >= LEAST,
+                ),
+            ]
+        )
     return {
         "caption": "Evaluation: 95 % intervals",
         "columns": ["case", "logs", "refused", "truth inside", "share"],

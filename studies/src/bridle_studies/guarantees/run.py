@@ -83,9 +83,13 @@ def promises(
     console = console or Console(quiet=True)
     work = Promises(recipe, scope)
     mark = fingerprint(
-        bridle.__version__, "promises", scope.to_json(), recipe.settings(),
-        recipe.origin.to_json()["files"], *table_bytes(recipe.world(scope.seed)),
-    )  # fmt: skip
+        bridle.__version__,
+        "promises",
+        scope.to_json(),
+        recipe.settings(),
+        recipe.origin.to_json()["files"],
+        *table_bytes(recipe.world(scope.seed)),
+    )
     made = make_engine(engine, cast(Any, work), workers=workers)
     if not fresh:
         refuse_foreign(out, (PROMISES, RUNS), "this study")
@@ -129,9 +133,22 @@ def _run(
 def _warm_up(work: Promises) -> None:
     """Call each kernel once, here, so that workers find it compiled."""
     tiny = Scope(
-        folds=1, recalibrations=1, contexts=230, taught=5, taught_linear=20, steps=20, adaptive=1,
-        later=5, sequences=1, length=100, varied=100, runs=2, horizon=100, logs=1, decisions=10,
-    )  # fmt: skip
+        folds=1,
+        recalibrations=1,
+        contexts=230,
+        taught=5,
+        taught_linear=20,
+        steps=20,
+        adaptive=1,
+        later=5,
+        sequences=1,
+        length=100,
+        varied=100,
+        runs=2,
+        horizon=100,
+        logs=1,
+        decisions=10,
+    )
     small = Promises(work.recipe, tiny)
     seen = set()
     for job in jobs(tiny):

@@ -14,11 +14,39 @@ from bridle.audit.meter import MAX_VARIED
 from bridle.certificates.binomial import contexts_needed
 
 __all__ = [
-    "AFTER", "ALPHAS", "AUDIT_DELTA", "BATCH", "BEFORE", "CASES", "COINS", "DELTA", "FAR", "KINDS",
-    "LAGS", "LATE", "LEAST_COIN", "LEVEL", "LOGGED", "LOGGED_V", "NEAR", "PAYS", "PLAIN", "PLAYERS",
-    "PROMISED", "PROMISE_Q", "RAISE", "RATES", "SIGMAS", "SURE", "Found", "Job", "Kind", "Scope",
-    "cost", "jobs",
-]  # fmt: skip
+    "AFTER",
+    "ALPHAS",
+    "AUDIT_DELTA",
+    "BATCH",
+    "BEFORE",
+    "CASES",
+    "COINS",
+    "DELTA",
+    "FAR",
+    "KINDS",
+    "LAGS",
+    "LATE",
+    "LEAST_COIN",
+    "LEVEL",
+    "LOGGED",
+    "LOGGED_V",
+    "NEAR",
+    "PAYS",
+    "PLAIN",
+    "PLAYERS",
+    "PROMISED",
+    "PROMISE_Q",
+    "RAISE",
+    "RATES",
+    "SIGMAS",
+    "SURE",
+    "Found",
+    "Job",
+    "Kind",
+    "Scope",
+    "cost",
+    "jobs",
+]
 
 ALPHAS = (0.05, 0.01)
 DELTA = 0.1  # of a certificate
@@ -138,10 +166,21 @@ class Scope:
     def quick(cls) -> Scope:
         """Give a scope that takes seconds and shows little but that it runs."""
         return cls(
-            folds=2, recalibrations=20, contexts=300, taught=100, taught_linear=5_000, steps=2_000,
-            adaptive=1, later=1_000, sequences=100, length=2_000, varied=1_500, runs=200, logs=24,
+            folds=2,
+            recalibrations=20,
+            contexts=300,
+            taught=100,
+            taught_linear=5_000,
+            steps=2_000,
+            adaptive=1,
+            later=1_000,
+            sequences=100,
+            length=2_000,
+            varied=1_500,
+            runs=200,
+            logs=24,
             decisions=100,
-        )  # fmt: skip
+        )
 
     def to_json(self) -> dict[str, Json]:
         """Give every choice as plain JSON values."""
@@ -177,7 +216,7 @@ def jobs(scope: Scope) -> list[Job]:
         *(Job("audit", "", i, rate, q) for i, rate in enumerate(RATES) for q in COINS),
         *(Job("alarm", "", 0, 0.0, q) for q in COINS),
         Job("course", "", 0, 0.01, 0.05),
-    ]  # fmt: skip
+    ]
 
 
 def cost(job: Job) -> float:

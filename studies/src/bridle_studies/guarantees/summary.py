@@ -102,14 +102,20 @@ def summary(found: Sequence[Found]) -> dict[str, list[dict[str, Any]]]:
     return {
         "certificate": [
             {
-                "limits": cell.limits, "alpha": cell.alpha, "delta": DELTA,
-                "recalibrations": len(cell.shares), "broken": cell.broken,
+                "limits": cell.limits,
+                "alpha": cell.alpha,
+                "delta": DELTA,
+                "recalibrations": len(cell.shares),
+                "broken": cell.broken,
             }
             for cell in certified(found)
         ],
         "audit": [
             {
-                "rate": rate, "q": q, "delta": AUDIT_DELTA, "sequences": cell["sequences"],
+                "rate": rate,
+                "q": q,
+                "delta": AUDIT_DELTA,
+                "sequences": cell["sequences"],
                 "wrong": cell["wrong"],
             }
             for rate in RATES
@@ -119,7 +125,9 @@ def summary(found: Sequence[Found]) -> dict[str, list[dict[str, Any]]]:
         ],
         "evaluate": [
             {
-                "case": case, "logs": len(mine), "covered": sum(log["dr"] for log in mine),
+                "case": case,
+                "logs": len(mine),
+                "covered": sum(log["dr"] for log in mine),
                 "refused": sum(log["refused"] for log in mine),
             }
             for case in CASES
@@ -127,7 +135,7 @@ def summary(found: Sequence[Found]) -> dict[str, list[dict[str, Any]]]:
         ],
         "promise": [one["row"] for one in promised(found)],
         "meter_varying": varied(found),
-    }  # fmt: skip
+    }
 
 
 def certified(found: Sequence[Found]) -> list[Certified]:
@@ -139,24 +147,26 @@ def certified(found: Sequence[Found]) -> list[Certified]:
             parts = [part for one in folds for part in one["by_alpha"] if part["alpha"] == alpha]
             runs = [run for part in parts for run in part["runs"]]
             plain = [run for run in runs if run["rewards"] == PLAIN]
-            out.append(Certified(
-                limits=kind,
-                alpha=alpha,
-                taught=folds[0]["taught"],
-                shares=[share for part in parts for share in part["shares"]],
-                one_arm=[share for part in parts for share in part["one_arm"]],
-                rates={
-                    rewards: [r["E"] / r["steps"] for r in runs if r["rewards"] == rewards]
-                    for rewards in (PLAIN, PAYS)
-                },
-                beyond=sum(run["E"] > run["most"] for run in runs),
-                free={r: mean(one["free"][r] for one in folds) for r in (PLAIN, PAYS)},
-                answers=mean(run["answers"] for run in plain),
-                keeps=mean(kept for part in parts for kept in part["keeps"]),
-                abstains=mean(run["abstentions"] / run["steps"] for run in plain),
-                Rc=mean(run["Rc"] for run in plain),
-                told=mean(one["told_Rc"] for one in folds),
-            ))  # fmt: skip
+            out.append(
+                Certified(
+                    limits=kind,
+                    alpha=alpha,
+                    taught=folds[0]["taught"],
+                    shares=[share for part in parts for share in part["shares"]],
+                    one_arm=[share for part in parts for share in part["one_arm"]],
+                    rates={
+                        rewards: [r["E"] / r["steps"] for r in runs if r["rewards"] == rewards]
+                        for rewards in (PLAIN, PAYS)
+                    },
+                    beyond=sum(run["E"] > run["most"] for run in runs),
+                    free={r: mean(one["free"][r] for one in folds) for r in (PLAIN, PAYS)},
+                    answers=mean(run["answers"] for run in plain),
+                    keeps=mean(kept for part in parts for kept in part["keeps"]),
+                    abstains=mean(run["abstentions"] / run["steps"] for run in plain),
+                    Rc=mean(run["Rc"] for run in plain),
+                    told=mean(one["told_Rc"] for one in folds),
+                )
+            )
     return out
 
 
@@ -168,11 +178,16 @@ def piloted(found: Sequence[Found]) -> list[Piloted]:
         for alpha in ALPHAS:
             mine = [run for run in runs if (run["rewards"], run["alpha"]) == (rewards, alpha)]
             chosen = [run for run in mine if run["sigma"] is not None]
-            out.append(Piloted(
-                rewards=rewards, alpha=alpha, runs=len(mine), none=len(mine) - len(chosen),
-                broken=sum(run["broken"] for run in mine),
-                rate=mean(run["rate"] for run in chosen),
-            ))  # fmt: skip
+            out.append(
+                Piloted(
+                    rewards=rewards,
+                    alpha=alpha,
+                    runs=len(mine),
+                    none=len(mine) - len(chosen),
+                    broken=sum(run["broken"] for run in mine),
+                    rate=mean(run["rate"] for run in chosen),
+                )
+            )
     return out
 
 
@@ -181,12 +196,15 @@ def alarms(found: Sequence[Found]) -> list[dict[str, Any]]:
     out = []
     for one in _of(found, "alarm"):
         changed = one["changed"]
-        out.append({
-            **one, "runs": len(one["alarms"]),
-            "delays": sorted(a - changed for a in one["alarms"] if a > changed),
-            "false": sum(0 < a <= changed for a in one["alarms"]),
-            "never": sum(a == 0 for a in one["alarms"]),
-        })  # fmt: skip
+        out.append(
+            {
+                **one,
+                "runs": len(one["alarms"]),
+                "delays": sorted(a - changed for a in one["alarms"] if a > changed),
+                "false": sum(0 < a <= changed for a in one["alarms"]),
+                "never": sum(a == 0 for a in one["alarms"]),
+            }
+        )
     return out
 
 

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["Claim", "Outcome", "Plan", "judge", "study"]
 
 _HOMES = {
-    "Claim": "claim", "Outcome": "run", "Plan": "plan", "judge": "verdict", "study": "run",
-}  # fmt: skip
+    "Claim": "claim",
+    "Outcome": "run",
+    "Plan": "plan",
+    "judge": "verdict",
+    "study": "run",
+}
 
 
 def __getattr__(name: str) -> object:

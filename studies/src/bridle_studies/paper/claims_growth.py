@@ -283,8 +283,12 @@ def _lines(
     columns = (*keys, "fold", size, measure)
     missing = [name for name in columns if name not in frame.columns]
     if missing:
-        raise InvalidValue("curves or lessons", "judge", f"with the columns {', '.join(columns)}",
-                           f"a table without {', '.join(missing)}")  # fmt: skip
+        raise InvalidValue(
+            "curves or lessons",
+            "judge",
+            f"with the columns {', '.join(columns)}",
+            f"a table without {', '.join(missing)}",
+        )
     for name in (size, measure):
         kind = frame.schema[name]
         if not (kind.is_numeric() or kind == pl.Null):

@@ -45,8 +45,13 @@ def near_the_mask(runs: Runs, mask: str) -> Claim:
     evidence: list[str] = []
     if free and target is not None:
         for teaching in runs.teachings:
-            cells = [Cell(t, N, runs.agent(s)) for t, N in runs.grid if t == teaching
-                     for s in runs.sigmas if s < 1.0]  # fmt: skip
+            cells = [
+                Cell(t, N, runs.agent(s))
+                for t, N in runs.grid
+                if t == teaching
+                for s in runs.sigmas
+                if s < 1.0
+            ]
             cells = [cell for cell in cells if runs.values(cell, "R")]
             few = [c for c in cells if (runs.mean(c, "E") or 0.0) <= FEW * free]
             gaps = {c: runs.paired(c, Cell(None, None, mask), "R") for c in few}
@@ -211,10 +216,12 @@ def _nearest(
     who = named(teaching, 0).split(",")[0].capitalize()
     if near:
         best = min(near, key=lambda cell: runs.mean(cell, "E") or 0.0)
-        return [f"{who}: {len(near)} of {len(cells)} cells. The one with fewest errors is "
-                f"{told(best)}."]  # fmt: skip
+        return [
+            f"{who}: {len(near)} of {len(cells)} cells. The one with fewest errors is {told(best)}."
+        ]
     if few:
         best = min(few, key=lambda cell: runs.mean(cell, "R") or 0.0)
-        return [f"{who}: 0 of {len(cells)} cells. Of those with few errors the nearest is "
-                f"{told(best)}."]  # fmt: skip
+        return [
+            f"{who}: 0 of {len(cells)} cells. Of those with few errors the nearest is {told(best)}."
+        ]
     return [f"{who}: 0 of {len(cells)} cells have so few errors."]

@@ -174,25 +174,32 @@ def sheets(runs: pl.DataFrame, *, world: str, synthetic: bool, examples: int) ->
                 ours = f" with {beyond} teaching, which the paper does not show" if beyond else ""
                 head = f"Figure {label}{ours}. "
             yield Sheet(
-                name=name, measure=measure, teaching=teaching, N=N, world=world,
+                name=name,
+                measure=measure,
+                teaching=teaching,
+                N=N,
+                world=world,
                 cells=cells.filter(pl.col("teaching").is_null() | (pl.col("teaching") == teaching)),
                 title=f"{shown}: {title}, {how}",
                 subtitle="; ".join(filter(None, (taught, band, "◇ the paper at T" * marked))),
-                caption=head
-                + _caption(shown, synthetic, measure, how, taught, band, marked),
-            )  # fmt: skip
+                caption=head + _caption(shown, synthetic, measure, how, taught, band, marked),
+            )
     yield Sheet(
-        name="overview", measure="", teaching="", N=N, world=world,
+        name="overview",
+        measure="",
+        teaching="",
+        N=N,
+        world=world,
         cells=cells.filter(pl.col("t") == last),
         title=f"{shown}: what each position of the dial costs",
         subtitle="; ".join(filter(None, (taught, f"T = {last:,}", cross))),
         caption=_overview_caption(shown, synthetic, taught, last, cross),
-    )  # fmt: skip
+    )
 
 
 def _caption(
     shown: str, synthetic: bool, measure: str, how: str, taught: str, band: str, marked: bool
-) -> str:  # fmt: skip
+) -> str:
     what = {
         "R": "Average regret R(t) up to step t: lower is more reward, denied or not.",
         "E": "Denied arms played up to step t, E(t): lower is better behaved.",
@@ -304,9 +311,16 @@ def draw_overview(sheet: Sheet) -> Figure:
         path = dial.filter(pl.col("teaching").is_null() | (pl.col("teaching") == teaching))
         marker, dash = SHAPES.get(teaching, ("v", ":"))
         axes.plot(
-            path["E"].to_list(), path["R"].to_list(), color=FAINT, linewidth=1.4, linestyle=dash,
-            marker=marker, markersize=7, label=TEACHINGS.get(teaching, teaching), zorder=2,
-        )  # fmt: skip
+            path["E"].to_list(),
+            path["R"].to_list(),
+            color=FAINT,
+            linewidth=1.4,
+            linestyle=dash,
+            marker=marker,
+            markersize=7,
+            label=TEACHINGS.get(teaching, teaching),
+            zorder=2,
+        )
     for row in cells.iter_rows(named=True):
         _cross(axes, row)
     hold_on_to_means(axes, cells["R"].to_list())
@@ -328,8 +342,13 @@ def draw_overview(sheet: Sheet) -> Figure:
         look = {"markeredgecolor": "white", "markeredgewidth": 0.8, "color": colour(agent), **look}
         axes.plot([row["E"]], [row["R"]], linestyle="", label=f"_{agent}", zorder=4, **look)
     if teachings:
-        figure.legend(frameon=False, loc="upper right", bbox_to_anchor=(0.98, 0.98), borderpad=0,
-                      handlelength=3.5)  # fmt: skip
+        figure.legend(
+            frameon=False,
+            loc="upper right",
+            bbox_to_anchor=(0.98, 0.98),
+            borderpad=0,
+            handlelength=3.5,
+        )
     label_points(axes, cells)
     _head(figure, sheet, 0.075)
     return figure
@@ -351,9 +370,15 @@ def _cross(axes: Axes, row: dict[str, Any]) -> None:
 
 def _diamond(agent: str) -> dict[str, Any]:
     return {
-        "marker": "D", "markersize": 5.5, "color": colour(agent), "markerfacecolor": "white",
-        "linestyle": "", "clip_on": False, "zorder": 6, "label": f"paper {agent}",
-    }  # fmt: skip
+        "marker": "D",
+        "markersize": 5.5,
+        "color": colour(agent),
+        "markerfacecolor": "white",
+        "linestyle": "",
+        "clip_on": False,
+        "zorder": 6,
+        "label": f"paper {agent}",
+    }
 
 
 def _head(figure: Figure, sheet: Sheet, left: float) -> None:

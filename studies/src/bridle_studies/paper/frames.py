@@ -73,10 +73,20 @@ def results_frame(curves: pl.DataFrame, plan: Plan) -> pl.DataFrame:
         .rename({"t": "steps"})
         .with_columns(sigma=sigma)
         .select(
-            "world", "fold", "teaching", "examples", "agent", "sigma", "steps", "R", "Rc", "E",
-            "abstentions", "blend_regret",
+            "world",
+            "fold",
+            "teaching",
+            "examples",
+            "agent",
+            "sigma",
+            "steps",
+            "R",
+            "Rc",
+            "E",
+            "abstentions",
+            "blend_regret",
         )
-    )  # fmt: skip
+    )
 
 
 def lessons_frame(

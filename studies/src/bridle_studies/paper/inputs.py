@@ -45,9 +45,13 @@ def movies(
         block = synthetic_block(movies=M, people=K)
     else:
         block = read_block(
-            data, genres=genres or tuple(GENRES), movies=M, people=K, min_overlap=min_overlap,
+            data,
+            genres=genres or tuple(GENRES),
+            movies=M,
+            people=K,
+            min_overlap=min_overlap,
             positive_only=positive_only,
-        )  # fmt: skip
+        )
     own = None if limits is None else _limits(limits, block.genres)
     return Movies(block, density=density, ages=ages, limits=own)
 

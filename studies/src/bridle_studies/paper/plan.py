@@ -176,10 +176,12 @@ class Plan:
             each = contexts // max(self.folds, 2)
         if each >= contexts or each * self.folds > contexts:
             raise InvalidValue(
-                "teaching_contexts", "Plan",
+                "teaching_contexts",
+                "Plan",
                 f"such that {self.folds} folds of them, each its own, fit into {contexts} contexts "
-                "and some are left to go online with", each,
-            )  # fmt: skip
+                "and some are left to go online with",
+                each,
+            )
         return each
 
     def to_json(self) -> dict[str, Json]:

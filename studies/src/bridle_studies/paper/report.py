@@ -55,9 +55,11 @@ def write_report(
         As `draw_figures` gives it. The SVG files are taken into the page; titles, captions and
         alternative texts are read from them.
     """
-    page = environment().get_template("report.html.j2").render(
-        **_view(manifest, results, summary, claims, figures)
-    )  # fmt: skip
+    page = (
+        environment()
+        .get_template("report.html.j2")
+        .render(**_view(manifest, results, summary, claims, figures))
+    )
     path = Path(out) / REPORT
     draft = path.with_name(f".{REPORT}.{os.getpid()}")
     try:
@@ -196,11 +198,10 @@ def _entry(row: Mapping[str, Any] | None, letter: str) -> _Entry:
         same = agrees(row["R"], row["E"], theirs)
     return _Entry(
         value=number(row[letter], form),
-        interval="" if low is None or high is None
-        else f"{number(low, form)}–{number(high, form)}",
+        interval="" if low is None or high is None else f"{number(low, form)}–{number(high, form)}",
         paper="" if paper is None else number(paper, form),
         agrees=same,
-    )  # fmt: skip
+    )
 
 
 # -- figures -------------------------------------------------------------------------------------

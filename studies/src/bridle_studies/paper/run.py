@@ -120,9 +120,13 @@ def study(
     name = f"own {recipe.name}" if _misnamed(recipe) else recipe.name
     work = Work(recipe, plan)
     mark = fingerprint(
-        bridle.__version__, plan.to_json(), recipe.settings(), recipe.origin.to_json()["files"],
-        name, *table_bytes(work.world(0)),
-    )  # fmt: skip
+        bridle.__version__,
+        plan.to_json(),
+        recipe.settings(),
+        recipe.origin.to_json()["files"],
+        name,
+        *table_bytes(work.world(0)),
+    )
     made = make_engine(engine, work, workers=workers, address=address)
     plan.contexts_to_teach(len(recipe))
     how: dict[str, Json] = {"engine": engine, "command": command, "quick": quick}
@@ -185,8 +189,13 @@ def _study(
 
 def warm_up(work: Work) -> None:
     """Call each kernel once, here, so that workers find it compiled."""
-    tiny = Plan(examples=(2,), folds=work.plan.folds, steps=2, checkpoints=1,
-                teaching_contexts=work.plan.teaching_contexts)  # fmt: skip
+    tiny = Plan(
+        examples=(2,),
+        folds=work.plan.folds,
+        steps=2,
+        checkpoints=1,
+        teaching_contexts=work.plan.teaching_contexts,
+    )
     small = Work(work.recipe, tiny)
     classes, batches = jobs(tiny)
     taught = small.teach(classes[0])
@@ -216,9 +225,13 @@ def run_jobs(
         job for job in classes if job.key not in taught or (job.fold, job.teaching) in pupils
     ]
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     every: list[Job] = [*classes, *batches]
     doing: list[Job] = [*to_teach, *left]
     todo = {job.key for job in doing}
@@ -265,9 +278,13 @@ def _with_limits(job: Batch, taught: Mapping[str, ClassResult]) -> Batch:
         return job
     lesson = taught[Class(job.fold, job.teaching).key]
     return Batch(
-        job.fold, job.teaching, job.examples, job.agents, lesson.limits[job.examples],
+        job.fold,
+        job.teaching,
+        job.examples,
+        job.agents,
+        lesson.limits[job.examples],
         lesson.exact.get(job.examples),
-    )  # fmt: skip
+    )
 
 
 def _write(

@@ -303,8 +303,12 @@ def _check(results: pl.DataFrame) -> None:
     owner = "summarise"
     missing = [name for name in NEEDED if name not in results.columns]
     if missing:
-        raise InvalidValue("results", owner, f"a table with the columns {', '.join(NEEDED)}",
-                           f"one without {', '.join(missing)}")  # fmt: skip
+        raise InvalidValue(
+            "results",
+            owner,
+            f"a table with the columns {', '.join(NEEDED)}",
+            f"one without {', '.join(missing)}",
+        )
     if results.is_empty():
         raise NotPossible("There are no results yet: not one run is finished. Run the study first.")
     for name in ("fold", "examples", "sigma", "steps", *MEASURES):
@@ -313,12 +317,17 @@ def _check(results: pl.DataFrame) -> None:
             raise InvalidValue("results", owner, f"a table with numbers in {name!r}", str(kind))
     for name in NEVER_NULL:
         if results[name].null_count() > 0:
-            raise InvalidValue("results", owner, f"a table with a value in every row of {name!r}",
-                               f"{results[name].null_count()} rows without")  # fmt: skip
+            raise InvalidValue(
+                "results",
+                owner,
+                f"a table with a value in every row of {name!r}",
+                f"{results[name].null_count()} rows without",
+            )
     for name in ("R", "Rc", "blend_regret"):
         if not results[name].cast(pl.Float64).drop_nulls().is_finite().all():
-            raise InvalidValue("results", owner, f"a table of finite numbers in {name!r}",
-                               "one that is not finite")  # fmt: skip
+            raise InvalidValue(
+                "results", owner, f"a table of finite numbers in {name!r}", "one that is not finite"
+            )
     for name in ("world", "steps"):
         found = results[name].unique(maintain_order=True).to_list()
         if len(found) > 1:

@@ -215,8 +215,15 @@ def _print_table(
 def _table(
     title: str, groups: Sequence[tuple[int | None, list[Line]]], used: Sequence[int]
 ) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 0),
-                  title_style="bold", pad_edge=False, collapse_padding=True)  # fmt: skip
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0),
+        title_style="bold",
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for i in used:
         table.add_column(HEADS[i], justify="right" if i else "left", no_wrap=True)
     for N, lines in groups:
@@ -236,16 +243,38 @@ def _say(console: Console, text: str) -> None:
 
 def _markdown(runs: Runs, summary: pl.DataFrame, data: str) -> str:
     parts = [f"# {_heading(runs, data)}", *_notes(runs, summary, data)]
-    head = ["N", "agent", "R", "95 %", "paper's R", "Rc", "E", "95 %", "paper's E",
-            "like the paper", "like the prototype"]  # fmt: skip
+    head = [
+        "N",
+        "agent",
+        "R",
+        "95 %",
+        "paper's R",
+        "Rc",
+        "E",
+        "95 %",
+        "paper's E",
+        "like the paper",
+        "like the prototype",
+    ]
     for teaching, title in _teachings(runs):
         rows = [head, ["---:", "---", *["---:"] * 7, ":---:", ":---:"]]
         for N, lines in _groups(runs, summary, teaching, data):
             for line in lines:
                 like = (_yes(line.like_paper), _yes(line.like_prototype))
-                rows.append(["" if N is None else f"{N:,}", line.agent, line.R, line.R_span,
-                             line.paper_R, line.Rc, line.E, line.E_span, line.paper_E,
-                             *like])  # fmt: skip
+                rows.append(
+                    [
+                        "" if N is None else f"{N:,}",
+                        line.agent,
+                        line.R,
+                        line.R_span,
+                        line.paper_R,
+                        line.Rc,
+                        line.E,
+                        line.E_span,
+                        line.paper_E,
+                        *like,
+                    ]
+                )
         parts += [f"## {title}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
     if any(line.like_prototype is not None for _, line in _rows(runs, summary, data)):
         parts.append(f"“The prototype” is {_prototype(runs)}.")
@@ -308,9 +337,13 @@ def _line(runs: Runs, row: dict[str, object], data: str) -> Line:
     printed = Figures(number("paper_R"), number("paper_E"))
     teaching, N, agent = row["teaching"], row["examples"], str(row["agent"])
     before = prototype(
-        runs.world, data, runs.steps,
-        teaching if isinstance(teaching, str) else None, N if isinstance(N, int) else None, agent,
-    )  # fmt: skip
+        runs.world,
+        data,
+        runs.steps,
+        teaching if isinstance(teaching, str) else None,
+        N if isinstance(N, int) else None,
+        agent,
+    )
 
     def like(figures: Figures | None) -> bool | None:
         if figures is None or figures == (None, None) or R is None or E is None:
@@ -342,9 +375,16 @@ def _line(runs: Runs, row: dict[str, object], data: str) -> Line:
 
 def _columns(line: Line) -> tuple[str, ...]:
     return (
-        line.agent, line.R, line.R_span, line.paper_R, line.Rc, line.E, line.E_span, line.paper_E,
+        line.agent,
+        line.R,
+        line.R_span,
+        line.paper_R,
+        line.Rc,
+        line.E,
+        line.E_span,
+        line.paper_E,
         _letters(line),
-    )  # fmt: skip
+    )
 
 
 def _regret(value: float) -> str:
@@ -436,5 +476,9 @@ def _disagreements(runs: Runs, summary: pl.DataFrame, data: str) -> list[str]:
 
 def _once(rows: list[tuple[str, Line]]) -> list[tuple[str, Line]]:
     """Keep one of those that stand in every row."""
-    return [*{(line.agent if line.once else (where, line.agent)): (where, line)
-              for where, line in rows}.values()]  # fmt: skip
+    return [
+        *{
+            (line.agent if line.once else (where, line.agent)): (where, line)
+            for where, line in rows
+        }.values()
+    ]

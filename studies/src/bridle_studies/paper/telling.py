@@ -80,9 +80,12 @@ class Reason(NamedTuple):
 
 
 def lead(
-    manifest: Mapping[str, Any], results: pl.DataFrame, summary: pl.DataFrame,
-    claims: Sequence[Claim], world: str,
-) -> list[str]:  # fmt: skip
+    manifest: Mapping[str, Any],
+    results: pl.DataFrame,
+    summary: pl.DataFrame,
+    claims: Sequence[Claim],
+    world: str,
+) -> list[str]:
     """Say in three sentences what was asked and what came out.
 
     `world` is what the data are called.
@@ -269,8 +272,12 @@ def _apart(summary: pl.DataFrame) -> list[Reason]:
 
 
 def _of_movies(summary: pl.DataFrame) -> list[Reason]:
-    paper = [cell.R for n in (5_000, 10_000, 50_000, 75_000, 100_000) for how in TEACHINGS
-             if (cell := paper_movies(how, n, "mask")) and cell.R is not None]  # fmt: skip
+    paper = [
+        cell.R
+        for n in (5_000, 10_000, 50_000, 75_000, 100_000)
+        for how in TEACHINGS
+        if (cell := paper_movies(how, n, "mask")) and cell.R is not None
+    ]
     middle = sum(paper) / len(paper)
     ours = [
         f"{agent_label(agent).removeprefix('mask ').strip('()')} has {R:.3f}, "
@@ -308,10 +315,14 @@ def _of_movies(summary: pl.DataFrame) -> list[Reason]:
 
 def _of_warfarin(summary: pl.DataFrame, T: int) -> list[Reason]:
     most = _one(summary, "sigma=1", "E")
-    here = "" if most is None else (
-        f" Here reward alone, which heeds no limit, plays {number(most, 'E')} denied doses in "
-        f"{T:,} steps ({100 * most / max(T, 1):.0f} %)."
-    )  # fmt: skip
+    here = (
+        ""
+        if most is None
+        else (
+            f" Here reward alone, which heeds no limit, plays {number(most, 'E')} denied doses in "
+            f"{T:,} steps ({100 * most / max(T, 1):.0f} %)."
+        )
+    )
     return [
         Reason(
             "“Nearly 20,000” errors fit no reading that we tried",
@@ -361,9 +372,13 @@ def _regret_alone(summary: pl.DataFrame) -> Reason:
 
 
 def _one(
-    summary: pl.DataFrame, agent: str, column: str, *, teaching: str | None = None,
+    summary: pl.DataFrame,
+    agent: str,
+    column: str,
+    *,
+    teaching: str | None = None,
     examples: int | None = None,
-) -> float | None:  # fmt: skip
+) -> float | None:
     rows = summary.filter(pl.col("agent") == agent)
     if teaching is not None:
         rows = rows.filter((pl.col("teaching") == teaching) & (pl.col("examples") == examples))

@@ -151,9 +151,13 @@ def write_verdict(out: Path, claims: Sequence[Claim]) -> Path:
 
 def _wrapped(console: Console, text: str, first: str, rest: str) -> str:
     return textwrap.fill(
-        text, max(console.width, 40), initial_indent=first, subsequent_indent=rest,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        max(console.width, 40),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _too_small(runs: Runs) -> str:

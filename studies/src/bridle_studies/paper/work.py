@@ -176,11 +176,15 @@ class Work:
         """Run a teaching phase; shorter ones are its beginnings."""
         plan, fold = self.plan, self.fold(job.fold)
         lesson = teach(
-            fold.world.tables, examples=plan.examples, teaching=job.teaching,
-            rows=fold.teach_rows, seed=fold.seed,
+            fold.world.tables,
+            examples=plan.examples,
+            teaching=job.teaching,
+            rows=fold.teach_rows,
+            seed=fold.seed,
             v=plan.v if plan.v_teaching is None else plan.v_teaching,
-            ridge=plan.ridge_limits, label_coding=plan.label_coding,
-        )  # fmt: skip
+            ridge=plan.ridge_limits,
+            label_coding=plan.label_coding,
+        )
         allowed = fold.world.tables.allowed
         label: Ints = allowed[lesson.rows, lesson.arms].astype(np.int64)
         could: Ints = np.asarray(allowed.any(axis=1))[lesson.rows].astype(np.int64)
@@ -211,10 +215,15 @@ class Work:
         }
         for agent in job.agents:
             run = online(
-                tables, policy=plan.policy(agent), limits=limits, rows=fold.online_rows,
-                eligible=None if job.denied is None else ~job.denied, checkpoints=t.tolist(),
-                seed=fold.seed, ridge=plan.ridge,
-            )  # fmt: skip
+                tables,
+                policy=plan.policy(agent),
+                limits=limits,
+                rows=fold.online_rows,
+                eligible=None if job.denied is None else ~job.denied,
+                checkpoints=t.tolist(),
+                seed=fold.seed,
+                ridge=plan.ridge,
+            )
             for name in ("R", "Rc", "E", "abstentions"):
                 measures[name].append(getattr(run, name))
             measures["blend_regret"].append(self._blend_regret(fold, agent, run.played)[t - 1])

@@ -27,9 +27,17 @@ from bridle_studies.real.summary import Cell, cells
 from bridle_studies.scaffold.canvas import FAINT, INK
 
 __all__ = [
-    "MARKS", "TINTS", "WORDS", "by_world", "heading", "log_place", "methods_of", "percent",
-    "seeds_and_steps", "share_axis",
-]  # fmt: skip
+    "MARKS",
+    "TINTS",
+    "WORDS",
+    "by_world",
+    "heading",
+    "log_place",
+    "methods_of",
+    "percent",
+    "seeds_and_steps",
+    "share_axis",
+]
 
 # What each method is, in the order in which it is shown.
 WORDS = {
@@ -45,14 +53,29 @@ WORDS = {
     "bcts": "the paper’s agent, σ = .25",
 }
 TINTS = {
-    DEFAULT: "#009E73", PROMISE: "#0072B2", UNCHECKED: "#E69F00", RATES_20: "#0072B2",
-    RATES_5: "#56B4E9", AT_WORD_20: "#D55E00", ALONE_5: "#CC79A7", "rules": "#7FA8C9",
-    "logistic": "#B3B3B3", "bcts": "#D55E00",
-}  # fmt: skip
+    DEFAULT: "#009E73",
+    PROMISE: "#0072B2",
+    UNCHECKED: "#E69F00",
+    RATES_20: "#0072B2",
+    RATES_5: "#56B4E9",
+    AT_WORD_20: "#D55E00",
+    ALONE_5: "#CC79A7",
+    "rules": "#7FA8C9",
+    "logistic": "#B3B3B3",
+    "bcts": "#D55E00",
+}
 MARKS = {
-    DEFAULT: "o", PROMISE: "P", UNCHECKED: "X", RATES_20: "s", RATES_5: "D", AT_WORD_20: "X",
-    ALONE_5: "v", "rules": "s", "logistic": "D", "bcts": "^",
-}  # fmt: skip
+    DEFAULT: "o",
+    PROMISE: "P",
+    UNCHECKED: "X",
+    RATES_20: "s",
+    RATES_5: "D",
+    AT_WORD_20: "X",
+    ALONE_5: "v",
+    "rules": "s",
+    "logistic": "D",
+    "bcts": "^",
+}
 LINEAR_TO = 0.001  # of a share, where the scale turns from linear to logarithmic
 SHARES = (0.0, 0.001, 0.01, 0.1, 1.0)
 
@@ -75,10 +98,10 @@ def methods_of(found: Iterable[Sequence[Cell]]) -> list[str]:
 def heading(figure: Figure, title: str, text: str) -> None:
     """Write a title and a sentence below it, at the top."""
     high = figure.get_size_inches()[1]
-    figure.text(0.013, 1 - 0.18 / high, title, fontsize=13, fontweight="bold", color=INK,
-                va="top")  # fmt: skip
-    figure.text(0.013, 1 - 0.47 / high, text, fontsize=8.6, color="#5a5a5a", va="top",
-                linespacing=1.4)  # fmt: skip
+    figure.text(0.013, 1 - 0.18 / high, title, fontsize=13, fontweight="bold", color=INK, va="top")
+    figure.text(
+        0.013, 1 - 0.47 / high, text, fontsize=8.6, color="#5a5a5a", va="top", linespacing=1.4
+    )
 
 
 def percent(share: float) -> str:

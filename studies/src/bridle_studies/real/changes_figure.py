@@ -54,25 +54,35 @@ def draw_changes(out: Path, runs: pl.DataFrame, course: pl.DataFrame) -> dict[st
             axes.set_xticks([0, turn, members[0].T])
         count_axis(row[0], "y", float(str(theirs["E"].max())), "E")
         row[0].annotate(
-            " limits change", (turn, 1.0), xycoords=("data", "axes fraction"), fontsize=7.8,
-            va="top", color=INK,
-        )  # fmt: skip
+            " limits change",
+            (turn, 1.0),
+            xycoords=("data", "axes fraction"),
+            fontsize=7.8,
+            va="top",
+            color=INK,
+        )
         for axes in row[1:]:
             axes.set_ylim(bottom=0)
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _ends(row[0], members)
     title = "Limits that change half-way: how soon it is noticed"
     heading(
-        figure, title,
+        figure,
+        title,
         f"{seeds_and_steps(mine)} Nobody says that limits have become stricter. Thick: means; "
         "thin: every seed.",
-    )  # fmt: skip
+    )
     methods = methods_of(found.values())
     figure.legend(
         [Line2D([], [], color=TINTS[method], linewidth=2.2) for method in methods],
-        [WORDS[method] for method in methods], loc="upper left", frameon=False, fontsize=9,
-        bbox_to_anchor=(0.006, 1 - 0.68 / high), ncols=len(methods), columnspacing=1.8,
-    )  # fmt: skip
+        [WORDS[method] for method in methods],
+        loc="upper left",
+        frameon=False,
+        fontsize=9,
+        bbox_to_anchor=(0.006, 1 - 0.68 / high),
+        ncols=len(methods),
+        columnspacing=1.8,
+    )
     caption = (
         "Denied plays, answers and checks over time. What the teacher once allowed is not asked "
         "about again; with a promise every play may be checked, and a check that denies what was "
@@ -94,10 +104,16 @@ def _ends(axes: Axes, members: Sequence[Cell]) -> None:
     places = spread(wanted, APART, 0.03, 0.97)
     for cell, y in zip(members, places, strict=True):
         axes.annotate(
-            f"{number(cell.after or 0.0, 'E')} after it", (cell.T, y), xytext=(5, 0),
-            xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8.4,
-            va="center", color=dark(TINTS[cell.method]), annotation_clip=False,
-        )  # fmt: skip
+            f"{number(cell.after or 0.0, 'E')} after it",
+            (cell.T, y),
+            xytext=(5, 0),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            fontsize=8.4,
+            va="center",
+            color=dark(TINTS[cell.method]),
+            annotation_clip=False,
+        )
 
 
 def _lines(axes: Axes, course: pl.DataFrame, measure: str, method: str) -> None:

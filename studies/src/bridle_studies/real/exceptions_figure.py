@@ -79,11 +79,12 @@ def draw_exceptions(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
     spent.set_title("What the teacher was asked for", fontsize=9.8, color=INK, loc="left")
     title = "Rare exceptions to what is free for all: what spot checks do"
     heading(
-        figure, title,
+        figure,
+        title,
         f"{seeds_and_steps(mine)} Most items are of kinds that are free for all; of these a few "
         "per cent deviate, and no feature tells.\nPaying: what deviates earns more. The green "
         "area is up to 1 %.",
-    )  # fmt: skip
+    )
     methods = methods_of(found.values())
     handles: list[Artist] = [
         *(
@@ -94,10 +95,16 @@ def draw_exceptions(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
         Patch(facecolor=GREY, **CHECKS),
     ]
     figure.legend(
-        handles, [*(WORDS[method] for method in methods), "answers", "checks"],
-        loc="upper left", bbox_to_anchor=(0.006, 1 - 0.84 / high), ncols=len(methods) + 2,
-        frameon=False, fontsize=9, handletextpad=0.4, columnspacing=1.8,
-    )  # fmt: skip
+        handles,
+        [*(WORDS[method] for method in methods), "answers", "checks"],
+        loc="upper left",
+        bbox_to_anchor=(0.006, 1 - 0.84 / high),
+        ncols=len(methods) + 2,
+        frameon=False,
+        fontsize=9,
+        handletextpad=0.4,
+        columnspacing=1.8,
+    )
     caption = (
         "What is believed safe is never asked about, so exceptions inside it are never met, unless "
         "a coin has plays judged. Left: E/T of every run. Right: answers, and hatched the checks "
@@ -115,24 +122,53 @@ def draw_exceptions(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
 def _dots(axes: Axes, y: float, cell: Cell, shares: list[float]) -> None:
     """Draw a mark a seed; those of runs without any denied play lie on each other."""
     axes.plot(
-        shares, [y] * len(shares), MARKS[cell.method], markersize=5.2, color=TINTS[cell.method],
-        markeredgecolor="white", markeredgewidth=0.5, alpha=0.8, clip_on=False, zorder=3,
-    )  # fmt: skip
+        shares,
+        [y] * len(shares),
+        MARKS[cell.method],
+        markersize=5.2,
+        color=TINTS[cell.method],
+        markeredgecolor="white",
+        markeredgewidth=0.5,
+        alpha=0.8,
+        clip_on=False,
+        zorder=3,
+    )
     none = shares.count(0.0)
     if none > 1:
-        axes.annotate(f"× {none}", (0.0, y), xytext=(6, 0), fontsize=7.6, va="center",
-                      textcoords="offset points", color=GREY)  # fmt: skip
+        axes.annotate(
+            f"× {none}",
+            (0.0, y),
+            xytext=(6, 0),
+            fontsize=7.6,
+            va="center",
+            textcoords="offset points",
+            color=GREY,
+        )
 
 
 def _bars(axes: Axes, y: float, cell: Cell, most: float) -> None:
     """Draw the answers, the checks beside them, and both numbers at the end."""
     tint = TINTS[cell.method]
     axes.barh(y, cell.answers, color=tint, height=0.74, zorder=2)
-    axes.barh(y, cell.audits, left=cell.answers, color=tint, edgecolor="white", linewidth=0.0,
-              height=0.74, zorder=2, **CHECKS)  # fmt: skip
+    axes.barh(
+        y,
+        cell.audits,
+        left=cell.answers,
+        color=tint,
+        edgecolor="white",
+        linewidth=0.0,
+        height=0.74,
+        zorder=2,
+        **CHECKS,
+    )
     checks = f" + {number(cell.audits, 'E')}" if cell.audits else ""
     axes.text(
-        cell.spent + 0.012 * most, y, f"{number(cell.answers, 'E')}{checks}", va="center",
-        fontsize=8.2, color=dark(tint) if cell.ours else "#4a4a4a",
-        fontweight="bold" if cell.ours else "normal", zorder=4,
-    )  # fmt: skip
+        cell.spent + 0.012 * most,
+        y,
+        f"{number(cell.answers, 'E')}{checks}",
+        va="center",
+        fontsize=8.2,
+        color=dark(tint) if cell.ours else "#4a4a4a",
+        fontweight="bold" if cell.ours else "normal",
+        zorder=4,
+    )

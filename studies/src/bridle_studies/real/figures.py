@@ -105,25 +105,49 @@ def _headline(out: Path, runs: pl.DataFrame, about: Mapping[str, str]) -> dict[s
     for start, (world, members) in zip(starts, found.items(), strict=True):
         for place, cell in enumerate(members):
             y = start + place
-            _bar(panels[0], y, answers(cell.answers), cell, number(cell.answers, "E"),
-                 (answers(cell.fewest), answers(cell.most)))  # fmt: skip
+            _bar(
+                panels[0],
+                y,
+                answers(cell.answers),
+                cell,
+                number(cell.answers, "E"),
+                (answers(cell.fewest), answers(cell.most)),
+            )
             if cell.audits:
                 _bar(panels[1], y, cell.audits / checks, cell, number(cell.audits, "E"))
             _bar(panels[2], y, share(cell.share), cell, _errors(cell), (None, share(cell.worst)))
             _bar(panels[3], y, cell.excess / dearest, cell, f"{cell.excess:+.3f}".replace("-", "−"))
         middle = start + (len(members) - 1) / 2
-        panels[0].text(-0.03, middle - 0.45, world, ha="right", va="center", fontsize=10.5,
-                       fontweight="bold", color=INK)  # fmt: skip
-        panels[0].text(-0.03, middle + 0.75, _folded(about.get(world, "")), ha="right",
-                       va="center", fontsize=7.6, color=GREY, linespacing=1.15)  # fmt: skip
+        panels[0].text(
+            -0.03,
+            middle - 0.45,
+            world,
+            ha="right",
+            va="center",
+            fontsize=10.5,
+            fontweight="bold",
+            color=INK,
+        )
+        panels[0].text(
+            -0.03,
+            middle + 0.75,
+            _folded(about.get(world, "")),
+            ha="right",
+            va="center",
+            fontsize=7.6,
+            color=GREY,
+            linespacing=1.15,
+        )
         for axes in panels if start else ():
             axes.axhline(start - (1 + gap / line) / 2, color="#e3e3e3", linewidth=0.8)
     panels[2].axvline(share(DOUBT), color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     panels[2].text(share(DOUBT), -0.85, " 1 % of plays", fontsize=7.8, color=INK, va="bottom")
     titles = (
-        "Answers asked of the teacher", "Checks", "Plays that were not allowed, E",
+        "Answers asked of the teacher",
+        "Checks",
+        "Plays that were not allowed, E",
         "Regret above a mask\nthat is told the limits",
-    )  # fmt: skip
+    )
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, fontsize=9.8, color=INK, loc="left", pad=15)
         axes.set_xlim(-0.02, 1.42)
@@ -139,8 +163,12 @@ def _headline(out: Path, runs: pl.DataFrame, about: Mapping[str, str]) -> dict[s
     panels[0].set_ylim(tall - gap / line - 0.3, -0.9)
     title = "Limits that people really set: what is asked, and what goes wrong"
     mine = runs.filter(pl.col("kind") == LIMITS)
-    heading(figure, title, f"{seeds_and_steps(mine)} Shorter is better everywhere. Thin lines "
-            "reach from the least to the most of the seeds.")  # fmt: skip
+    heading(
+        figure,
+        title,
+        f"{seeds_and_steps(mine)} Shorter is better everywhere. Thin lines "
+        "reach from the least to the most of the seeds.",
+    )
     _legend(figure, methods, 1 - 0.66 / high)
     caption = (
         "Means over seeds; thin lines reach from the least to the most. Beside E stands its share "
@@ -173,19 +201,31 @@ def _bar(
         axes.plot([low, span[1]], [y, y], color=INK, linewidth=0.7, zorder=3)
         last = max(last, span[1])
     axes.text(
-        last + 0.02, y, text, va="center", fontsize=8.4, zorder=4,
+        last + 0.02,
+        y,
+        text,
+        va="center",
+        fontsize=8.4,
+        zorder=4,
         color=dark(tint) if cell.ours else "#4a4a4a",
         fontweight="bold" if cell.ours else "normal",
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
-    )  # fmt: skip
+    )
 
 
 def _legend(figure: Figure, methods: Sequence[str], y: float) -> None:
     drawn = figure.legend(
-        [Patch(color=TINTS[method]) for method in methods], [WORDS[method] for method in methods],
-        loc="upper left", bbox_to_anchor=(0.006, y), ncols=min(len(methods), IN_A_ROW),
-        frameon=False, fontsize=9, handlelength=1.1, handleheight=0.9, columnspacing=1.8,
-    )  # fmt: skip
+        [Patch(color=TINTS[method]) for method in methods],
+        [WORDS[method] for method in methods],
+        loc="upper left",
+        bbox_to_anchor=(0.006, y),
+        ncols=min(len(methods), IN_A_ROW),
+        frameon=False,
+        fontsize=9,
+        handlelength=1.1,
+        handleheight=0.9,
+        columnspacing=1.8,
+    )
     for text, method in zip(drawn.get_texts(), methods, strict=True):
         text.set_fontweight("bold" if method == DEFAULT else "normal")
         text.set_color(dark(TINTS[DEFAULT]) if method == DEFAULT else INK)
@@ -222,9 +262,13 @@ def _calibration(out: Path, calibration: pl.DataFrame) -> dict[str, Path]:
     figure = Figure(figsize=(wide, high))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     figure.subplots_adjust(
-        left=0.85 / wide, right=1 - 0.15 / wide, top=1 - 1.55 / high, bottom=0.72 / high,
-        hspace=0.24, wspace=0.06,
-    )  # fmt: skip
+        left=0.85 / wide,
+        right=1 - 0.15 / wide,
+        top=1 - 1.55 / high,
+        bottom=0.72 / high,
+        hspace=0.24,
+        wspace=0.06,
+    )
     labels: dict[str, Line2D] = {}
     for axes, (world, by_answers) in zip(grid.flat, found.items(), strict=False):
         _panel(axes, by_answers, labels)
@@ -235,21 +279,29 @@ def _calibration(out: Path, calibration: pl.DataFrame) -> dict[str, Path]:
         row, column = divmod(place, columns)
         grid[row][column].tick_params(labelbottom=place + columns >= len(found))
     title = "Is the doubt right about what was never asked?"
-    figure.text(0.013, 1 - 0.18 / high, title, fontsize=13, fontweight="bold", color=INK,
-                va="top")  # fmt: skip
+    figure.text(0.013, 1 - 0.18 / high, title, fontsize=13, fontweight="bold", color=INK, va="top")
     figure.text(
-        0.013, 1 - 0.5 / high,
+        0.013,
+        1 - 0.5 / high,
         "Items and bands that nobody asked about, of which it was said: allowed, with at least "
         "this probability.\nHow many of them are not? Hollow: of fewer than "
         f"{FEW}.",
-        fontsize=8.6, color="#5a5a5a", va="top", linespacing=1.4,
-    )  # fmt: skip
+        fontsize=8.6,
+        color="#5a5a5a",
+        va="top",
+        linespacing=1.4,
+    )
     said = Patch(facecolor="#DFF2EC", edgecolor="#009E73")
     figure.legend(
-        [*labels.values(), said], [*labels, "no more than was said"], loc="upper left",
+        [*labels.values(), said],
+        [*labels, "no more than was said"],
+        loc="upper left",
         bbox_to_anchor=(0.006, 1 - 0.88 / high),
-        ncols=len(labels) + 1, frameon=False, fontsize=9, columnspacing=1.8,
-    )  # fmt: skip
+        ncols=len(labels) + 1,
+        frameon=False,
+        fontsize=9,
+        columnspacing=1.8,
+    )
     figure.supxlabel("said to be allowed with at least", fontsize=9.5, color=INK, y=0.16 / high)
     figure.supylabel("not allowed", fontsize=9.5, color=INK, x=0.16 / wide)
     caption = (
@@ -289,11 +341,19 @@ def _panel(axes: Axes, by_answers: Mapping[str, Sequence[Said]], labels: dict[st
             if one.true_share is not None
         ]
         wide = 1.9 if answers == OWN else 1.4
-        axes.plot([x for x, _, _ in there], [y for _, y, _ in there], color=tint, linewidth=wide,
-                  zorder=3)  # fmt: skip
+        axes.plot(
+            [x for x, _, _ in there], [y for _, y, _ in there], color=tint, linewidth=wide, zorder=3
+        )
         for x, y, pairs in there:
-            axes.plot([x], [y], "o", markersize=4.6, color=tint, zorder=4,
-                      markerfacecolor=tint if pairs >= FEW else "white")  # fmt: skip
+            axes.plot(
+                [x],
+                [y],
+                "o",
+                markersize=4.6,
+                color=tint,
+                zorder=4,
+                markerfacecolor=tint if pairs >= FEW else "white",
+            )
         key = Line2D([], [], color=tint, linewidth=wide, marker="o", markersize=4.6)
         labels.setdefault(_after(answers), key)
     share_axis(axes, "y", 1.35)
@@ -328,14 +388,28 @@ def _seeds(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
             shares = (mine["E"] / mine["T"]).to_list()
             worst = max(worst, *shares)
             axes.plot(
-                shares, [start + place] * len(shares), MARKS[cell.method], markersize=5.4,
-                color=TINTS[cell.method], markeredgecolor="white", markeredgewidth=0.5, alpha=0.85,
-                clip_on=False, zorder=3,
-            )  # fmt: skip
+                shares,
+                [start + place] * len(shares),
+                MARKS[cell.method],
+                markersize=5.4,
+                color=TINTS[cell.method],
+                markeredgecolor="white",
+                markeredgewidth=0.5,
+                alpha=0.85,
+                clip_on=False,
+                zorder=3,
+            )
             none = shares.count(0.0)
             if none > 1:  # they lie on each other
-                axes.annotate(f"× {none}", (0.0, start + place), xytext=(6, 0), fontsize=7.6,
-                              textcoords="offset points", va="center", color=GREY)  # fmt: skip
+                axes.annotate(
+                    f"× {none}",
+                    (0.0, start + place),
+                    xytext=(6, 0),
+                    fontsize=7.6,
+                    textcoords="offset points",
+                    va="center",
+                    color=GREY,
+                )
         if start:
             axes.axhline(start - 0.95, color="#e3e3e3", linewidth=0.8)
     share_axis(axes, "x", 1.25 * max(worst, 0.05))
@@ -360,10 +434,16 @@ def _seeds(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
         for method in methods
     ]
     figure.legend(
-        handles, [WORDS[method] for method in methods], loc="upper left", frameon=False,
-        bbox_to_anchor=(0.006, 1 - 0.68 / high), ncols=min(len(handles), IN_A_ROW), fontsize=9,
-        handletextpad=0.3, columnspacing=1.8,
-    )  # fmt: skip
+        handles,
+        [WORDS[method] for method in methods],
+        loc="upper left",
+        frameon=False,
+        bbox_to_anchor=(0.006, 1 - 0.68 / high),
+        ncols=min(len(handles), IN_A_ROW),
+        fontsize=9,
+        handletextpad=0.3,
+        columnspacing=1.8,
+    )
     caption = (
         "E/T of every run. A mean hides a seed that goes wrong: what is believed safe is never "
         "asked about, so a wrong belief can last."

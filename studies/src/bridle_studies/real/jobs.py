@@ -86,10 +86,12 @@ class Real:
     def _trial(self, scene: Scene, fold: Fold) -> Trial:
         turn = scene.turn
         return Trial(
-            fold=fold, taught=self.scope.taught, limits=scene.limits,
+            fold=fold,
+            taught=self.scope.taught,
+            limits=scene.limits,
             later=None if turn is None else (turn, stricter(fold.world).allowed),
             marks=None if turn is None else _marks(scene.steps, turn),
-        )  # fmt: skip
+        )
 
     def fold(self, name: str, seed: int) -> Fold:
         """Draw a world and the order of its contexts; the last one made is kept."""
@@ -105,9 +107,12 @@ class Real:
     def _fold_of_rules(self, scene: Scene, seed: int) -> Fold:
         """Draw a fold as the frontier does."""
         plan = Plan(
-            examples=(self.scope.taught,), folds=FOLDS, steps=scene.steps,
-            seed=self.scope.seed + seed // FOLDS, teaching_contexts=scene.teaching_contexts,
-        )  # fmt: skip
+            examples=(self.scope.taught,),
+            folds=FOLDS,
+            steps=scene.steps,
+            seed=self.scope.seed + seed // FOLDS,
+            teaching_contexts=scene.teaching_contexts,
+        )
         fold = Work(scene.recipe, plan).fold(seed % FOLDS)
         return replace(fold, world=_ungrouped(fold.world)) if scene.limits == "found" else fold
 

@@ -110,9 +110,16 @@ def default_run(
         for one in teachers
     ]
     return online_asking(
-        world.tables, beliefs=default_limits(world, seed, limits=limits), rows=rows, seed=seed,
-        checks=checks, promise=promise, later=later, checkpoints=marks, teachers=told,
-    )  # fmt: skip
+        world.tables,
+        beliefs=default_limits(world, seed, limits=limits),
+        rows=rows,
+        seed=seed,
+        checks=checks,
+        promise=promise,
+        later=later,
+        checkpoints=marks,
+        teachers=told,
+    )
 
 
 def random_answers(
@@ -120,9 +127,12 @@ def random_answers(
 ) -> dict[int, tuple[Beliefs, Ints, Ints]]:
     """Teach the default's limits at random: by N what is believed, and the rows and arms asked."""
     taught = teach_beliefs(
-        world.tables, beliefs=default_limits(world, seed, limits=limits), examples=sizes,
-        questions="random", seed=seed,
-    )  # fmt: skip
+        world.tables,
+        beliefs=default_limits(world, seed, limits=limits),
+        examples=sizes,
+        questions="random",
+        seed=seed,
+    )
     return {N: (taught.beliefs[N], taught.rows[:N], taught.arms[:N]) for N in sizes}
 
 
@@ -173,9 +183,16 @@ def _default(
     def run(trial: Trial) -> tuple[Run, int]:
         fold = trial.fold
         made = default_run(
-            fold.world, fold.online_rows, fold.seed, limits=trial.limits, checks=checks,
-            promise=promise, later=trial.later, marks=trial.marks, teachers=teachers,
-        )  # fmt: skip
+            fold.world,
+            fold.online_rows,
+            fold.seed,
+            limits=trial.limits,
+            checks=checks,
+            promise=promise,
+            later=trial.later,
+            marks=trial.marks,
+            teachers=teachers,
+        )
         return made, len(made.said)
 
     return run
@@ -189,10 +206,17 @@ def _alone(trial: Trial) -> tuple[Run, int]:
     fold, world, (voice,) = trial.fold, trial.fold.world, STAFF[ALONE_5]
     beliefs = default_limits(world, fold.seed, limits=trial.limits, error=voice.error)
     made = online_asking(
-        world.tables, beliefs=beliefs, rows=fold.online_rows, seed=fold.seed, checks=True,
-        flips=voice.error, remember=False, budget=int(PATIENCE * len(fold.online_rows)),
-        later=trial.later, checkpoints=trial.marks,
-    )  # fmt: skip
+        world.tables,
+        beliefs=beliefs,
+        rows=fold.online_rows,
+        seed=fold.seed,
+        checks=True,
+        flips=voice.error,
+        remember=False,
+        budget=int(PATIENCE * len(fold.online_rows)),
+        later=trial.later,
+        checkpoints=trial.marks,
+    )
     return made, len(made.said)
 
 
@@ -203,9 +227,13 @@ def _asking(kind: str) -> Callable[[Trial], tuple[Run, int]]:
         fold, world = trial.fold, trial.fold.world
         beliefs = make_limits(kind, schema=world.schema, groups=groups_of(world), seed=fold.seed)
         made = online_asking(
-            world.tables, beliefs=beliefs, rows=fold.online_rows, seed=fold.seed,
-            later=trial.later, checkpoints=trial.marks,
-        )  # fmt: skip
+            world.tables,
+            beliefs=beliefs,
+            rows=fold.online_rows,
+            seed=fold.seed,
+            later=trial.later,
+            checkpoints=trial.marks,
+        )
         return made, len(made.said)
 
     return run
@@ -217,9 +245,13 @@ def _bcts(trial: Trial) -> tuple[Run, int]:
     lesson = teach(fold.world.tables, examples=trial.taught, rows=fold.teach_rows, seed=fold.seed)
     tables, rows = _in_force(trial)
     run = online(
-        tables, policy=BehaviorConstrained(sigma=SIGMA), limits=lesson.limits[trial.taught],
-        rows=rows, seed=fold.seed, checkpoints=trial.marks,
-    )  # fmt: skip
+        tables,
+        policy=BehaviorConstrained(sigma=SIGMA),
+        limits=lesson.limits[trial.taught],
+        rows=rows,
+        seed=fold.seed,
+        checkpoints=trial.marks,
+    )
     return run, trial.taught
 
 
@@ -227,9 +259,13 @@ def _told(trial: Trial) -> tuple[Run, int]:
     """Run the mask that is told the limits, at once where they change, with our reward side."""
     tables, rows = _in_force(trial)
     run = online(
-        tables, policy=KnownMask(reading="argmax", v=CENTRED_V), rows=rows, seed=trial.fold.seed,
-        prior="centred", checkpoints=trial.marks,
-    )  # fmt: skip
+        tables,
+        policy=KnownMask(reading="argmax", v=CENTRED_V),
+        rows=rows,
+        seed=trial.fold.seed,
+        prior="centred",
+        checkpoints=trial.marks,
+    )
     return run, 0
 
 
@@ -240,9 +276,10 @@ def _in_force(trial: Trial) -> tuple[Tables, Ints]:
         return tables, rows
     turn, allowed = trial.later
     both = Tables(
-        np.concatenate([tables.contexts] * 2), np.concatenate([tables.rewards] * 2),
+        np.concatenate([tables.contexts] * 2),
+        np.concatenate([tables.rewards] * 2),
         np.concatenate([tables.allowed, allowed]),
-    )  # fmt: skip
+    )
     return both, rows + len(tables) * (np.arange(len(rows)) >= turn)
 
 

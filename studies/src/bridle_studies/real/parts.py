@@ -32,16 +32,31 @@ __all__ = ["Parts"]
 
 # What the study writes beside what `Journal` knows of.
 WRITTEN = (
-    "real.csv", "calibration.csv", "course.csv", "teachers.csv", "rates.csv", "teachers.json",
+    "real.csv",
+    "calibration.csv",
+    "course.csv",
+    "teachers.csv",
+    "rates.csv",
+    "teachers.json",
     *(
         f"{name}.{kind}"
         for name in ("real", "calibration", "seeds", "exceptions", "changes", "teachers")
         for kind in ("png", "svg")
     ),
-)  # fmt: skip
+)
 MEASURES = {
-    "answers", "audits", "E", "T", "R", "Rc", "abstentions", "found", "frozen", "anew", "E_after",
-}  # fmt: skip
+    "answers",
+    "audits",
+    "E",
+    "T",
+    "R",
+    "Rc",
+    "abstentions",
+    "found",
+    "frozen",
+    "anew",
+    "E_after",
+}
 COURSE = {"t", "answers", "audits", "E"}
 
 

@@ -96,10 +96,15 @@ def lead(
     limits, rare, changes = (by_kind.get(kind, {}) for kind in (LIMITS, EXCEPTIONS, CHANGES))
     ours = limits.get(DEFAULT, [])
     told = [
-        _on_errors(ours), _on_answers(ours), _on_promise(limits), _on_exceptions(rare),
-        *_on_changes(changes), *_on_teachers(by_kind.get(TEACHERS, {}), _voices(teachers)),
-        _on_others(limits), _on_doubt(calibration),
-    ]  # fmt: skip
+        _on_errors(ours),
+        _on_answers(ours),
+        _on_promise(limits),
+        _on_exceptions(rare),
+        *_on_changes(changes),
+        *_on_teachers(by_kind.get(TEACHERS, {}), _voices(teachers)),
+        _on_others(limits),
+        _on_doubt(calibration),
+    ]
     return [sentence for sentence in told if sentence]
 
 
@@ -317,9 +322,10 @@ def print_real(console: Console, runs: pl.DataFrame, teachers: pl.DataFrame | No
         for cell in members:
             entries = _entries(cell)
             table.add_row(
-                cell.method, *(entries[name] for name in columns),
+                cell.method,
+                *(entries[name] for name in columns),
                 style="bold" if cell.ours else None,
-            )  # fmt: skip
+            )
         console.print()
         console.print(table)
         if members[0].kind == TEACHERS:
@@ -333,9 +339,13 @@ def print_real(console: Console, runs: pl.DataFrame, teachers: pl.DataFrame | No
 def _grid(title: str, first: Cell, of: str) -> Table:
     """Return a table without rows; all worlds in it are as long as the first."""
     table = Table(
-        title=f"{title}: T = {first.T:,}, means over {_seeds(first)}", title_justify="left",
-        title_style="bold", box=None, padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
+        title=f"{title}: T = {first.T:,}, means over {_seeds(first)}",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     table.add_column(of, no_wrap=True)
     return table
 
@@ -360,9 +370,11 @@ def _rare_table(rare: Mapping[str, Sequence[Cell]]) -> Table:
         for method in (DEFAULT, UNCHECKED):
             cell = by_method[method]
             entries += [
-                number(cell.answers, "E"), *([number(cell.audits, "E")] if cell.ours else []),
-                f"{100 * cell.worst:.2f} %", f"{cell.broke}/{cell.seeds}",
-            ]  # fmt: skip
+                number(cell.answers, "E"),
+                *([number(cell.audits, "E")] if cell.ours else []),
+                f"{100 * cell.worst:.2f} %",
+                f"{cell.broke}/{cell.seeds}",
+            ]
         table.add_row(world.removeprefix("exceptions "), *entries)
     return table
 
@@ -372,17 +384,28 @@ def _voices_table(members: Sequence[Cell], voices: _Voices) -> Table:
     table = _grid(f"{members[0].world}, by teacher", members[0], "method")
     table.add_column("teacher", no_wrap=True)
     for name in (
-        "errs", "questions", "× alone", "checks", "learned", f"at {AFTER}:\noff by", "> .05",
-    ):  # fmt: skip
+        "errs",
+        "questions",
+        "× alone",
+        "checks",
+        "learned",
+        f"at {AFTER}:\noff by",
+        "> .05",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     for cell in members:
         for place, voice in enumerate(voices.get((cell.world, cell.method), ())):
             table.add_row(
-                "" if place else cell.method, voice.teacher, f"{100 * voice.error:g} %",
-                number(voice.questions, "E"), f"{voice.of_alone:.2f}", number(voice.checks, "E"),
-                _rate(voice), "–" if voice.own is None else f"{voice.own.off:.3f}",
+                "" if place else cell.method,
+                voice.teacher,
+                f"{100 * voice.error:g} %",
+                number(voice.questions, "E"),
+                f"{voice.of_alone:.2f}",
+                number(voice.checks, "E"),
+                _rate(voice),
+                "–" if voice.own is None else f"{voice.own.off:.3f}",
                 "–" if voice.own is None else f"{voice.own.beyond}/{voice.own.seeds}",
-            )  # fmt: skip
+            )
     return table
 
 
@@ -512,12 +535,14 @@ def _table(members: Sequence[Cell]) -> dict[str, Any]:
         "caption": f"{first.world}: T = {first.T:,}, {_seeds(first)}",
         "rows": [
             {
-                "method": cell.method, "words": _words(cell),
-                "ours": cell.ours, "entries": _pairs(cell, also),
+                "method": cell.method,
+                "words": _words(cell),
+                "ours": cell.ours,
+                "entries": _pairs(cell, also),
             }
             for cell in members
         ],
-    }  # fmt: skip
+    }
 
 
 def _words(cell: Cell) -> str:
@@ -556,13 +581,14 @@ def _voices_view(runs: pl.DataFrame, voices: _Voices) -> list[dict[str, Any]]:
     for world, members in _by_world(runs).items():
         rows = [
             {
-                "method": cell.method, "ours": False,
+                "method": cell.method,
+                "ours": False,
                 "words": f"{voice.teacher}: errs in {100 * voice.error:g} %, {voice.price:g} each",
                 "entries": _voice_entries(cell, voice, voices[world, cell.method]),
             }
             for cell in members
             for voice in voices.get((world, cell.method), ())
-        ]  # fmt: skip
+        ]
         if rows:
             tables.append({"caption": f"{world}: {_seeds(members[0])}", "rows": rows})
     return tables
@@ -579,14 +605,17 @@ def _voice_entries(
     return [
         (f"{100 * cell.worst:.2f} %", "", bars["share"]),
         (number(voice.questions, "E"), "", None),
-        (f"{voice.of_alone:.2f}", f"most {voice.of_alone_most:.2f}",
-         bars["of_alone"] if good else None),
+        (
+            f"{voice.of_alone:.2f}",
+            f"most {voice.of_alone_most:.2f}",
+            bars["of_alone"] if good else None,
+        ),
         (number(voice.checks, "E"), "", None),
         (number(voice.wrong, "E"), share, None),
         (_rate(voice), "", None),
         *(_after_entries(one) for one in (voice.own, voice.all)),
         (given, "", None),
-    ]  # fmt: skip
+    ]
 
 
 def _after_entries(after: After | None) -> tuple[str, str, bool | None]:
@@ -604,10 +633,12 @@ def _doubt(world: str, by_answers: Mapping[str, Sequence[Said]]) -> dict[str, An
             ("–", "", None)
             if one.true_share is None
             else (
-                f"{100 * one.true_share:.2f} %", f"of {one.pairs:,}", one.true_share >= one.least,
+                f"{100 * one.true_share:.2f} %",
+                f"of {one.pairs:,}",
+                one.true_share >= one.least,
             )
             for one in said
-        ]  # fmt: skip
+        ]
         rows.append({"after": after, "entries": entries})
     thresholds = [f"≥ {one.least:g}" for one in next(iter(by_answers.values()))]
     return {"world": world, "columns": thresholds, "rows": rows}

@@ -128,9 +128,12 @@ def real(
     console = console or Console(quiet=True)
     work = Real(scenes, scope)
     mark = fingerprint(
-        bridle.__version__, "real", scope.to_json(), *map(_settings, scenes),
+        bridle.__version__,
+        "real",
+        scope.to_json(),
+        *map(_settings, scenes),
         *(data for scene in scenes for data in table_bytes(work.fold(scene.name, 0).world)),
-    )  # fmt: skip
+    )
     made = make_engine(engine, cast(Any, work), workers=workers, address=address)
     if not fresh and not (out / FOLDER / OWNER).exists():
         refuse_foreign(out, (*TABLES, JUDGED), "this study")
@@ -139,8 +142,11 @@ def real(
         found = None if fresh else _finished(out, mark)
         if found is None:
             how: dict[str, Json] = {
-                "engine": engine, "command": command, "quick": quick, "skipped": list(skipped),
-            }  # fmt: skip
+                "engine": engine,
+                "command": command,
+                "quick": quick,
+                "skipped": list(skipped),
+            }
             found = _run(work, made, parts, mark, console, how)
         else:
             line = f"{out} holds this very study: nothing to run, drawing it again."
@@ -181,8 +187,7 @@ def _run(
             "worlds": {scene.name: _settings(scene) for scene in scenes},
         },
         "origins": {
-            scene.name: {**scene.recipe.origin.to_json(), "limits": scene.about}
-            for scene in scenes
+            scene.name: {**scene.recipe.origin.to_json(), "limits": scene.about} for scene in scenes
         },
         "seed": scope.seed,
         "runs": len(runs),
@@ -191,7 +196,7 @@ def _run(
         "workers": engine.workers,
         "started": started.isoformat(timespec="seconds"),
         **how,
-    }  # fmt: skip
+    }
 
 
 def _do(
@@ -204,9 +209,13 @@ def _do(
 ) -> list[Result]:
     """Do the jobs that are not yet done; each is kept as soon as it is there."""
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     results: list[Result | None] = [parts.load(job) for job in todo]
     left = [place for place, result in enumerate(results) if result is None]
     costs = [cost(job, scenes[job.world]) for job in todo]
@@ -242,11 +251,18 @@ def _warm_up(work: Real) -> None:
 
 def _settings(scene: Scene) -> dict[str, Json]:
     return {
-        "steps": scene.steps, "seeds": scene.seeds, "limits": scene.limits, "rules": scene.rules,
-        "teaching_contexts": scene.teaching_contexts, "kind": scene.kind,
-        "methods": list(scene.methods), "calibrated": scene.calibrated, "turn": scene.turn,
-        "bonus": scene.pays, **scene.recipe.settings(),
-    }  # fmt: skip
+        "steps": scene.steps,
+        "seeds": scene.seeds,
+        "limits": scene.limits,
+        "rules": scene.rules,
+        "teaching_contexts": scene.teaching_contexts,
+        "kind": scene.kind,
+        "methods": list(scene.methods),
+        "calibrated": scene.calibrated,
+        "turn": scene.turn,
+        "bonus": scene.pays,
+        **scene.recipe.settings(),
+    }
 
 
 def _finished(out: Path, mark: str) -> tuple[Frames, dict[str, Json]] | None:
@@ -282,9 +298,13 @@ def _write(out: Path, frames: Frames, manifest: dict[str, Json], console: Consol
             out, runs, calibration, about, course=course, teachers=teachers, rates=rates
         )
         report = write_real_report(
-            out, manifest=manifest, runs=runs, calibration=calibration, figures=figures,
+            out,
+            manifest=manifest,
+            runs=runs,
+            calibration=calibration,
+            figures=figures,
             teachers=teachers,
-        )  # fmt: skip
+        )
     (out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     print_real(console, runs, teachers)
     console.print()

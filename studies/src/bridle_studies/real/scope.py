@@ -12,11 +12,35 @@ from bridle.errors import InvalidValue
 from bridle_studies.environments.world import Recipe
 
 __all__ = [
-    "ALONE_5", "ALPHA", "AT_WORD_20", "CALIBRATION", "CHANGES", "COIN", "DEFAULT", "EXCEPTIONS",
-    "KINDS", "LIMITS", "METHODS", "OWN", "PROMISE", "RATES_5", "RATES_20", "SAID", "STAFF",
-    "TEACHERS", "TOLD", "UNCHECKED", "USUAL", "Job", "Result", "Scene", "Scope", "Voice", "cost",
+    "ALONE_5",
+    "ALPHA",
+    "AT_WORD_20",
+    "CALIBRATION",
+    "CHANGES",
+    "COIN",
+    "DEFAULT",
+    "EXCEPTIONS",
+    "KINDS",
+    "LIMITS",
+    "METHODS",
+    "OWN",
+    "PROMISE",
+    "RATES_5",
+    "RATES_20",
+    "SAID",
+    "STAFF",
+    "TEACHERS",
+    "TOLD",
+    "UNCHECKED",
+    "USUAL",
+    "Job",
+    "Result",
+    "Scene",
+    "Scope",
+    "Voice",
+    "cost",
     "jobs",
-]  # fmt: skip
+]
 
 # Ours, as an agent is made where nothing is set; no other name begins so.
 DEFAULT = "default"
@@ -29,9 +53,18 @@ RATES_20, RATES_5, AT_WORD_20, ALONE_5 = "rates-20", "rates-5", "at-word-20", "a
 # All methods, in the order in which they are shown. (One more needs a name here and in `COSTS`, a
 # run in `real_methods.RUNS`, words and a colour in `real_canvas`.)
 METHODS = (
-    DEFAULT, PROMISE, UNCHECKED, RATES_20, RATES_5, AT_WORD_20, ALONE_5, "rules", "logistic",
-    "bcts", TOLD,
-)  # fmt: skip
+    DEFAULT,
+    PROMISE,
+    UNCHECKED,
+    RATES_20,
+    RATES_5,
+    AT_WORD_20,
+    ALONE_5,
+    "rules",
+    "logistic",
+    "bcts",
+    TOLD,
+)
 # Those of a world for which nothing else is said.
 USUAL = (DEFAULT, UNCHECKED, "rules", "logistic", "bcts", TOLD)
 # What a world is there to show: limits as they are, rare exceptions to them, limits that change,
@@ -121,9 +154,14 @@ class Scope:
     def quick(cls) -> Scope:
         """Return a scope that takes seconds and shows nothing but that it runs."""
         return cls(
-            seeds=2, seeds_found=2, seeds_exceptions=1, steps=400, steps_rules=400, taught=1_000,
+            seeds=2,
+            seeds_found=2,
+            seeds_exceptions=1,
+            steps=400,
+            steps_rules=400,
+            taught=1_000,
             calibrated=(20, 60),
-        )  # fmt: skip
+        )
 
     def to_json(self) -> dict[str, Json]:
         """Return every choice as plain JSON values."""
@@ -209,9 +247,19 @@ def jobs(scenes: list[Scene]) -> list[Job]:
 
 # Seconds of a job on one core at full length, roughly: for the bar.
 COSTS = {
-    DEFAULT: 3.0, PROMISE: 3.5, UNCHECKED: 1.5, RATES_20: 4.0, RATES_5: 4.0, AT_WORD_20: 6.0,
-    ALONE_5: 8.0, "rules": 0.1, "logistic": 0.1, "bcts": 0.1, TOLD: 0.05, CALIBRATION: 1.5,
-}  # fmt: skip
+    DEFAULT: 3.0,
+    PROMISE: 3.5,
+    UNCHECKED: 1.5,
+    RATES_20: 4.0,
+    RATES_5: 4.0,
+    AT_WORD_20: 6.0,
+    ALONE_5: 8.0,
+    "rules": 0.1,
+    "logistic": 0.1,
+    "bcts": 0.1,
+    TOLD: 0.05,
+    CALIBRATION: 1.5,
+}
 # So much of that where nearly all is free for all, as there is less to learn, and where groups are
 # found, as every arm is a unit.
 FREE, UNGROUPED = 0.7, 2.7

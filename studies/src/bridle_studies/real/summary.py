@@ -11,24 +11,53 @@ import polars as pl
 from bridle_studies.real.scope import DEFAULT, LIMITS, METHODS, OWN, SAID, TOLD, Job, Result
 
 __all__ = [
-    "CALIBRATION_SCHEMA", "COURSE_SCHEMA", "DOUBT", "RUNS_SCHEMA", "Cell", "Said",
-    "calibration_frame", "calibrations", "cells", "course_frame", "runs_frame",
-]  # fmt: skip
+    "CALIBRATION_SCHEMA",
+    "COURSE_SCHEMA",
+    "DOUBT",
+    "RUNS_SCHEMA",
+    "Cell",
+    "Said",
+    "calibration_frame",
+    "calibrations",
+    "cells",
+    "course_frame",
+    "runs_frame",
+]
 
 RUNS_SCHEMA: dict[str, Any] = {
-    "world": pl.String, "method": pl.String, "seed": pl.Int64, "answers": pl.Int64,
-    "audits": pl.Int64, "E": pl.Int64, "T": pl.Int64, "R": pl.Float64, "Rc": pl.Float64,
-    "told_Rc": pl.Float64, "abstentions": pl.Int64, "found": pl.Int64, "frozen": pl.Int64,
-    "anew": pl.Int64, "E_after": pl.Int64, "kind": pl.String,
-}  # fmt: skip
+    "world": pl.String,
+    "method": pl.String,
+    "seed": pl.Int64,
+    "answers": pl.Int64,
+    "audits": pl.Int64,
+    "E": pl.Int64,
+    "T": pl.Int64,
+    "R": pl.Float64,
+    "Rc": pl.Float64,
+    "told_Rc": pl.Float64,
+    "abstentions": pl.Int64,
+    "found": pl.Int64,
+    "frozen": pl.Int64,
+    "anew": pl.Int64,
+    "E_after": pl.Int64,
+    "kind": pl.String,
+}
 CALIBRATION_SCHEMA: dict[str, Any] = {
-    "world": pl.String, "answers": pl.String, "said_at_least": pl.Float64, "pairs": pl.Int64,
+    "world": pl.String,
+    "answers": pl.String,
+    "said_at_least": pl.Float64,
+    "pairs": pl.Int64,
     "true_share": pl.Float64,
-}  # fmt: skip
+}
 COURSE_SCHEMA: dict[str, Any] = {
-    "world": pl.String, "method": pl.String, "seed": pl.Int64, "t": pl.Int64, "answers": pl.Int64,
-    "audits": pl.Int64, "E": pl.Int64,
-}  # fmt: skip
+    "world": pl.String,
+    "method": pl.String,
+    "seed": pl.Int64,
+    "t": pl.Int64,
+    "answers": pl.Int64,
+    "audits": pl.Int64,
+    "E": pl.Int64,
+}
 
 
 DOUBT = 0.01  # what is believed to be denied with at most this is played
@@ -101,13 +130,16 @@ def runs_frame(
     worlds = [*dict.fromkeys(job.world for job, _ in done)]
     rows = [
         {
-            "world": job.world, "method": job.part, "seed": job.seed,
-            "told_Rc": told[job.world, job.seed], **result["run"],
+            "world": job.world,
+            "method": job.part,
+            "seed": job.seed,
+            "told_Rc": told[job.world, job.seed],
+            **result["run"],
             "kind": (kinds or {}).get(job.world, LIMITS),
         }
         for job, result in done
         if job.part in METHODS
-    ]  # fmt: skip
+    ]
     rows.sort(
         key=lambda row: (worlds.index(row["world"]), METHODS.index(row["method"]), row["seed"])
     )
@@ -160,17 +192,28 @@ def cells(runs: pl.DataFrame) -> list[Cell]:
     """Gather runs into a cell for each world and method, in the order in which they stand."""
     share = pl.col("E") / pl.col("T")
     gathered = runs.group_by("world", "method", maintain_order=True).agg(
-        pl.col("kind").first(), pl.len().alias("seeds"), pl.col("T").max(),
-        pl.col("answers").mean(), (pl.col("answers") + pl.col("audits")).mean().alias("spent"),
-        pl.col("answers").min().alias("fewest"), pl.col("answers").max().alias("most"),
-        pl.col("audits").mean(), pl.col("found").mean(), pl.col("E").mean(),
-        share.mean().alias("share"), share.max().alias("worst"),
-        (share > DOUBT).sum().cast(pl.Int64).alias("broke"), pl.col("R").mean(),
-        pl.col("Rc").mean(), (pl.col("Rc") - pl.col("told_Rc")).mean().alias("excess"),
-        pl.col("abstentions").mean(), (pl.col("frozen") / pl.col("T")).mean(),
-        pl.col("anew").mean(), pl.col("E_after").mean().alias("after"),
+        pl.col("kind").first(),
+        pl.len().alias("seeds"),
+        pl.col("T").max(),
+        pl.col("answers").mean(),
+        (pl.col("answers") + pl.col("audits")).mean().alias("spent"),
+        pl.col("answers").min().alias("fewest"),
+        pl.col("answers").max().alias("most"),
+        pl.col("audits").mean(),
+        pl.col("found").mean(),
+        pl.col("E").mean(),
+        share.mean().alias("share"),
+        share.max().alias("worst"),
+        (share > DOUBT).sum().cast(pl.Int64).alias("broke"),
+        pl.col("R").mean(),
+        pl.col("Rc").mean(),
+        (pl.col("Rc") - pl.col("told_Rc")).mean().alias("excess"),
+        pl.col("abstentions").mean(),
+        (pl.col("frozen") / pl.col("T")).mean(),
+        pl.col("anew").mean(),
+        pl.col("E_after").mean().alias("after"),
         pl.col("E_after").max().alias("after_most"),
-    )  # fmt: skip
+    )
     return [Cell(**row) for row in gathered.iter_rows(named=True)]
 
 

@@ -19,9 +19,18 @@ from bridle_studies.real.scope import DEFAULT, STAFF, Job, Result, Voice
 from bridle_studies.real.summary import Cell
 
 __all__ = [
-    "AFTER", "BARS", "RATES_SCHEMA", "TEACHERS_SCHEMA", "VOICE", "TeacherCell", "hear", "judge",
-    "rates_frame", "teacher_cells", "teachers_frame",
-]  # fmt: skip
+    "AFTER",
+    "BARS",
+    "RATES_SCHEMA",
+    "TEACHERS_SCHEMA",
+    "VOICE",
+    "TeacherCell",
+    "hear",
+    "judge",
+    "rates_frame",
+    "teacher_cells",
+    "teachers_frame",
+]
 
 AFTER = 300  # answers after which rates are looked at
 OFTEN = 10  # answers from one mark to the next
@@ -29,16 +38,32 @@ OFTEN = 10  # answers from one mark to the next
 BARS = {"share": 0.002, "of_alone": 1.5, "within": 0.05}
 
 TEACHERS_SCHEMA: dict[str, Any] = {
-    "world": pl.String, "method": pl.String, "seed": pl.Int64, "teacher": pl.String,
-    "error": pl.Float64, "price": pl.Float64, "told": pl.Float64, "questions": pl.Int64,
-    "checks": pl.Int64, "wrong": pl.Int64, "alone": pl.Int64, "rate": pl.Float64,
-    "rate_300": pl.Float64, "wrong_300": pl.Float64, "rate_300_all": pl.Float64,
+    "world": pl.String,
+    "method": pl.String,
+    "seed": pl.Int64,
+    "teacher": pl.String,
+    "error": pl.Float64,
+    "price": pl.Float64,
+    "told": pl.Float64,
+    "questions": pl.Int64,
+    "checks": pl.Int64,
+    "wrong": pl.Int64,
+    "alone": pl.Int64,
+    "rate": pl.Float64,
+    "rate_300": pl.Float64,
+    "wrong_300": pl.Float64,
+    "rate_300_all": pl.Float64,
     "wrong_300_all": pl.Float64,
-}  # fmt: skip
+}
 RATES_SCHEMA: dict[str, Any] = {
-    "world": pl.String, "method": pl.String, "seed": pl.Int64, "teacher": pl.String,
-    "answers": pl.Int64, "rate": pl.Float64, "wrong_share": pl.Float64,
-}  # fmt: skip
+    "world": pl.String,
+    "method": pl.String,
+    "seed": pl.Int64,
+    "teacher": pl.String,
+    "answers": pl.Int64,
+    "rate": pl.Float64,
+    "wrong_share": pl.Float64,
+}
 # What a job says of one teacher.
 VOICE = {
     *TEACHERS_SCHEMA.keys() - {"world", "method", "seed", "alone"},
@@ -90,11 +115,20 @@ def hear(run: Asking, method: str, tables: Tables) -> list[dict[str, Any]]:
 
 def _entry(voice: Voice, questions: int, checks: int, wrong: int) -> dict[str, Any]:
     return {
-        "teacher": voice.name, "error": voice.error, "price": voice.price, "told": voice.told,
-        "questions": questions, "checks": checks, "wrong": wrong, "rate": voice.told,
-        "rate_300": None, "wrong_300": None, "rate_300_all": None, "wrong_300_all": None,
+        "teacher": voice.name,
+        "error": voice.error,
+        "price": voice.price,
+        "told": voice.told,
+        "questions": questions,
+        "checks": checks,
+        "wrong": wrong,
+        "rate": voice.told,
+        "rate_300": None,
+        "wrong_300": None,
+        "rate_300_all": None,
+        "wrong_300_all": None,
         "marks": [],
-    }  # fmt: skip
+    }
 
 
 def teachers_frame(done: Sequence[tuple[Job, Result]]) -> pl.DataFrame:
@@ -109,11 +143,16 @@ def teachers_frame(done: Sequence[tuple[Job, Result]]) -> pl.DataFrame:
         if job.part == DEFAULT
     }
     rows = [
-        {"world": job.world, "method": job.part, "seed": job.seed,
-         "alone": alone[job.world, job.seed], **voice}
+        {
+            "world": job.world,
+            "method": job.part,
+            "seed": job.seed,
+            "alone": alone[job.world, job.seed],
+            **voice,
+        }
         for job, voices in heard
         for voice in voices
-    ]  # fmt: skip
+    ]
     worlds = [*dict.fromkeys(job.world for job, _ in heard)]
     order = [*STAFF]
     rows.sort(key=lambda row: (worlds.index(row["world"]), order.index(row["method"])))
@@ -179,14 +218,25 @@ def teacher_cells(frame: pl.DataFrame) -> list[TeacherCell]:
     for (world, method, teacher), mine in groups:
         ratio = mine["questions"] / mine["alone"].clip(lower_bound=1)
         told, rates = mine["told"][0], mine["rate"].drop_nulls()
-        found.append(TeacherCell(
-            world=str(world), method=str(method), teacher=str(teacher), error=mine["error"][0],
-            price=mine["price"][0], told=told, seeds=len(mine), questions=_mean(mine["questions"]),
-            checks=_mean(mine["checks"]), wrong=_mean(mine["wrong"]), of_alone=_mean(ratio),
-            of_alone_most=float(str(ratio.max())),
-            rate=None if rates.is_empty() else _mean(rates),
-            own=_after(mine, "300"), all=_after(mine, "300_all"),
-        ))  # fmt: skip
+        found.append(
+            TeacherCell(
+                world=str(world),
+                method=str(method),
+                teacher=str(teacher),
+                error=mine["error"][0],
+                price=mine["price"][0],
+                told=told,
+                seeds=len(mine),
+                questions=_mean(mine["questions"]),
+                checks=_mean(mine["checks"]),
+                wrong=_mean(mine["wrong"]),
+                of_alone=_mean(ratio),
+                of_alone_most=float(str(ratio.max())),
+                rate=None if rates.is_empty() else _mean(rates),
+                own=_after(mine, "300"),
+                all=_after(mine, "300_all"),
+            )
+        )
     return found
 
 
@@ -197,9 +247,12 @@ def _after(mine: pl.DataFrame, name: str) -> After | None:
     rate, error, given = there[f"rate_{name}"], there["error"], there[f"wrong_{name}"]
     off = (rate - error).abs()
     return After(
-        seeds=len(there), rate=_mean(rate), off=float(str(off.max())),
-        beyond=int((off > BARS["within"]).sum()), from_given=float(str((rate - given).abs().max())),
-    )  # fmt: skip
+        seeds=len(there),
+        rate=_mean(rate),
+        off=float(str(off.max())),
+        beyond=int((off > BARS["within"]).sum()),
+        from_given=float(str((rate - given).abs().max())),
+    )
 
 
 def judge(runs: Sequence[Cell], voices: Sequence[TeacherCell]) -> list[dict[str, Any]]:
@@ -216,15 +269,21 @@ def judge(runs: Sequence[Cell], voices: Sequence[TeacherCell]) -> list[dict[str,
         by_cell.setdefault((voice.world, voice.method), []).append(voice)
     return [
         {
-            "world": cell.world, "method": cell.method, "seeds": cell.seeds, "T": cell.T,
-            "E": cell.E, "share": cell.share, "worst_share": cell.worst,
-            "abstentions": cell.abstentions, "Rc_above_told": cell.excess,
+            "world": cell.world,
+            "method": cell.method,
+            "seeds": cell.seeds,
+            "T": cell.T,
+            "E": cell.E,
+            "share": cell.share,
+            "worst_share": cell.worst,
+            "abstentions": cell.abstentions,
+            "Rc_above_told": cell.excess,
             "teachers": [_plain(voice) for voice in by_cell[cell.world, cell.method]],
             "holds": holds(cell, by_cell[cell.world, cell.method]),
         }
         for cell in runs
         if (cell.world, cell.method) in by_cell
-    ]  # fmt: skip
+    ]
 
 
 def holds(cell: Cell, voices: Sequence[TeacherCell]) -> dict[str, bool | None]:

@@ -62,38 +62,57 @@ def draw_teachers(
     figure = Figure(figsize=(11.4, high))
     grid = figure.subplots(len(found), 3, squeeze=False, width_ratios=(1.0, 1.15, 1.0))
     figure.subplots_adjust(
-        left=0.19, right=0.985, top=1 - TOP / high, bottom=BOTTOM / high, wspace=0.14,
+        left=0.19,
+        right=0.985,
+        top=1 - TOP / high,
+        bottom=BOTTOM / high,
+        wspace=0.14,
         hspace=APART / EACH,
-    )  # fmt: skip
+    )
     for (shares, asked, learned), (world, members) in zip(grid, found.items(), strict=True):
         _shares(shares, mine.filter(pl.col("world") == world), members)
         _asked(asked, members, {cell.method: voices[world, cell.method] for cell in members})
         _learned(learned, rates.filter(pl.col("world") == world))
-        shares.set_title(f"{world}: denied plays, a mark a seed", fontsize=9.8, color=INK,
-                         loc="left", x=-0.62)  # fmt: skip
+        shares.set_title(
+            f"{world}: denied plays, a mark a seed", fontsize=9.8, color=INK, loc="left", x=-0.62
+        )
         asked.set_title("Questions answered, by teacher", fontsize=9.8, color=INK, loc="left")
         learned.set_title("Rates learned: how often they err", fontsize=9.8, color=INK, loc="left")
     title = "Teachers who err: what learning their rates buys"
     heading(
-        figure, title,
+        figure,
+        title,
         f"{seeds_and_steps(mine)} The good one never errs and costs .35 an answer, the cheap one "
         "costs .02. Where rates are to be learned,\nnobody says who is the good one. Green: up to "
         f"{100 * BARS['share']:g} % of the plays; bands: within {BARS['within']:g} of how often "
         "they err.",
-    )  # fmt: skip
+    )
     handles: list[Artist] = [
-        Patch(facecolor=GOOD), Patch(facecolor=CHEAP), Patch(facecolor=GREY),
+        Patch(facecolor=GOOD),
+        Patch(facecolor=CHEAP),
+        Patch(facecolor=GREY),
         Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (4, 3))),
         Line2D([], [], color=CHEAP, linewidth=2.0),
         Line2D([], [], color=CHEAP, linewidth=2.0, linestyle=(0, (1, 1))),
-    ]  # fmt: skip
+    ]
     figure.legend(
         handles,
-        ["good", "cheap", "errs, alone", "what the good one takes alone", "beside 20 %",
-         "beside 5 %"],
-        loc="upper left", bbox_to_anchor=(0.006, 1 - 0.88 / high), ncols=6, frameon=False,
-        fontsize=9, handletextpad=0.5, columnspacing=1.6,
-    )  # fmt: skip
+        [
+            "good",
+            "cheap",
+            "errs, alone",
+            "what the good one takes alone",
+            "beside 20 %",
+            "beside 5 %",
+        ],
+        loc="upper left",
+        bbox_to_anchor=(0.006, 1 - 0.88 / high),
+        ncols=6,
+        frameon=False,
+        fontsize=9,
+        handletextpad=0.5,
+        columnspacing=1.6,
+    )
     caption = (
         "Left: E/T of every run. Middle: questions by who answered them, means over seeds, beside "
         "what the good one takes alone; checks come on top. Right: what was believed of each "
@@ -130,21 +149,41 @@ def _shares(axes: Axes, runs: pl.DataFrame, members: Sequence[Cell]) -> None:
         mine = runs.filter(pl.col("method") == cell.method)
         shares = (mine["E"] / mine["T"]).to_list()
         axes.plot(
-            shares, [y] * len(shares), MARKS[cell.method], markersize=5.6, alpha=0.8,
-            color=TINTS[cell.method], markeredgecolor="white", markeredgewidth=0.5, clip_on=False,
+            shares,
+            [y] * len(shares),
+            MARKS[cell.method],
+            markersize=5.6,
+            alpha=0.8,
+            color=TINTS[cell.method],
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            clip_on=False,
             zorder=3,
-        )  # fmt: skip
+        )
         none = shares.count(0.0)
         if none > 1:  # they lie on each other
-            axes.annotate(f"× {none}", (0.0, y), xytext=(3, 4), fontsize=7.6, va="bottom",
-                          textcoords="offset points", color=GREY)  # fmt: skip
+            axes.annotate(
+                f"× {none}",
+                (0.0, y),
+                xytext=(3, 4),
+                fontsize=7.6,
+                va="bottom",
+                textcoords="offset points",
+                color=GREY,
+            )
         if cell.abstentions > 0.01 * cell.T:
             axes.annotate(
                 f"plays nothing in {100 * cell.abstentions / cell.T:.0f} % of the steps",
-                (1.0, y), xycoords=("axes fraction", "data"), xytext=(0, -9), fontsize=7.4,
-                textcoords="offset points", va="top", ha="right", color=GREY,
+                (1.0, y),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, -9),
+                fontsize=7.4,
+                textcoords="offset points",
+                va="top",
+                ha="right",
+                color=GREY,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
-            )  # fmt: skip
+            )
     share_axis(axes, "x", 1.25 * max(max(cell.worst for cell in members), 0.02))
     axes.axvline(BARS["share"], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     axes.axvspan(axes.get_xlim()[0], BARS["share"], color="#009E73", alpha=0.07, linewidth=0)
@@ -168,8 +207,15 @@ def _asked(
         told = " + ".join(number(voice.questions, "E") for voice in voices[cell.method])
         first = voices[cell.method][0]
         ratio = f"\ngood: {first.of_alone:.2f} × alone" if first.told is None else ""
-        axes.text(left + 0.015 * most, y, f"{told}{ratio}", va="center", fontsize=8.0,
-                  color=dark(GOOD) if ratio else "#4a4a4a", linespacing=1.25)  # fmt: skip
+        axes.text(
+            left + 0.015 * most,
+            y,
+            f"{told}{ratio}",
+            va="center",
+            fontsize=8.0,
+            color=dark(GOOD) if ratio else "#4a4a4a",
+            linespacing=1.25,
+        )
         if cell.method == DEFAULT:
             axes.axvline(cell.answers, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=3)
     axes.set_xlim(0.0, 1.38 * most)
@@ -188,17 +234,33 @@ def _learned(axes: Axes, rates: pl.DataFrame) -> None:
         error = next(one.error for one in STAFF[str(method)] if one.name == teacher)
         if teacher != "good" or method == RATES_20:  # the good one's would lie on each other
             axes.axhspan(max(error - near, 0.0), error + near, color=tint, alpha=0.10, linewidth=0)
-            axes.text(0.985 * MOST, error + 0.004, f"{teacher}: {100 * error:g} %", fontsize=8.2,
-                      ha="right", va="bottom", color=dark(tint), zorder=4)  # fmt: skip
+            axes.text(
+                0.985 * MOST,
+                error + 0.004,
+                f"{teacher}: {100 * error:g} %",
+                fontsize=8.2,
+                ha="right",
+                va="bottom",
+                color=dark(tint),
+                zorder=4,
+            )
         theirs = theirs.filter(pl.col("answers") <= MOST)
         for _, seed in theirs.group_by("seed", maintain_order=True):
-            axes.plot(seed["answers"], seed["rate"], color=tint, linewidth=0.6, alpha=0.35,
-                      linestyle=dash, zorder=2)  # fmt: skip
+            axes.plot(
+                seed["answers"],
+                seed["rate"],
+                color=tint,
+                linewidth=0.6,
+                alpha=0.35,
+                linestyle=dash,
+                zorder=2,
+            )
         # A mean of all seeds only: fewer and fewer would make it jump.
         counted = theirs.group_by("answers").agg(pl.col("rate").mean(), pl.len()).sort("answers")
         mean = counted.filter(pl.col("len") == theirs["seed"].n_unique())
-        axes.plot(mean["answers"], mean["rate"], color=tint, linewidth=2.0, linestyle=dash,
-                  zorder=3)  # fmt: skip
+        axes.plot(
+            mean["answers"], mean["rate"], color=tint, linewidth=2.0, linestyle=dash, zorder=3
+        )
     axes.axvline(AFTER, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     axes.set_xlim(0, MOST)
     axes.set_ylim(0.0, 0.35)

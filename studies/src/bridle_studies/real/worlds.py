@@ -55,9 +55,21 @@ RARE: dict[str, tuple[str, float, float]] = {
     for pays in (0.0, BONUS)
 }
 NAMES = (
-    GENRES, KEYWORDS, ESRB, WARFARIN, AGES, SINGLE, PAIRS, BOTH, FOUND, PAYING, STRICTER,
-    TAUGHT_FILMS, TAUGHT_GAMES, *RARE,
-)  # fmt: skip
+    GENRES,
+    KEYWORDS,
+    ESRB,
+    WARFARIN,
+    AGES,
+    SINGLE,
+    PAIRS,
+    BOTH,
+    FOUND,
+    PAYING,
+    STRICTER,
+    TAUGHT_FILMS,
+    TAUGHT_GAMES,
+    *RARE,
+)
 # Names for several worlds at once.
 FAMILIES = {
     "teachers who err": (TAUGHT_FILMS, TAUGHT_GAMES),
@@ -208,21 +220,32 @@ def _exceptions(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -
         yield Scene(
             name=name,
             recipe=Exceptions(
-                features=table, rate=rate, pays=pays, name=name,
-                items=SMALL["items"] if small else 1_500, people=SMALL["people"] if small else 60,
+                features=table,
+                rate=rate,
+                pays=pays,
+                name=name,
+                items=SMALL["items"] if small else 1_500,
+                people=SMALL["people"] if small else 60,
             ),
-            steps=scope.steps, seeds=scope.seeds_exceptions, kind=EXCEPTIONS, calibrated=False,
+            steps=scope.steps,
+            seeds=scope.seeds_exceptions,
+            kind=EXCEPTIONS,
+            calibrated=False,
             methods=(DEFAULT, UNCHECKED, TOLD),
             about=f"{100 * rate:g} % of what is free for all deviate{more}",
-        )  # fmt: skip
+        )
 
 
 def _warfarin(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
     yield Scene(
-        name=WARFARIN, recipe=inputs.warfarin(folder / PATIENTS), steps=scope.steps,
-        seeds=scope.seeds, rules=True, teaching_contexts=200,
+        name=WARFARIN,
+        recipe=inputs.warfarin(folder / PATIENTS),
+        steps=scope.steps,
+        seeds=scope.seeds,
+        rules=True,
+        teaching_contexts=200,
         about="no dose with both of two conditions; patients of the IWPC",
-    )  # fmt: skip
+    )
 
 
 def _ages(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
@@ -230,9 +253,12 @@ def _ages(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iter
     shares = read_ages(census) if census.exists() else None
     recipe = Ages(shares, viewers=SMALL["viewers"] if small else 1_000)
     yield Scene(
-        name=AGES, recipe=recipe, steps=scope.steps, seeds=scope.seeds,
+        name=AGES,
+        recipe=recipe,
+        steps=scope.steps,
+        seeds=scope.seeds,
         about="films from an age of 0, 8, 13 or 17 on; made-up viewers",
-    )  # fmt: skip
+    )
 
 
 def _rules(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
@@ -247,10 +273,14 @@ def _rules(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
     for name in asked:
         recipe, about = kinds[name]
         yield Scene(
-            name=name, recipe=recipe, steps=scope.steps_rules, rules=True, about=about,
+            name=name,
+            recipe=recipe,
+            steps=scope.steps_rules,
+            rules=True,
+            about=about,
             seeds=scope.seeds_found if name == FOUND else scope.seeds,
             limits="found" if name == FOUND else "auto",
-        )  # fmt: skip
+        )
 
 
 # Names of worlds, the files that they need, and how they are made.

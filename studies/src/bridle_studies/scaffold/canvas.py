@@ -141,14 +141,28 @@ def label_ends(axes: Axes, ends: list[tuple[str, float]], last: int, letter: str
     placed = spread(wanted, gap=0.066, low=0.0, high=1.0)
     for (agent, value), end, place in zip(ends, wanted, placed, strict=True):
         axes.annotate(
-            "", (1.018, end), (1.045, place), "axes fraction", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour(agent), "linewidth": 0.7, "shrinkA": 0,
-                        "shrinkB": 0},
-        )  # fmt: skip
+            "",
+            (1.018, end),
+            (1.045, place),
+            "axes fraction",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour(agent),
+                "linewidth": 0.7,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+        )
         axes.text(
-            1.052, place, f"{agent_label(agent)}  {number(value, letter)}",
-            transform=axes.transAxes, va="center", fontsize=9, color=_darker(colour(agent)),
-        )  # fmt: skip
+            1.052,
+            place,
+            f"{agent_label(agent)}  {number(value, letter)}",
+            transform=axes.transAxes,
+            va="center",
+            fontsize=9,
+            color=_darker(colour(agent)),
+        )
 
 
 def marker_sizes(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[float]:
@@ -160,9 +174,10 @@ def marker_sizes(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[float]:
     sizes: list[float] = []
     for i, place in enumerate(places):
         under = [
-            sizes[j] for j in range(i)
+            sizes[j]
+            for j in range(i)
             if math.dist(place, places[j]) < TOUCHING and rows[j]["agent"] not in MASKS
-        ]  # fmt: skip
+        ]
         alone = not any(
             math.dist(place, other) < TOUCHING for j, other in enumerate(places) if j != i
         )
@@ -214,9 +229,14 @@ def label_points(axes: Axes, cells: pl.DataFrame) -> None:
         ink += _covered(x + place[0], y + place[1], wide)
         tint = colour(row["agent"])
         axes.annotate(
-            text, (row["E"], row["R"]), xytext=(place[0], place[1] + 2.0),
-            textcoords="offset points", fontsize=9, color=_darker(tint), zorder=6,
-        )  # fmt: skip
+            text,
+            (row["E"], row["R"]),
+            xytext=(place[0], place[1] + 2.0),
+            textcoords="offset points",
+            fontsize=9,
+            color=_darker(tint),
+            zorder=6,
+        )
         dx = max(place[0], min(0.0, place[0] + wide))  # from the point to the label's nearest edge
         dy = max(place[1], min(0.0, place[1] + TALL))
         if math.hypot(dx, dy) > 16.0:
@@ -244,9 +264,14 @@ def _label_crowd(
         length = 5.2 * len(text)
         at = column if column > x else column + wide - length
         axes.annotate(
-            text, (row["E"], row["R"]), xytext=(at - x, height - y - 3.5),
-            textcoords="offset points", fontsize=9, color=_darker(colour(row["agent"])), zorder=6,
-        )  # fmt: skip
+            text,
+            (row["E"], row["R"]),
+            xytext=(at - x, height - y - 3.5),
+            textcoords="offset points",
+            fontsize=9,
+            color=_darker(colour(row["agent"])),
+            zorder=6,
+        )
         end = (column - 3.0 if column > x else column + wide + 3.0) - x
         _lead(axes, row, (end, height - y))
         ink += _covered(at, height - TALL / 2, length)
@@ -257,10 +282,19 @@ def _label_crowd(
 def _lead(axes: Axes, row: Mapping[str, Any], end: tuple[float, float]) -> None:
     """Draw a thin line from a point to its name."""
     axes.annotate(
-        "", (row["E"], row["R"]), xytext=end, textcoords="offset points", zorder=3,
-        arrowprops={"arrowstyle": "-", "color": colour(row["agent"]), "linewidth": 0.8,
-                    "shrinkA": 0, "shrinkB": 0},
-    )  # fmt: skip
+        "",
+        (row["E"], row["R"]),
+        xytext=end,
+        textcoords="offset points",
+        zorder=3,
+        arrowprops={
+            "arrowstyle": "-",
+            "color": colour(row["agent"]),
+            "linewidth": 0.8,
+            "shrinkA": 0,
+            "shrinkB": 0,
+        },
+    )
 
 
 def crowds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:

@@ -29,9 +29,19 @@ LOCK = ".lock"
 # A finished study has these, and all that a study may have written is among the patterns.
 OWN = ("results.parquet", "curves.parquet", "lessons.parquet", MANIFEST)
 WRITTEN = (
-    *OWN, "table1.csv", "table2.csv", "tables.csv", "tables.md", "verdict.json", "report.html",
-    "overview.*", "figure1*.png", "figure1*.svg", "regret-*.*", "errors-*.*",
-)  # fmt: skip
+    *OWN,
+    "table1.csv",
+    "table2.csv",
+    "tables.csv",
+    "tables.md",
+    "verdict.json",
+    "report.html",
+    "overview.*",
+    "figure1*.png",
+    "figure1*.svg",
+    "regret-*.*",
+    "errors-*.*",
+)
 PARTS = ("class-*.npz", "batch-*.npz", "*.tmp", OWNER)
 FACTS = ("origin", "world", "seed", "runs", "steps", "seconds", "engine", "workers")
 

@@ -34,9 +34,13 @@ def do_jobs(
 ) -> list[Any]:
     """Do jobs, with a bar that moves by what each costs; give their results in order."""
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     results: list[Any] = [None] * len(todo)
     total, done = sum(map(cost, todo)), 0.0
     with Progress(*columns, console=console) as progress, engine:
