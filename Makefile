@@ -75,7 +75,7 @@ test: .venv/.stamp-dev ## run the tests
 check: .venv/.stamp-dev ## lint, format, types, layers
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet || { echo "run: $(PY) -m ruff format" >&2; exit 1; }
-	@$(PY) -m mypy $(wildcard src studies/src tests benchmarks browser examples faults)
+	@$(PY) -m mypy $(wildcard src studies/src tests benchmarks browser examples faults tools)
 	@.venv/bin/lint-imports --no-logo
 
 bench: .venv/.stamp-bench ## compare with other libraries, time limits: build/bench.json, ...
