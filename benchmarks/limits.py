@@ -317,7 +317,7 @@ def _refits() -> dict[str, Contest]:
         for row, answer in zip(rows, said, strict=True):
             start = time.perf_counter()
             twin.learn(row, 0, answer)
-            twin.look(0, row[None])
+            twin.predict(0, row[None])
             seconds += time.perf_counter() - start
         return seconds
 
@@ -417,7 +417,7 @@ def _answering(
 
 def look(limits: Beliefs, context: Floats) -> None:
     """Look at all units in one context."""
-    limits.look_all(context[None])
+    limits.predict_all(context[None])
 
 
 def _masked(case: Case) -> dict[str, Contest]:

@@ -27,7 +27,7 @@ from bridle import Agent, Arm, Category, Flag, Labels
 from bridle.agent.events import AuditBegun, Audited, Created
 from bridle.policies import LearnedMask
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writer import Desk, Writer
+from bridle.store.writer import UnitOfWork, Writer
 from bridle.web.table import pages
 from tests.server.driving import Server
 from tests.web.browsing import Person
@@ -65,7 +65,7 @@ def fill(db: Path, arms: int, events: int, progress: Progress) -> None:
         seed=3,
     ).settings
     rng = np.random.default_rng(5)
-    writer.do(NAME, lambda desk: None, created=Created(settings, 1.0e9))
+    writer.do(NAME, lambda work: None, created=Created(settings, 1.0e9))
     writer.do(NAME, partial(_teach, rng=rng, arms=arms))
     task = progress.add_task(f"{events:,} events, {arms:,} arms", total=events)
     version = 0
@@ -76,27 +76,27 @@ def fill(db: Path, arms: int, events: int, progress: Progress) -> None:
     store.close()
 
 
-def _teach(desk: Desk, rng: np.random.Generator, arms: int) -> None:
-    kept = desk.kept
-    kept.record(AuditBegun(0.01, 0.05, 7, ((1_000, 0.05),), at=desk.now))
+def _teach(work: UnitOfWork, rng: np.random.Generator, arms: int) -> None:
+    kept = work.aggregate
+    kept.record(AuditBegun(0.01, 0.05, 7, ((1_000, 0.05),), at=work.now))
     for n in range(EXAMPLES):
         one, k = context(rng), n % arms
         allowed = not (k % len(GENRES) == 0 and one["age"] == "12-17")
-        kept.record(kept.agent.make.taught(one, f"film-{k}", allowed, by="Ann", at=desk.now))
+        kept.record(kept.agent.make.taught(one, f"film-{k}", allowed, by="Ann", at=work.now))
 
 
-def _live(desk: Desk, rng: np.random.Generator, most: int) -> int:
-    kept = desk.kept
+def _live(work: UnitOfWork, rng: np.random.Generator, most: int) -> int:
+    kept = work.aggregate
     many = max(1, min(STEP, most // 2))
     made = kept.agent.make.decided_many(
-        [context(rng) for _ in range(many)], propensity=many < 50, details=False, at=desk.now
+        [context(rng) for _ in range(many)], propensity=many < 50, details=False, at=work.now
     )
     kept.record_many(made)
     for id, arm in zip(made.ids, made.numbers, strict=True):
         if arm >= 0:
-            kept.record(kept.agent.make.rewarded(id, float(rng.random()), at=desk.now))
+            kept.record(kept.agent.make.rewarded(id, float(rng.random()), at=work.now))
     for id in list(kept.auditing.pending)[20:]:
-        kept.record(Audited(id, bool(rng.random() < 0.95), "Ann", None, desk.now))
+        kept.record(Audited(id, bool(rng.random() < 0.95), "Ann", None, work.now))
     return kept.version
 
 

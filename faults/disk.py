@@ -123,7 +123,7 @@ def _one(total: _Total, rng: random.Random, fault: _Fault) -> None:
     losing = LosingDisk()
     store = _open(losing, fault.checkpoints)
     writer = Writer(store, clock=lambda: 1.0)
-    writer.do("movies", lambda desk: None, created=created(budget=20))
+    writer.do("movies", lambda unit_of_work: None, created=created(budget=20))
     acknowledged: dict[int, str] = {}
     refused: set[str] = set()
     ids = (f"d{n}" for n in itertools.count(1))

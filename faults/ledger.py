@@ -25,7 +25,7 @@ from bridle.agent.events import (
 )
 from bridle.agent.events import Taught as TaughtEvent
 from bridle.api.models import plain_choice
-from bridle.store.aggregate import Kept, catch_up, events_in, load
+from bridle.store.aggregate import Aggregate, catch_up, events_in, load
 from bridle.store.log import Store
 from bridle.store.maintenance import replay, verify
 from tests.store.lives import state
@@ -253,7 +253,7 @@ def same_states(store: Store, agents: list[str]) -> tuple[bool, list[str]]:
     """
     wrong = []
     for agent in agents:
-        kept: Kept | None = None
+        kept: Aggregate | None = None
         head = store.head(agent)
         assert head is not None
         for seq in store.snapshots(agent):
@@ -262,7 +262,7 @@ def same_states(store: Store, agents: list[str]) -> tuple[bool, list[str]]:
             if kept is None:
                 kept = load(store, agent, seq, snapshots=False)
             catch_up(kept, store, agent, seq)
-            if state(kept) != state(Kept.from_blob(snapshot.blob, snapshot.head)):
+            if state(kept) != state(Aggregate.from_blob(snapshot.blob, snapshot.head)):
                 wrong.append(f"{agent}: the snapshot at {seq} is not the fold")
         if kept is None or kept.head != head:
             wrong.append(f"{agent}: no snapshot of the end, at {head.seq}")

@@ -19,7 +19,7 @@ from bridle.store.aggregate import load
 from bridle.store.maintenance import replay, verify
 from bridle.store.sql import Connection, SqlError
 from bridle.store.sqlite import SqliteStore, Synchronous
-from bridle.store.writer import Desk, Work, Writer
+from bridle.store.writer import UnitOfWork, Work, Writer
 from faults.losing_disk import LosingDisk, expected_failures
 from tests.store.lives import CONTEXTS, created, state
 
@@ -56,7 +56,7 @@ def power(
             life.until_cut()
             total["cuts"] += 1
             total["acknowledged"] += life.told
-            lost, damage = life.look()
+            lost, damage = life.predict()
             total["lost"] += lost
             total["corrupt"] += damage is not None
             if (damage is not None or (lost and synchronous == "FULL")) and len(examples) < 20:
@@ -96,7 +96,7 @@ class _Life:
             store = self._open()
             writer = Writer(store, clock=lambda: 1.0)
             if store.head("movies") is None:
-                writer.do("movies", lambda desk: None, created=created(budget=20))
+                writer.do("movies", lambda unit_of_work: None, created=created(budget=20))
             for _ in range(rounds):
                 if self.disk.dark:
                     break
@@ -113,7 +113,7 @@ class _Life:
         """Hand in a few pieces of work, and note what is acknowledged: they may share a commit."""
         begun, go_on = threading.Event(), threading.Event()
 
-        def hold(desk: Desk) -> None:
+        def hold(unit_of_work: UnitOfWork) -> None:
             begun.set()
             go_on.wait()
 
@@ -137,7 +137,7 @@ class _Life:
             self._acknowledged |= dict(done)
             self.told += len(done)
 
-    def look(self) -> tuple[int, str | None]:
+    def predict(self) -> tuple[int, str | None]:
         """Switch the power on, and say how much was lost and what is damaged."""
         self.disk.power_on(self._rng)
         try:
@@ -193,20 +193,20 @@ def _started(begun: threading.Event, held: Work[None]) -> bool:
     return True
 
 
-def step(desk: Desk, choice: float, id: str) -> list[tuple[int, str]]:
+def step(unit_of_work: UnitOfWork, choice: float, id: str) -> list[tuple[int, str]]:
     """Do something, and give what it appends: sequences and payloads."""
-    kept = desk.kept
+    kept = unit_of_work.aggregate
     before, make = len(kept.staged), kept.agent.make
     first = kept.head.seq + before + 1
     number = int(choice * 1_000)
-    if choice < 0.6 or not kept.know.pending:
-        made = make.decided(CONTEXTS[number % 4], id=id, ask=choice < 0.1, at=desk.now)
+    if choice < 0.6 or not kept.state.pending:
+        made = make.decided(CONTEXTS[number % 4], id=id, ask=choice < 0.1, at=unit_of_work.now)
         for event in made.events:
             kept.record(event, b"d" * 32)
     elif choice < 0.8:
-        waiting = list(kept.know.pending)
-        kept.record(make.rewarded(waiting[number % len(waiting)], 0.5, at=desk.now))
+        waiting = list(kept.state.pending)
+        kept.record(make.rewarded(waiting[number % len(waiting)], 0.5, at=unit_of_work.now))
     else:
         arm = ["crime", "nature"][number // 4 % 2]
-        kept.record(make.taught(CONTEXTS[number % 4], arm, number % 3 > 0, at=desk.now))
+        kept.record(make.taught(CONTEXTS[number % 4], arm, number % 3 > 0, at=unit_of_work.now))
     return [(seq, new.payload.decode()) for seq, new in enumerate(kept.staged[before:], first)]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bridle.store.aggregate import Kept
+from bridle.store.aggregate import Aggregate
 from bridle.store.log import Store
 from bridle.store.postgres import PostgresStore
 from faults.ledger import Ledger, check, same_states
@@ -169,7 +169,7 @@ def _memories(store: Store, server: ServeProcess) -> dict[str, list[Any]]:
     for agent in AGENTS:
         snapshot = store.snapshot(agent)
         assert snapshot is not None and _snapped_at_end(store, agent)
-        found[agent] = state(Kept.from_blob(snapshot.blob, snapshot.head))
+        found[agent] = state(Aggregate.from_blob(snapshot.blob, snapshot.head))
     return found
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridle import Agent, BehaviorConstrained, Thompson
-from bridle.agent.commands import Maker
+from bridle.agent.commands import Commands
 from bridle.agent.events import Decided, Retracted
 from bridle.agent.outcomes import Decision
-from bridle.agent.selection import Chooser
-from bridle.agent.state import Knowledge
+from bridle.agent.selection import Selector
+from bridle.agent.state import AgentState
 from bridle.errors import InvalidValue
 
 
@@ -23,11 +23,11 @@ def deaf_to_its_seed(patch):
 
 def hasty(patch):
     """Making a reward's event already takes the decision from the pending ones."""
-    rewarded = Maker.rewarded
+    rewarded = Commands.rewarded
 
     def too_early(self, decision, value, *, at=None):
         event = rewarded(self, decision, value, at=at)
-        del self._knowledge.pending[decision]
+        del self._state.pending[decision]
         return event
 
     def reward(self, decision, value, *, at=None):
@@ -36,14 +36,14 @@ def hasty(patch):
             self.sink([event])
         self.apply(event)
 
-    patch.setattr(Maker, "rewarded", too_early)
+    patch.setattr(Commands, "rewarded", too_early)
     patch.setattr(Agent, "reward", reward)
     return Agent
 
 
 def lazy_in_batches(patch):
     """A batch leaves out the draws that lost."""
-    many = Maker.decided_many
+    many = Commands.decided_many
 
     def decided_many(self, *args, **more):
         made = many(self, *args, **more)
@@ -51,13 +51,13 @@ def lazy_in_batches(patch):
             made._parts[:, 6] = 0.0
         return made
 
-    patch.setattr(Maker, "decided_many", decided_many)
+    patch.setattr(Commands, "decided_many", decided_many)
     return Agent
 
 
 def keyed_by_context(patch):
     """Draws are of the context and not of the decision: equal contexts always play the same."""
-    one, many = Chooser.decision, Maker.decided_many
+    one, many = Selector.decision, Commands.decided_many
 
     def decision(self, row, id, *rest, **more):
         made = one(self, row, row.tobytes().hex(), *rest, **more)
@@ -72,8 +72,8 @@ def keyed_by_context(patch):
                 made._parts[i] = again.parts
         return made
 
-    patch.setattr(Chooser, "decision", decision)
-    patch.setattr(Maker, "decided_many", decided_many)
+    patch.setattr(Selector, "decision", decision)
+    patch.setattr(Commands, "decided_many", decided_many)
     return lambda **given: Agent(**{"limits": "linear", "prior": "paper", **given})
 
 
@@ -89,7 +89,7 @@ def draws_twice_as_wide(patch):
 
 def tweaked(patch, tweak):
     """`tweak` changes the parts of every decision, alone or in a batch, after it is made."""
-    one, many = Chooser.decision, Maker.decided_many
+    one, many = Selector.decision, Commands.decided_many
 
     def decision(self, *args, **more):
         made = one(self, *args, **more)
@@ -103,8 +103,8 @@ def tweaked(patch, tweak):
             tweak(self, parts)
         return made
 
-    patch.setattr(Chooser, "decision", decision)
-    patch.setattr(Maker, "decided_many", decided_many)
+    patch.setattr(Selector, "decision", decision)
+    patch.setattr(Commands, "decided_many", decided_many)
     return Agent
 
 
@@ -116,7 +116,7 @@ def rounds_the_third_arm_otherwise(patch):
 
 
 def sums_to_more(patch):
-    one, many = Chooser.decision, Maker.decided_many
+    one, many = Selector.decision, Commands.decided_many
 
     def decision(self, *args, **more):
         made = one(self, *args, **more)
@@ -132,19 +132,19 @@ def sums_to_more(patch):
             made._propensities *= 1.0 + 1e-6
         return made
 
-    patch.setattr(Chooser, "decision", decision)
-    patch.setattr(Maker, "decided_many", decided_many)
+    patch.setattr(Selector, "decision", decision)
+    patch.setattr(Commands, "decided_many", decided_many)
     return Agent
 
 
 def forgets_when_it_grows(patch):
-    add = Knowledge.add_arms
+    add = AgentState.add_arms
 
     def add_arms(self, arms):
         add(self, arms)
         self.reward_arms.reset(0)
 
-    patch.setattr(Knowledge, "add_arms", add_arms)
+    patch.setattr(AgentState, "add_arms", add_arms)
     return Agent
 
 
@@ -153,15 +153,15 @@ def takes_denials_for_scores(patch):
 
 
 def keeps_what_was_retracted(patch):
-    fold = Knowledge.fold
+    fold = AgentState.fold
 
     def stubborn(self, event):
-        limits = self.believing.limits.copy()
+        limits = self.limits_state.limits.copy()
         fold(self, event)
         if isinstance(event, Retracted):
-            self.believing.take(limits, self.examples.values())
+            self.limits_state.take(limits, self.examples.values())
 
-    patch.setattr(Knowledge, "fold", stubborn)
+    patch.setattr(AgentState, "fold", stubborn)
     return Agent
 
 
@@ -169,7 +169,7 @@ class ForgetsItsQuestions(Agent):
     @classmethod
     def load(cls, path, *, sink=None):
         self = super().load(path, sink=sink)
-        self._knowledge.questions.asked = 0
+        self._state.questions.asked = 0
         return self
 
 
@@ -193,12 +193,12 @@ def logs_without_among(patch):
 
 
 def logs_ids_as_given(patch):
-    rewarded = Maker.rewarded
+    rewarded = Commands.rewarded
 
     def as_given(self, decision, value, *, at=None):
         return replace(rewarded(self, decision, value, at=at), decision=decision)
 
-    patch.setattr(Maker, "rewarded", as_given)
+    patch.setattr(Commands, "rewarded", as_given)
     return Agent
 
 
@@ -215,16 +215,16 @@ def folds_before_it_tells(patch):
 
 
 def hands_out_its_own_arrays(patch):
-    one = Chooser.decision
+    one = Selector.decision
 
     def decision(self, *args, **more):
         made = one(self, *args, **more)
         if isinstance(made, Decision) and made.eligible.all():
-            self._knowledge.every.flags.writeable = True
-            return replace(made, eligible=self._knowledge.every)
+            self._state.every.flags.writeable = True
+            return replace(made, eligible=self._state.every)
         return made
 
-    patch.setattr(Chooser, "decision", decision)
+    patch.setattr(Selector, "decision", decision)
     return Agent
 
 
@@ -235,7 +235,7 @@ def spends_a_decision_on_a_bad_reward(patch):
         try:
             reward(self, decision, value, at=at)
         except InvalidValue:
-            self._knowledge.pending.pop(decision, None)
+            self._state.pending.pop(decision, None)
             raise
 
     patch.setattr(Agent, "reward", spend)

@@ -99,7 +99,7 @@ class PlainLimits:
     def learn(self, context, arm, allowed):
         self.linear.update(arm, context, float(validation.truth(allowed, "allowed", "PlainLimits")))
 
-    def relearn(self, arm, contexts, allowed):
+    def refit(self, arm, contexts, allowed):
         C = validation.matrix(contexts, self.linear.d, "contexts", "PlainLimits")
         answers = validation.truths(allowed, len(C), "allowed", "PlainLimits")
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", "PlainLimits")
@@ -284,10 +284,10 @@ class HearsOnlyYes(PlainLimits):
         validation.truth(allowed, "allowed", "HearsOnlyYes")
         super().learn(context, arm, True)
 
-    def relearn(self, arm, contexts, allowed):
+    def refit(self, arm, contexts, allowed):
         C = validation.matrix(contexts, self.linear.d, "contexts", "HearsOnlyYes")
         validation.truths(allowed, len(C), "allowed", "HearsOnlyYes")
-        super().relearn(arm, C, np.ones(len(C), bool))
+        super().refit(arm, C, np.ones(len(C), bool))
 
 
 class DoubtsEverMore(PlainLimits):
@@ -301,17 +301,17 @@ class DoubtsEverMore(PlainLimits):
 
 
 class ForgetsNothing(PlainLimits):
-    def relearn(self, arm, contexts, allowed):
+    def refit(self, arm, contexts, allowed):
         before = self.linear.to_state()
-        super().relearn(arm, contexts, allowed)
+        super().refit(arm, contexts, allowed)
         self.linear.B[arm] += before["B"][arm]
 
 
 class RelearnsBackwards(PlainLimits):
-    def relearn(self, arm, contexts, allowed):
+    def refit(self, arm, contexts, allowed):
         C = validation.matrix(contexts, self.linear.d, "contexts", "PlainLimits")
         answers = validation.truths(allowed, len(C), "allowed", "PlainLimits")
-        super().relearn(arm, C[::-1], answers[::-1])
+        super().refit(arm, C[::-1], answers[::-1])
 
 
 def limits_of(arms_class):

@@ -196,20 +196,20 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
 
 def bits(agent: Agent) -> bytes:
     """All that an agent knows, to the bit and in order: every attribute, whatever is saved."""
-    found = dict(vars(agent._knowledge))
+    found = dict(vars(agent._state))
     parts: list[bytes] = []
-    believing = dict(vars(found.pop("believing")))
-    for state in (found.pop("reward_arms").to_state(), believing.pop("limits").to_state()):
+    limits_state = dict(vars(found.pop("limits_state")))
+    for state in (found.pop("reward_arms").to_state(), limits_state.pop("limits").to_state()):
         parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
-    del believing["_seen"], believing["_settings"]  # a memory of what follows from the rest
-    believing["unit_of"] = believing["unit_of"].tobytes()
+    del limits_state["_seen"], limits_state["_settings"]  # a memory of what follows from the rest
+    limits_state["unit_of"] = limits_state["unit_of"].tobytes()
     # How often each item was judged: the order in which they came means nothing.
-    believing["_judged"] = [sorted(map(repr, each.items())) for each in believing["_judged"]]
+    limits_state["_judged"] = [sorted(map(repr, each.items())) for each in limits_state["_judged"]]
     for name in ("rates", "drift"):
-        made = believing.pop(name)
+        made = limits_state.pop(name)
         state = {} if made is None else made.to_state()
         parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
-    found["believing"] = sorted(believing.items())
+    found["limits_state"] = sorted(limits_state.items())
     checks = dict(vars(found.pop("checks")))
     del checks["_settings"]
     found["checks"] = sorted(checks.items())
@@ -396,11 +396,11 @@ class Life:
             )
 
     def _retract(self, n: int, x: float) -> None:
-        for example in self.one(self.agent._knowledge.examples, n):
+        for example in self.one(self.agent._state.examples, n):
             self.agent.retract(example, by="t")
 
     def _retract_many(self, n: int, x: float) -> None:
-        ids = self.some(self.agent._knowledge.examples, n)
+        ids = self.some(self.agent._state.examples, n)
         self.each(
             lambda: self.agent.retract_many(ids), lambda: [self.agent.retract(id) for id in ids]
         )
@@ -422,12 +422,12 @@ class Life:
         )
 
     def _answer(self, n: int, x: float) -> None:
-        for question in self.one(self.agent._knowledge.questions.open, n):
+        for question in self.one(self.agent._state.questions.open, n):
             if self.room(1):
                 self.went_on([self.agent.answer(question, x < 0.5, note="so")])
 
     def _answer_many(self, n: int, x: float) -> None:
-        ids = self.some(self.agent._knowledge.questions.open, n)
+        ids = self.some(self.agent._state.questions.open, n)
         said = [(n + i) % 2 > 0 for i in range(len(ids))]
         if self.room(len(ids)):
             # Waiting decisions go on after the last answer of a batch, not after their own.
@@ -439,13 +439,13 @@ class Life:
             self.went_on(told)
 
     def _skip(self, n: int, x: float) -> None:
-        for question in self.one(self.agent._knowledge.questions.open, n):
+        for question in self.one(self.agent._state.questions.open, n):
             self.went_on([self.agent.skip(question, at=x)])
 
     def _regroup(self, n: int, x: float) -> None:
         named = {group for rule in self.agent.rules for group in rule.groups}
         shares = self.agent.settings.share == "group"
-        if not named and shares and self.agent._knowledge.believing.kind != "linear":
+        if not named and shares and self.agent._state.limits_state.kind != "linear":
             groups = {self.arm(n): "ab"[n % 2], self.arm(n // 3): None}
             self.agent.regroup(groups, by="t", note="so")
 
@@ -498,11 +498,11 @@ class Life:
         self._decide_many(n, x, [f"d{self.turn}-{i}" for i in range(len(self.contexts(n)))])
 
     def _reward(self, n: int, x: float) -> None:
-        for decision in self.one(self.agent._knowledge.pending, n):
+        for decision in self.one(self.agent._state.pending, n):
             self.agent.reward(decision, self.value(x), at=x)
 
     def _reward_many(self, n: int, x: float) -> None:
-        ids = self.some(self.agent._knowledge.pending, n)
+        ids = self.some(self.agent._state.pending, n)
         values = [self.value((x + i / 7) % 1.0) for i in range(len(ids))]
         self.each(
             lambda: self.agent.reward_many(ids, np.array(values)),
@@ -510,7 +510,7 @@ class Life:
         )
 
     def _expire(self, n: int, x: float) -> None:
-        for decision in self.one(self.agent._knowledge.pending, n):
+        for decision in self.one(self.agent._state.pending, n):
             self.agent.expire(decision, at=x)
 
     def _shadow(self, n: int, x: float) -> None:

@@ -251,14 +251,18 @@ def test_snapshots_are_the_fold(store, name):
 def test_the_store_goes_on(store):
     writer = Writer(store, clock=lambda: 1_700_001_000.0)
 
-    def work(desk):
-        stood = desk.stood("decision", "x1")
+    def work(unit_of_work):
+        stood = unit_of_work.stood("decision", "x1")
         assert stood is not None and isinstance(stood.event, Decided) and stood.digest is not None
-        made = desk.kept.agent.make.decided(
-            {"child": False, "late": True}, id="golden", propensity=True, ask=False, at=desk.now
+        made = unit_of_work.aggregate.agent.make.decided(
+            {"child": False, "late": True},
+            id="golden",
+            propensity=True,
+            ask=False,
+            at=unit_of_work.now,
         )
         for event in made.events:
-            desk.kept.record(event)
+            unit_of_work.aggregate.record(event)
 
     writer.do("cinema", work)
     writer.close()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bridle import Agent
-from bridle.agent.snapshot import knowledge_from_state, knowledge_to_state
+from bridle.agent.snapshot import state_from_arrays, state_to_arrays
 from tests.golden import seeing
 from tests.golden.seeing import HERE, differences, events_of, sight_of, state_of
 
@@ -60,7 +60,7 @@ def test_every_choice_and_every_bit_comes_out_again(form: int, name: str):
         if then is not None:
             assert not differences(then["state"], state_of(agent))
             assert not differences(then["sight"], sight_of(agent, seen["contexts"]))
-            again = knowledge_from_state(*knowledge_to_state(agent._knowledge))
-            assert knowledge_to_state(again)[0] == knowledge_to_state(agent._knowledge)[0]
+            again = state_from_arrays(*state_to_arrays(agent._state))
+            assert state_to_arrays(again)[0] == state_to_arrays(agent._state)[0]
             compared += 1
     assert compared == len(seen["at"]) >= 2

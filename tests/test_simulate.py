@@ -102,9 +102,9 @@ def test_the_loop_is_the_agent_step_by_step(policy, K, d):
         )
         assert lesson.arms.tolist() == lived.asked
         assert run.played.tolist() == lived.played
-        know = lived.agent._knowledge
-        assert same_bits(lesson.limits[150], know.believing.limits)
-        assert same_bits(run.arms, know.reward_arms)
+        state = lived.agent._state
+        assert same_bits(lesson.limits[150], state.limits_state.limits)
+        assert same_bits(run.arms, state.reward_arms)
         whole = simulate(
             tables,
             policy=policy,
@@ -141,9 +141,9 @@ def test_the_loop_is_the_agent_over_a_refresh(K, d, binary):
         exact_denials=False,
     )
     assert lesson.arms.tolist() == lived.asked and run.played.tolist() == lived.played
-    know = lived.agent._knowledge
-    assert same_bits(lesson.limits[N], know.believing.limits)
-    assert same_bits(run.arms, know.reward_arms)
+    state = lived.agent._state
+    assert same_bits(lesson.limits[N], state.limits_state.limits)
+    assert same_bits(run.arms, state.reward_arms)
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, KnownMask(), KnownMask(reading="filter")], ids=repr)

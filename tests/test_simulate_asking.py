@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys
-from bridle.limits import Beliefs, Look, RuleLimits
+from bridle.limits import Beliefs, Prediction, RuleLimits
 from bridle.simulate import _staff, learned_mask, online, online_asking
 from bridle_studies.environments import synthetic_movies
 from tests.conftest import size
@@ -34,15 +34,15 @@ class Counting:
         self.keys.append(key)
         return np.array([unit])
 
-    def look(self, unit: int, contexts: Any) -> Look:
+    def predict(self, unit: int, contexts: Any) -> Prediction:
         found = [self.counts.get((unit, c.tobytes()), [0, 0]) for c in np.asarray(contexts)]
         p = np.array([(yes + 1) / (yes + no + 2) for no, yes in found])
-        return Look(p, p >= 0.6, p >= 0.4, p * (1 - p), np.sqrt(p * (1 - p)))
+        return Prediction(p, p >= 0.6, p >= 0.4, p * (1 - p), np.sqrt(p * (1 - p)))
 
-    def look_all(self, contexts: Any) -> Look:
-        looks = [self.look(u, contexts) for u in range(self.units)]
+    def predict_all(self, contexts: Any) -> Prediction:
+        looks = [self.predict(u, contexts) for u in range(self.units)]
         names = ("p", "safe", "possible", "information", "sd")
-        return Look(*(np.array([getattr(look, name) for look in looks]) for name in names))
+        return Prediction(*(np.array([getattr(look, name) for look in looks]) for name in names))
 
     def grow(self, arms: int = 1, groups: Any = None) -> None:
         raise NotImplementedError
@@ -93,7 +93,7 @@ def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: An
             mean, sd = arms.scores(C[row])
             if centred:
                 mean = mean + total / count * (arms.covariances[:, -1] @ C[row])
-            looked = [beliefs.look(u, tables.contexts[[row]]) for u in unit]
+            looked = [beliefs.predict(u, tables.contexts[[row]]) for u in unit]
             p = np.array([look.p[0] for look in looked])
             level, spread = sigma * mean + (1 - sigma) * p, sigma * v * sd
             known = [here.get(u, said.get((case, u))) for u in unit]
@@ -215,7 +215,7 @@ def test_without_a_budget_it_is_a_learned_mask():
         beliefs.learn(tables.contexts[row], k, bool(tables.allowed[row, k]))
     safe = learned_mask(tables, beliefs)
     for k in range(9):
-        assert safe[:, k].tolist() == beliefs.look(k, tables.contexts).safe.tolist()
+        assert safe[:, k].tolist() == beliefs.predict(k, tables.contexts).safe.tolist()
     masked = online(
         tables, policy=Thompson(v=0.05), eligible=safe, steps=300, seed=4, prior="centred"
     )

@@ -23,7 +23,7 @@ from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import doubt, keys, loop, questions
 from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits, MixtureLimits
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from bridle.limits.exceptions import START, ExceptionRates, doubt_of
 from bridle.limits.linear import hope_of
 from bridle.policies import (
@@ -973,7 +973,7 @@ def learned_mask(tables: Tables, beliefs: Beliefs) -> Bools:
     [[False, True], [False, False]]
     """
     kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
-    safe = beliefs.look_all(kinds).safe
+    safe = beliefs.predict_all(kinds).safe
     return np.ascontiguousarray(safe.T[kind.ravel()][:, beliefs.unit_of])
 
 
@@ -1052,12 +1052,12 @@ class _Table:
         """Look again at these units."""
         if len(units) > 1 or self._predictions is not None:  # all at once is far cheaper
             every = self._predictions
-            look = self._beliefs.look_all(self._kinds) if every is None else every.look()
+            look = self._beliefs.predict_all(self._kinds) if every is None else every.predict()
             self._take(slice(None), look)
         else:
             for u in units:
-                self._take(int(u), self._beliefs.look(int(u), self._kinds))
-        look = Look(self._p, self._safe, self._possible, self._information, self._sd)
+                self._take(int(u), self._beliefs.predict(int(u), self._kinds))
+        look = Prediction(self._p, self._safe, self._possible, self._information, self._sd)
         hope = self._hope
         if self._rates is not None:
             look = self._rates.lower(look)
@@ -1069,7 +1069,7 @@ class _Table:
         self.information: Floats = np.ascontiguousarray(look.information.T)
         self.hope: Floats = np.ascontiguousarray(hope.T)
 
-    def _take(self, u: int | slice, look: Look) -> None:
+    def _take(self, u: int | slice, look: Prediction) -> None:
         for name in ("p", "sd", "information", "safe", "possible"):
             getattr(self, f"_{name}")[u] = getattr(look, name)
         self._hope[u] = hope_of(self._beliefs, look)
@@ -1233,7 +1233,7 @@ class _Chooser:
 
     def _look(self, units: Ints) -> None:
         for u in units:
-            self.information[:, u] = self.beliefs.look(int(u), self.kinds).information
+            self.information[:, u] = self.beliefs.predict(int(u), self.kinds).information
 
     def _arm(self, unit: int, key: np.uint64) -> int:
         members = self.members[unit]

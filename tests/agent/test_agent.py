@@ -294,7 +294,7 @@ def test_an_abstention_is_logged_earns_nothing_and_teaches_nothing():
     agent = new(sink=log.extend)
     for arm in ("a", "b", 7):
         agent.teach(ARRAY, arm, False)
-    arms, pending = agent._knowledge.reward_arms.to_state(), agent.pending
+    arms, pending = agent._state.reward_arms.to_state(), agent.pending
     made = agent.decide(ARRAY)
     assert made == Abstention(Abstained(1, tuple(ARRAY), 4))
     assert (made.id, made.context, made.version) == (1, tuple(ARRAY), 4)
@@ -302,7 +302,7 @@ def test_an_abstention_is_logged_earns_nothing_and_teaches_nothing():
     assert agent.pending == pending == 0
     with pytest.raises(UnknownId, match="No pending decision 1"):
         agent.reward(made.id, 1.0)
-    after = agent._knowledge.reward_arms.to_state()
+    after = agent._state.reward_arms.to_state()
     assert all(arms[name].tobytes() == after[name].tobytes() for name in arms)
     assert agent.decide(OTHER).id == 2  # it has used up its number, and so its draws
     batch = agent.decide_many([ARRAY, OTHER, ARRAY], details=False)
@@ -316,7 +316,7 @@ def test_sigma_is_a_dial_that_turns_as_an_event():
     assert agent.sigma == 0.0
     agent.teach_many([[1.0]] * 300, [0, 1] * 150, [False, True] * 150)
     agent.learn([[1.0]] * 300, [0, 1] * 150, [1.0, 0.0] * 150)
-    agent._knowledge.denials.clear()  # scores alone
+    agent._state.denials.clear()  # scores alone
     assert set(agent.decide_many([[1.0]] * 50).chosen) == {1}
     agent.set_sigma(1.0)
     assert (agent.sigma, agent.policy) == (1.0, BehaviorConstrained(sigma=1.0, v=0.01))
@@ -337,7 +337,7 @@ def test_rewards_are_mapped_from_their_range_to_the_unit_interval(ends, shares):
     assert all(0.0 <= unit <= 1.0 for unit in units)
     expected = LinearArms(arms=1, features=1)
     expected.update_many([0] * len(units), [[1.0]] * len(units), units)
-    assert agent._knowledge.reward_arms.means.tobytes() == expected.means.tobytes()
+    assert agent._state.reward_arms.means.tobytes() == expected.means.tobytes()
     for wrong in (np.nextafter(low, -math.inf), np.nextafter(high, math.inf)):
         with pytest.raises(InvalidValue, match="rewards"):
             agent.learn([[1.0]], [0], [wrong])
@@ -356,7 +356,7 @@ def test_history_is_learned_with_the_bits_of_rewards_one_by_one():
     past.learn(C[700:], ids[700:], values[700:].tolist())
     for c, arm, value in zip(C, ids, values.tolist(), strict=True):
         lived.reward(lived.decide(c, [arm]).id, value)
-    states = [agent._knowledge.reward_arms.to_state() for agent in (past, lived)]
+    states = [agent._state.reward_arms.to_state() for agent in (past, lived)]
     assert all(states[0][name].tobytes() == states[1][name].tobytes() for name in states[0])
     assert past.version == 3 and past.pending == 0
 

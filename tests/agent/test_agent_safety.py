@@ -28,7 +28,7 @@ from bridle import (
     Thompson,
     When,
 )
-from bridle.agent.commands import Maker
+from bridle.agent.commands import Commands
 from bridle.agent.events import (
     Abstained,
     AuditBegun,
@@ -362,7 +362,7 @@ def test_every_verb_is_in_this_file():
     rest = {"apply", "replay", "save", "load", "of", "resume", "drop_certificate"}
     rest |= {"judge", "drop_promise"}
     assert public - values == {*VERBS, *looks, *rest}
-    made = {name for name in dir(Maker) if not name.startswith("_")}
+    made = {name for name in dir(Commands) if not name.startswith("_")}
     # The last takes what was checked before.
     # Words of declared teachers: tests/test_agent_teachers.py.
     words = {"answers_by", "examples_by"}
@@ -430,7 +430,7 @@ def test_a_verb_takes_what_is_good_and_refuses_the_rest_whole(call, data):
 @given(st.booleans(), st.sampled_from(MAKES), st.data())
 def test_the_first_half_changes_nothing_whatever_it_is_given(masked, make, data):
     agent, log = an_agent(masked)
-    arguments = arguments_of(Maker, make)
+    arguments = arguments_of(Commands, make)
     for name in data.draw(st.sets(st.sampled_from(sorted(arguments)), max_size=2)):
         arguments[name] = data.draw(one_of_junk, label=name)
     before, events = bits(agent), len(log)

@@ -10,7 +10,7 @@ import pytest
 
 from bridle import Agent, Arm, Decision, Question, Tables
 from bridle.agent.events import Event, Judged, StartedAnew, Taught, event_from_json, event_to_json
-from bridle.agent.snapshot import knowledge_from_state, knowledge_to_state
+from bridle.agent.snapshot import state_from_arrays, state_to_arrays
 from bridle.agent.teachers import Teacher
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.limits import make_limits
@@ -30,7 +30,7 @@ def agent_of(*teachers: Teacher, **given: Any) -> tuple[Agent, list[Event]]:
 
 
 def state_of(agent: Agent) -> tuple[str, dict[str, bytes]]:
-    meta, arrays = knowledge_to_state(agent._knowledge)
+    meta, arrays = state_to_arrays(agent._state)
     return json.dumps(meta), {name: array.tobytes() for name, array in arrays.items()}
 
 
@@ -162,7 +162,7 @@ def test_what_has_no_name_is_another_thing_when_it_is_asked_about_again():
     asked = {question.arm for question in agent.open_questions}
     assert len(agent.teachers) == 0 or len(asked) > 1
     agent.start_anew("the law has changed")
-    assert len(agent.teachers) == 0 and agent._knowledge.judged == {}
+    assert len(agent.teachers) == 0 and agent._state.judged == {}
 
 
 # -- checks and promises -------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_what_is_made_changes_nothing():
 
 def test_a_damaged_state_is_refused():
     agent, _ = lived()
-    meta, arrays = knowledge_to_state(agent._knowledge)
+    meta, arrays = state_to_arrays(agent._state)
     judged: Any = meta["judged"]
     assert len(judged) > 1
     first = judged[0]
@@ -283,14 +283,14 @@ def test_a_damaged_state_is_refused():
         None,
     ):
         with pytest.raises(CorruptState):
-            knowledge_from_state({**meta, "judged": wrong}, arrays)
+            state_from_arrays({**meta, "judged": wrong}, arrays)
     for name in [name for name in arrays if name.startswith("teachers.")]:
         with pytest.raises(CorruptState):
-            knowledge_from_state(meta, {n: a for n, a in arrays.items() if n != name})
+            state_from_arrays(meta, {n: a for n, a in arrays.items() if n != name})
     plain = Agent(arms=["a", "b"], features=2)
-    other, few = knowledge_to_state(plain._knowledge)
+    other, few = state_to_arrays(plain._state)
     with pytest.raises(CorruptState, match="Nobody is declared"):
-        knowledge_from_state({**other, "judged": [first]}, few)
+        state_from_arrays({**other, "judged": [first]}, few)
 
 
 def test_bad_values_are_refused():
@@ -332,7 +332,7 @@ def live(
 
         def word(who: str, arm: Any, row: int = row, item: int = item) -> bool:
             k = number[arm]
-            unit = int(agent._knowledge.believing.unit_of[k])
+            unit = int(agent._state.limits_state.unit_of[k])
             return voices.word(int(who), item, unit, bool(tables.allowed[row, k]))
 
         made: Any = agent.decide(tables.contexts[row], item=row if named else None)
@@ -387,10 +387,10 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
         teachers=staff,
     )
     assert live(agent, tables, run, 3, named, staff) == run.played.tolist()
-    assert agent._knowledge.reward_arms.means.tobytes() == run.arms.means.tobytes()
+    assert agent._state.reward_arms.means.tobytes() == run.arms.means.tobytes()
     assert [rate.mean for rate in agent.teachers.rates().values()] == run.rates.tolist()
     assert [rate.answers for rate in agent.teachers.rates().values()] <= run.words.sum(1).tolist()
-    mine, theirs = agent._knowledge.believing.limits.to_state(), run.beliefs.to_state()
+    mine, theirs = agent._state.limits_state.limits.to_state(), run.beliefs.to_state()
     assert {n: a.tobytes() for n, a in mine.items()} == {n: a.tobytes() for n, a in theirs.items()}
     assert run.words[:, 0].min() > size(5, -1) and run.words[0, 1] > size(0, -1)
 

@@ -26,7 +26,7 @@ from bridle.agent.events import (
 from bridle.agent.teachers import Teacher
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible, UnknownId
 from bridle.limits import LinearLimits
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from tests.conftest import check_counts, size
 from tests.histories import bits, seen
 
@@ -62,13 +62,15 @@ def value(agent: Agent, context: Any, item: Any = None) -> list[float]:
     reward came yet, so every arm is expected to earn the same, and one that is safe leaves nothing
     to be gained.
     """
-    know = agent._knowledge
-    limits, row = know.believing.limits, agent.schema.encode(context)
+    state = agent._state
+    limits, row = state.limits_state.limits, agent.schema.encode(context)
     unit_of = limits.unit_of
-    every, rates = limits.look_all(row[None]), know.believing.rates
+    every, rates = limits.predict_all(row[None]), state.limits_state.rates
     if rates is not None:  # what it calls safe may have exceptions
         every = rates.lower(every)
-    looks = [Look(*(getattr(every, f.name)[int(u)] for f in fields(Look))) for u in unit_of]
+    looks = [
+        Prediction(*(getattr(every, f.name)[int(u)] for f in fields(Prediction))) for u in unit_of
+    ]
     heard = [e for e in agent.examples if agent.settings.remembers]
     no = {
         int(unit_of[e.arm])
@@ -80,13 +82,13 @@ def value(agent: Agent, context: Any, item: Any = None) -> list[float]:
     }
     out = []
     safe_somewhere = any(
-        (int(u) in yes or look.safe[0]) and int(u) not in no and know.eligible(row, None, item)[k]
+        (int(u) in yes or look.safe[0]) and int(u) not in no and state.eligible(row, None, item)[k]
         for k, (u, look) in enumerate(zip(unit_of, looks, strict=True))
     )
-    pull = know.pull
-    mean = pull * float(know.reward_arms.covariances[0][-1] @ np.append(row, 1.0))
+    pull = state.pull
+    mean = pull * float(state.reward_arms.covariances[0][-1] @ np.append(row, 1.0))
     for k, (u, look) in enumerate(zip(unit_of, looks, strict=True)):
-        certain = int(u) in no | yes or not know.eligible(row, None, item)[k]
+        certain = int(u) in no | yes or not state.eligible(row, None, item)[k]
         teaches = 0.0 if certain else float(look.information[0])
         gain = 0.0
         if not certain and not look.safe[0] and not safe_somewhere:
@@ -120,10 +122,10 @@ def test_it_asks_where_an_answer_is_worth_most(kind, teaching):
 def test_it_never_asks_what_is_certain_while_something_is_open(kind):
     agent = agent_of(limits=kind, teaching="arm")
     heard = set()
-    units = int(agent._knowledge.believing.unit_of.max()) + 1
+    units = int(agent._state.limits_state.unit_of.max()) + 1
     for _ in range(units):
         made = agent.ask(of("Drama"), item="film")
-        unit = int(agent._knowledge.believing.unit_of["abcd".index(str(made.arm))])
+        unit = int(agent._state.limits_state.unit_of["abcd".index(str(made.arm))])
         assert unit not in heard
         heard.add(unit)
         agent.answer(made, True)
@@ -263,7 +265,7 @@ def settle(agent: Agent) -> Any:
 
 
 def go_on(agent: Agent) -> Any:
-    waits = agent._knowledge.questions.waiting
+    waits = agent._state.questions.waiting
     ready = [id for id, one in waits.items() if one.question is None]
     return [agent.resume(id) for id in ready]
 
@@ -283,9 +285,7 @@ STORY: list[Step] = [
     lambda agent: agent.add_arms([Arm("e", group="young"), Arm("f")]),
     lambda agent: [agent.skip(q.id).then for q in agent.open_questions[:1]],
     lambda agent: [*agent.decide_many([of("Drama"), of()], propensity=True)],
-    lambda agent: agent.reward_many(
-        list(agent._knowledge.pending)[:2], [0.2, 0.9][: agent.pending]
-    ),
+    lambda agent: agent.reward_many(list(agent._state.pending)[:2], [0.2, 0.9][: agent.pending]),
     lambda agent: [agent.decide(of("Action"), propensity=True)],
     lambda agent: agent.regroup({"c": "young", "d": "x", "f": "x"}, "auto", by="t"),
     lambda agent: any_open(agent, True),
@@ -384,13 +384,13 @@ def test_the_story_is_one_of_everything(doubt):
     found = {"open": 0, "waiting": 0, "settled": 0, "lapsed": 0, "costs": 0}
     for step in STORY:
         step(agent)
-        questions = agent._knowledge.questions
+        questions = agent._state.questions
         found["open"] = max(found["open"], len(questions.open))
         found["waiting"] = max(found["waiting"], len(questions.waiting))
         settled = [one for one in questions.waiting.values() if one.allowed]
         found["settled"] = max(found["settled"], len(settled))
         found["lapsed"] = questions.lapsed
-        found["costs"] = max(found["costs"], len(agent._knowledge.costs))
+        found["costs"] = max(found["costs"], len(agent._state.costs))
     assert found["open"] >= 2 and found["lapsed"] >= 1
     if doubt == "wait":
         assert found["waiting"] >= 2 and found["settled"] >= 1

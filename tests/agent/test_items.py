@@ -24,7 +24,7 @@ from bridle import (
 )
 from bridle.agent import state as knowledge_module
 from bridle.agent.events import Abstained, Asked, Decided, Event, event_from_json, event_to_json
-from bridle.agent.snapshot import knowledge_from_state, knowledge_to_state
+from bridle.agent.snapshot import state_from_arrays, state_to_arrays
 from bridle.errors import CorruptState, InvalidValue
 from bridle.schema import Flag
 from tests.histories import bits
@@ -73,7 +73,7 @@ def test_without_an_item_a_yes_is_certain_for_its_own_decision_only():
     assert isinstance(then, Decision) and then.arm in ("a", "b")
     assert arms_played(agent, DRAMA) == set()
     agent.teach(DRAMA, "a", True)
-    assert not agent._knowledge.allowed_here(agent.schema.encode(DRAMA))
+    assert not agent._state.allowed_here(agent.schema.encode(DRAMA))
 
 
 def test_without_an_item_a_no_binds_this_very_context_and_the_unit():
@@ -101,7 +101,7 @@ def test_equal_contexts_with_other_answers_are_no_contradiction():
     agent = agent_of()
     for n in range(12):
         agent.teach(DRAMA, "c", n % 3 > 0, item=n)
-    believed = agent._knowledge.believing.seen(agent.schema.encode(DRAMA).tobytes())
+    believed = agent._state.limits_state.seen(agent.schema.encode(DRAMA).tobytes())
     assert 0.3 < believed.p[2] < 0.95
     for n in range(12):
         assert ("c" in arms_played(agent, DRAMA, item=n)) == (n % 3 > 0)
@@ -114,7 +114,7 @@ def test_a_retraction_takes_back_what_was_certain():
     agent.retract(example)
     agent.retract(denial)
     assert arms_played(agent, DRAMA, item="film") == set()
-    assert not agent._knowledge.denials and not agent._knowledge.allowances
+    assert not agent._state.denials and not agent._state.allowances
 
 
 def test_a_teacher_who_errs_makes_no_item_certain():
@@ -221,10 +221,10 @@ def test_costs_stand_in_the_log_and_are_folded():
     agent.decide(DRAMA, ["d"])  # nothing to play: it costs all that d could earn
     event = log[-1]
     assert isinstance(event, Abstained) and event.worth is not None and event.worth > worths[0]
-    unit = int(agent._knowledge.believing.unit_of[3])
+    unit = int(agent._state.limits_state.unit_of[3])
     here = agent.schema.encode(DRAMA).tobytes()
-    assert agent._knowledge.costs["film"] == {unit: sum(worths)}
-    assert agent._knowledge.costs[here] == {unit: event.worth}
+    assert agent._state.costs["film"] == {unit: sum(worths)}
+    assert agent._state.costs[here] == {unit: event.worth}
     read = [event_from_json(event_to_json(one)) for one in log]
     again = Agent.replay(read)
     assert again.agrees and bits(again.agent) == bits(agent)
@@ -245,11 +245,11 @@ def test_an_answer_a_question_and_new_groups_close_the_account():
         agent, _ = costing()
         for n in range(8):
             agent.decide(DRAMA, ["c", "d"], item="film" if n < 4 else "kept")
-        assert set(agent._knowledge.costs) == {"film", "kept"}
+        assert set(agent._state.costs) == {"film", "kept"}
         close(agent)
-        assert "film" not in agent._knowledge.costs
+        assert "film" not in agent._state.costs
         agent.teach(DRAMA, "c", True, item="kept")  # of another unit
-        assert ("kept" in agent._knowledge.costs) == (agent.arms[3].group is None)
+        assert ("kept" in agent._state.costs) == (agent.arms[3].group is None)
 
 
 def test_accounts_are_bounded_and_the_oldest_give_way(monkeypatch):
@@ -257,7 +257,7 @@ def test_accounts_are_bounded_and_the_oldest_give_way(monkeypatch):
     agent, _ = costing()
     for n in range(5):
         agent.decide(DRAMA, ["c", "d"], item=n)
-    assert list(agent._knowledge.costs) == [2, 3, 4]
+    assert list(agent._state.costs) == [2, 3, 4]
 
 
 def test_once_not_asking_has_cost_as_much_as_an_answer_it_asks():
@@ -270,9 +270,9 @@ def test_once_not_asking_has_cost_as_much_as_an_answer_it_asks():
         assert made.event.worth is not None
         lost += made.event.worth
     assert isinstance(made, Question) and made.arm == "d" and made.event.item == "film"
-    seen = agent._knowledge.believing.seen(agent.schema.encode(DRAMA).tobytes())
+    seen = agent._state.limits_state.seen(agent.schema.encode(DRAMA).tobytes())
     due = 50.0 * (1.0 - seen.information[3] / np.log(2.0))
-    assert lost < due <= lost + 0.9 and not agent._knowledge.costs
+    assert lost < due <= lost + 0.9 and not agent._state.costs
     other = agent.decide(DRAMA, ["c", "d"], item="other")
     assert isinstance(other, Decision)  # each item has an account of its own
 
@@ -284,7 +284,7 @@ def test_a_free_answer_is_asked_for_at_once_and_a_dear_one_never(kind):
     )
     assert isinstance(free.decide(DRAMA), Question)
     assert all(isinstance(dear.decide(DRAMA, item="x"), Abstention) for _ in range(30))
-    assert dear._knowledge.costs["x"] and dear.budget_left == 100
+    assert dear._state.costs["x"] and dear.budget_left == 100
 
 
 def test_at_most_three_questions_a_decision():
@@ -365,7 +365,7 @@ def test_a_file_written_in_the_middle_of_a_question_goes_on_with_the_same_bits(t
     costs, _ = midway()
     costs.save(tmp_path / "costs")
     back = Agent.load(tmp_path / "costs")
-    assert bits(back) == bits(costs) and set(back._knowledge.costs) >= {"film", 3}
+    assert bits(back) == bits(costs) and set(back._state.costs) >= {"film", 3}
     one, two = (agent.decide(HORROR, id="x", item="new") for agent in (whole, parts))
     assert isinstance(one, Question) and isinstance(two, Question)
     for n, answer in enumerate((True, None)):
@@ -375,17 +375,17 @@ def test_a_file_written_in_the_middle_of_a_question_goes_on_with_the_same_bits(t
         if answer:
             for agent in (whole, parts):
                 agent.apply(agent.make.answered(1, True))
-            assert parts._knowledge.questions.waiting["x"].allowed
+            assert parts._state.questions.waiting["x"].allowed
     assert parts.resume("x").event == whole.resume("x").event and bits(parts) == bits(whole)
 
 
 def test_a_file_whose_items_or_costs_are_damaged_is_refused():
     agent, _ = midway()
-    meta, arrays = knowledge_to_state(agent._knowledge)
+    meta, arrays = state_to_arrays(agent._state)
     costs: Any = meta["costs"]
     questions: Any = meta["questions"]
     examples: Any = meta["examples"]
-    assert knowledge_from_state(meta, arrays).costs == agent._knowledge.costs
+    assert state_from_arrays(meta, arrays).costs == agent._state.costs
     (case, ((unit, cost),)) = costs[0]
     damages: list[dict[str, Any]] = [
         {"costs": [[case, [[99, cost]]]]},
@@ -402,9 +402,9 @@ def test_a_file_whose_items_or_costs_are_damaged_is_refused():
     ]
     for damage in damages:
         with pytest.raises(CorruptState):
-            knowledge_from_state({**meta, **damage}, arrays)
+            state_from_arrays({**meta, **damage}, arrays)
     with pytest.raises(CorruptState):
-        knowledge_from_state({k: v for k, v in meta.items() if k != "costs"}, arrays)
+        state_from_arrays({k: v for k, v in meta.items() if k != "costs"}, arrays)
 
 
 @pytest.mark.parametrize("doubt", ["wait", "play_safe"])

@@ -67,7 +67,7 @@ def teach(agent: Agent, lessons: Any = LESSONS, first: int = 0) -> Agent:
 
 def limit_bits(agent: Agent, counted: bool = True) -> bytes:
     """All that the limits are and believe; without what `auto` counts, only what they are."""
-    limits = agent._knowledge.believing.limits
+    limits = agent._state.limits_state.limits
     left_out: tuple[str, ...] = ("counts", "surprises", "surprise")
     if not counted:
         left_out += ("evidence", "tallies")
@@ -76,7 +76,7 @@ def limit_bits(agent: Agent, counted: bool = True) -> bytes:
     state = limits.to_state()
     parts = [n.encode() + a.tobytes() for n, a in sorted(state.items()) if n not in left_out]
     for probe in PROBES if counted else ():
-        seen = agent._knowledge.believing.seen(agent.schema.encode(probe).tobytes())
+        seen = agent._state.limits_state.seen(agent.schema.encode(probe).tobytes())
         parts += [part.tobytes() for part in seen]
     return b"\0".join(parts)
 
@@ -89,7 +89,7 @@ def assert_learned_anew(one: Agent, other: Agent) -> None:
     answers with what other units were taught since: so the weights may differ a little.
     """
     assert limit_bits(one, counted=False) == limit_bits(other, counted=False)
-    if isinstance(one._knowledge.believing.limits, Mixed):
+    if isinstance(one._state.limits_state.limits, Mixed):
         for probe in PROBES:
             here = one.believed(probe).p - other.believed(probe).p
             assert np.abs(here).max() < 0.02
@@ -165,7 +165,7 @@ def test_rules_of_other_forms_only_bind_what_may_be_played(kind, rule):
     for agent in (plain, knowing):
         agent.teach({**of("Drama"), "age": 10}, "a", True)
         agent.teach(context, "c", False)
-    one, two = (agent._knowledge.believing.limits.to_state() for agent in (plain, knowing))
+    one, two = (agent._state.limits_state.limits.to_state() for agent in (plain, knowing))
     assert one.keys() == two.keys()
     assert all(array.tobytes() == two[name].tobytes() for name, array in one.items())
     assert not knowing.believed(context).possible[0] and plain.believed(context).possible[0]
@@ -174,13 +174,13 @@ def test_rules_of_other_forms_only_bind_what_may_be_played(kind, rule):
 def test_rules_on_an_arm_bind_it_where_arms_are_on_their_own():
     rule = Rule("r", when=[When("genres", has="Horror")], arms=["a", "d"])
     shared, apart = agent_of(rules=[rule]), agent_of(rules=[rule], share="arm")
-    assert list(shared._knowledge.believing._known) == [2]  # the unit of d
-    assert sorted(apart._knowledge.believing._known) == [0, 3]
+    assert list(shared._state.limits_state._known) == [2]  # the unit of d
+    assert sorted(apart._state.limits_state._known) == [0, 3]
     # A second arm in the group of one that is bound: the rule no longer holds for all of it.
     shared.regroup({"a": "alone"})
-    assert len(shared._knowledge.believing._known) == 2
+    assert len(shared._state.limits_state._known) == 2
     shared.add_arms([Arm("e", group="alone")])
-    assert len(shared._knowledge.believing._known) == 1
+    assert len(shared._state.limits_state._known) == 1
     fresh = agent_of(
         rules=[rule], arms=[Arm("a", group="alone"), *ARMS[1:], Arm("e", group="alone")]
     )
@@ -234,7 +234,7 @@ def test_all_taken_back_is_nothing_taught(kind):
     agent = teach(agent_of(limits=kind))
     agent.retract_many([example.id for example in agent.examples][::-1])
     assert limit_bits(agent) == limit_bits(agent_of(limits=kind))
-    assert not agent._knowledge.denials and not agent._knowledge.allowances
+    assert not agent._state.denials and not agent._state.allowances
 
 
 def test_one_of_two_equal_answers_taken_back_leaves_the_other():
@@ -267,7 +267,7 @@ def test_new_arms_start_with_what_their_group_knows(kind):
     agent = teach(agent_of(limits=kind))
     agent.add_arms([Arm("e", group="young"), Arm("f", group="new"), "g", Arm("h", group="old")])
     for probe in PROBES:
-        seen = agent._knowledge.believing.seen(agent.schema.encode(probe).tobytes())
+        seen = agent._state.limits_state.seen(agent.schema.encode(probe).tobytes())
         for part in seen:
             assert part[4] == part[0] and part[7] == part[2]
     # Without a name for the item nothing is allowed to the letter; and what is said is of a group.
@@ -291,9 +291,7 @@ def test_arms_that_come_later_or_were_there_from_the_start(kind):
     teach(later, lessons, first=20)
     start = teach(agent_of(limits=kind, rules=[NO_HORROR], arms=[*ARMS, *more]))
     teach(start, lessons, first=20)
-    assert (
-        later._knowledge.believing.unit_of.tolist() == start._knowledge.believing.unit_of.tolist()
-    )
+    assert later._state.limits_state.unit_of.tolist() == start._state.limits_state.unit_of.tolist()
     if kind != "found":  # whose chains run over the arms that there are
         assert limit_bits(later) == limit_bits(start)
 
@@ -328,18 +326,18 @@ def test_another_kind_of_limits(kind):
     agent.regroup(GROUPS, limits=kind)
     start = teach(agent_of(limits=kind, arms=regrouped_arms(GROUPS), rules=agent.rules))
     assert limit_bits(agent) == limit_bits(start)
-    assert agent.settings.limits == "found" and agent._knowledge.believing.kind == kind
+    assert agent.settings.limits == "found" and agent._state.limits_state.kind == kind
 
 
 def test_where_nothing_is_left_to_find_auto_follows():
     agent = teach(agent_of(limits="found"))
     agent.regroup(GROUPS)
-    assert agent._knowledge.believing.kind == "auto"
+    assert agent._state.limits_state.kind == "auto"
     assert limit_bits(agent) == limit_bits(
         teach(agent_of(limits="auto", arms=regrouped_arms(GROUPS)))
     )
     agent.regroup({"a": "y"})
-    assert agent._knowledge.believing.kind == "auto"
+    assert agent._state.limits_state.kind == "auto"
 
 
 def test_answers_to_the_letter_outlive_new_groups():
@@ -405,10 +403,10 @@ def test_what_was_seen_is_not_kept_too_long(kind):
     probe = of("Horror")
 
     def seen() -> bytes:
-        return agent._knowledge.believing.seen(agent.schema.encode(probe).tobytes()).p.tobytes()
+        return agent._state.limits_state.seen(agent.schema.encode(probe).tobytes()).p.tobytes()
 
     def fresh() -> bytes:
-        agent._knowledge.believing._seen.clear()
+        agent._state.limits_state._seen.clear()
         return seen()
 
     for change in (

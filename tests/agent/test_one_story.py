@@ -77,7 +77,7 @@ def context_of(agent: Agent, held: int, age: int) -> dict[str, Any]:
 @given(st.booleans(), rules, lessons, st.integers(0, 7), st.sampled_from(ITEMS))
 def test_one_probability_is_told_everywhere(kind, numbers, given, taught, held, item):
     agent = agent_of(kind, numbers, given, taught)
-    know = agent._knowledge
+    state = agent._state
     context = context_of(agent, held, 30)
     row = agent.schema.encode(context)
     believed = agent.believed(context, item)
@@ -85,13 +85,13 @@ def test_one_probability_is_told_everywhere(kind, numbers, given, taught, held, 
     assert named.p.tolist() == believed.p.tolist()
 
     # What the limits say, where nothing certain is said; and the score of a certificate.
-    said = know.said(row, know.offered(row, None, item), item)
+    said = state.said(row, state.offered(row, None, item), item)
     limits: Any = agent.limits
-    own = np.array([limits.look(int(u), row[None]).p[0] for u in limits.unit_of])
+    own = np.array([limits.predict(int(u), row[None]).p[0] for u in limits.unit_of])
     unasked = said == doubt.UNASKED
     told = own
-    if know.believing.rates is not None:  # less the exceptions to what the limits call safe
-        look = know.believing.rates.lower(limits.look_all(row[None]))
+    if state.limits_state.rates is not None:  # less the exceptions to what the limits call safe
+        look = state.limits_state.rates.lower(limits.predict_all(row[None]))
         told = look.p[limits.unit_of, 0]
         assert (told <= own).all() and (told[~look.safe[limits.unit_of, 0]] < 1.0).all()
     assert believed.p[unasked] == pytest.approx(told[unasked], abs=CLOSE)
@@ -118,7 +118,7 @@ def test_one_probability_is_told_everywhere(kind, numbers, given, taught, held, 
     many = agent.make.decided_many([context], items=[item], propensity=True)
     assert (many.chosen[0] is not None) == believed.playable.any()
     if many.chosen[0] is not None:
-        assert believed.playable[agent._knowledge.arm_number(many.chosen[0])]
+        assert believed.playable[agent._state.arm_number(many.chosen[0])]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,13 +126,13 @@ def test_one_probability_is_told_everywhere(kind, numbers, given, taught, held, 
 @given(st.booleans(), rules, lessons)
 def test_a_cell_of_the_picture_is_what_is_believed_there(kind, numbers, given, taught):
     agent = agent_of(kind, numbers, given, taught)
-    know, schema = agent._knowledge, agent.schema
-    units = units_of(know)
+    state, schema = agent._state, agent.schema
+    units = units_of(state)
     for column in columns_of(schema):
         row = row_of(schema, column)
-        believed = believed_of(know, row)
-        for unit, cell in zip(units, cells_of(know, units, [row])[0], strict=True):
-            arms = np.flatnonzero(know.believing.unit_of == unit.number)
+        believed = believed_of(state, row)
+        for unit, cell in zip(units, cells_of(state, units, [row])[0], strict=True):
+            arms = np.flatnonzero(state.limits_state.unit_of == unit.number)
             told = set(believed.p[arms].tolist())
             if cell.rule == "some":  # a rule for some of its arms
                 assert cell.p in told or told == {0.0}
@@ -147,16 +147,16 @@ def test_a_cell_of_the_picture_is_what_is_believed_there(kind, numbers, given, t
 @given(st.booleans(), rules, lessons)
 def test_sentences_say_what_is_believed(kind, numbers, given, taught):
     agent = agent_of(kind, numbers, given, taught)
-    know, schema = agent._knowledge, agent.schema
+    state, schema = agent._state, agent.schema
     assume(kind == "auto" or not given)
     lines = agent.describe()
-    for unit, line in zip(units_of(know), lines, strict=True):
-        arm = int(np.flatnonzero(know.believing.unit_of == unit.number)[0])
+    for unit, line in zip(units_of(state), lines, strict=True):
+        arm = int(np.flatnonzero(state.limits_state.unit_of == unit.number)[0])
         denied = [part.strip() for part in line.partition(":")[2].split(";")[0].split(",")]
         for column in columns_of(schema):
             if column.feature == "age":
                 continue
-            believed = believed_of(know, row_of(schema, column))
+            believed = believed_of(state, row_of(schema, column))
             if kind == "auto" and not believed.safe[arm]:
                 assert "all is allowed" not in line
             if believed.safe[arm]:

@@ -20,8 +20,8 @@ def test_a_decision_that_waited_in_vain_learns_the_default():
     agent.expire(made.id)
     twin.reward(other.id, 0.25)
     assert log[-1] == Expired(made.id, 0.25)
-    assert agent._knowledge.reward_arms.kernel_state.mu.tobytes() == (
-        twin._knowledge.reward_arms.kernel_state.mu.tobytes()
+    assert agent._state.reward_arms.kernel_state.mu.tobytes() == (
+        twin._state.reward_arms.kernel_state.mu.tobytes()
     )
     with pytest.raises(UnknownId):  # at most one of both
         agent.reward(made.id, 1.0)
@@ -30,7 +30,7 @@ def test_a_decision_that_waited_in_vain_learns_the_default():
     made = agent.decide([1.0])
     agent.expire(made.id)
     assert log[-1] == Expired(made.id, None) and agent.pending == 0
-    assert agent._knowledge.totals[1] == twin._knowledge.totals[1]  # nothing was learned
+    assert agent._state.totals[1] == twin._state.totals[1]  # nothing was learned
     assert bits(agent) != before
     with pytest.raises(InvalidValue, match="default_reward"):
         agent.set_wait(None, 0.5)
@@ -45,8 +45,8 @@ def test_in_the_shadow_the_reward_is_the_incumbents():
     assert made.arm == "ours" and made.propensity == pytest.approx(1.0)
     agent.reward(made.id, 1.0)
     twin.learn([[1.0]], ["theirs"], [1.0])
-    assert agent._knowledge.reward_arms.kernel_state.mu.tobytes() == (
-        twin._knowledge.reward_arms.kernel_state.mu.tobytes()
+    assert agent._state.reward_arms.kernel_state.mu.tobytes() == (
+        twin._state.reward_arms.kernel_state.mu.tobytes()
     )
     nothing = agent.shadow([1.0], "theirs", among=["theirs"])
     assert isinstance(nothing, Abstention)

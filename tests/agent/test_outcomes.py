@@ -42,10 +42,10 @@ def test_a_decision_says_how_it_came_to_be():
     agent = taught(policy=BehaviorConstrained(sigma=0.3, v=0.2, v_constraint=0.5))
     made = agent.decide(C, propensity=True)
     assert type(made) is Decision
-    know = agent._knowledge
+    state = agent._state
     for (mean, sd), arms in (
-        ((made.reward_mean, made.reward_sd), know.reward_arms),
-        ((made.limit_mean, made.limit_sd), know.believing.limits),
+        ((made.reward_mean, made.reward_sd), state.reward_arms),
+        ((made.limit_mean, made.limit_sd), state.limits_state.limits),
     ):
         expected = arms.scores(C)
         assert mean.tobytes() == expected[0].tobytes() and sd.tobytes() == expected[1].tobytes()

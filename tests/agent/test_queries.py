@@ -190,7 +190,7 @@ def test_a_proposal_accepted_as_it_is():
     agent.regroup(groups, by="t")
     named = {arm: group.name for group in groups for arm in group.arms}
     assert [arm.group for arm in agent.arms] == [named[f"p{k}"] for k in range(6)]
-    assert agent._knowledge.believing.unit_of.tolist() == [0, 1, 0, 1, 0, 1]
+    assert agent._state.limits_state.unit_of.tolist() == [0, 1, 0, 1, 0, 1]
     agent.add_arms([Arm("p6", group=agent.arms[0].group)])
     believed = agent.believed(of("Horror"))
     assert believed.p[6] < 0.01 and not believed.possible[6]
@@ -207,7 +207,7 @@ def test_a_proposal_corrected_by_a_person():
     agent.regroup([replace(first, name="mine", arms=first.arms[:2]), second], limits="rules")
     groups = [arm.group for arm in agent.arms]
     assert groups.count("mine") == 2 and groups.count(second.name) == 3 and groups.count(None) == 1
-    assert agent._knowledge.believing.kind == "rules"
+    assert agent._state.limits_state.kind == "rules"
     assert len(agent.describe()) == 3
 
 

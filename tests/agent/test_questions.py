@@ -58,7 +58,7 @@ def test_allowed_is_played(kind):
     assert agent.pending == 0 and agent.version == 2
     answer = agent.answer(first, True, by="t", note="so", at=3.0)
     then = decided(answer.then)
-    unit_of = agent._knowledge.believing.unit_of
+    unit_of = agent._state.limits_state.unit_of
     asked_of, plays = (unit_of["abcd".index(str(one.arm))] for one in (first, then))
     assert plays == asked_of and then.id == 1 and then.context == first.context
     assert then.odds is not None and then.propensity == then.odds.play["abcd".index(str(then.arm))]
@@ -268,7 +268,7 @@ def test_an_example_taken_back_meanwhile_is_as_if_never_taught():
     agent.retract(example)
     one, two = agent.answer(made, False).then, never.answer(same, False).then
     assert question(one).arm == question(two).arm != made.arm
-    limits = [a._knowledge.believing.limits.to_state() for a in (agent, never)]
+    limits = [a._state.limits_state.limits.to_state() for a in (agent, never)]
     assert all(array.tobytes() == limits[1][name].tobytes() for name, array in limits[0].items())
 
 

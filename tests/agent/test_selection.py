@@ -153,10 +153,10 @@ def check_equal(
     wrong = int(np.count_nonzero(run.judged == run.found))
     assert wrong == 0 or error == 0.1  # who errs does so in checks, too
     assert asked == list(zip(run.asked_at.tolist(), run.asked_arms.tolist(), strict=True))
-    know = agent._knowledge
-    assert know.reward_arms.means.tobytes() == run.arms.means.tobytes()
-    assert know.reward_arms.covariances.tobytes() == run.arms.covariances.tobytes()
-    mine, theirs = know.believing.limits.to_state(), run.beliefs.to_state()
+    state = agent._state
+    assert state.reward_arms.means.tobytes() == run.arms.means.tobytes()
+    assert state.reward_arms.covariances.tobytes() == run.arms.covariances.tobytes()
+    mine, theirs = state.limits_state.limits.to_state(), run.beliefs.to_state()
     assert mine.keys() == theirs.keys()
     for name, array in mine.items():
         assert array.tobytes() == theirs[name].tobytes(), name

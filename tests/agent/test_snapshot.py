@@ -18,9 +18,9 @@ import pytest
 from bridle import Agent, Arm, Rule, Thompson, When
 from bridle.agent.snapshot import (
     _digest,
-    knowledge_from_state,
-    knowledge_to_state,
     read_state,
+    state_from_arrays,
+    state_to_arrays,
     write_state,
 )
 from bridle.errors import CorruptState
@@ -83,7 +83,7 @@ def test_a_restart_near_a_refresh_changes_no_bit(tmp_path):
         for row, value in zip(rows[so_far:], values[so_far:], strict=True):
             loaded.reward(loaded.decide(row).id, value)
         agent.learn(rows[so_far:], [0] * (1300 - so_far), values[so_far:])
-        states = [one._knowledge.reward_arms.to_state() for one in (agent, loaded)]
+        states = [one._state.reward_arms.to_state() for one in (agent, loaded)]
         assert all(states[0][name].tobytes() == states[1][name].tobytes() for name in states[0])
 
 
@@ -396,13 +396,13 @@ def test_an_encrypted_part_is_corrupt(saved):
 
 
 def test_state_is_plain_json_and_arrays(tmp_path):
-    meta, arrays = knowledge_to_state(a_life()._knowledge)
+    meta, arrays = state_to_arrays(a_life()._state)
     assert json.loads(json.dumps(meta)) == meta
     write_state(tmp_path / "state", meta, arrays)
     again, same = read_state(tmp_path / "state")
     assert again == meta and all(same[name].tobytes() == arrays[name].tobytes() for name in arrays)
-    assert bits(Agent.of(knowledge_from_state(again, same))) == bits(a_life())
+    assert bits(Agent.of(state_from_arrays(again, same))) == bits(a_life())
     with pytest.raises(CorruptState):
-        knowledge_from_state([], {})
+        state_from_arrays([], {})
     digest = json.loads(zipfile.ZipFile(tmp_path / "state").read("meta.json"))["sha256"]
     assert len(digest) == len(hashlib.sha256().hexdigest())

@@ -94,7 +94,7 @@ def test_plays_that_are_checked_are_as_many_as_their_coins_say():
     agent, _ = taught()
     coins = [made.event.coin for made in play(agent, 2000) if isinstance(made, Decision)]
     known = [coin for coin in coins if coin is not None]
-    drawn = agent._knowledge.checks.drawn
+    drawn = agent._state.checks.drawn
     sd = sum(coin * (1 - coin) for coin in known) ** 0.5
     assert abs(drawn - sum(known)) < 6 * sd
     assert drawn == len(agent.open_checks) < 500
@@ -121,11 +121,11 @@ def test_what_is_found_is_in_the_probability_of_all_that_nobody_has_judged():
 
 def test_what_the_limits_would_call_safe_says_that_it_is_the_exceptions():
     agent, _ = taught()
-    believing = agent._knowledge.believing
-    assert believing.rates is not None
+    limits_state = agent._state.limits_state
+    assert limits_state.rates is not None
     for _ in range(2):  # as if of other things
-        believing.rates.fold(0, allowed=False, safe=True)
-    believing._seen.clear()
+        limits_state.rates.fold(0, allowed=False, safe=True)
+    limits_state._seen.clear()
     believed = agent.believed(COMEDY, item="another")
     # The old have clean judgements of their own.
     assert believed.safe.tolist() == [False, False, True]
@@ -175,10 +175,10 @@ def test_checks_are_kept_as_many_as_may_wait():
 def test_a_budget_or_a_share_is_the_most_there_is(checks, most):
     agent, log = taught(checks=checks)
     play(agent, 200)
-    assert 0 < agent._knowledge.checks.drawn <= most
+    assert 0 < agent._state.checks.drawn <= most
     many, _ = taught(checks=checks)
     many.decide_many([COMEDY] * 200, items=[f"n{i}" for i in range(200)])
-    assert 0 < many._knowledge.checks.drawn <= most
+    assert 0 < many._state.checks.drawn <= most
     same_as_replayed(agent, log)
 
 
@@ -389,7 +389,7 @@ def test_the_coins_of_a_promise_are_keyed_by_its_own_seed():
     drawn = [Agent(arms=2, features=2) for _ in range(2)]
     for agent in drawn:
         agent.promise(0.1, 0.5)
-    seeds = {agent._knowledge.promise.seed for agent in drawn}  # type: ignore[union-attr]
+    seeds = {agent._state.promise.seed for agent in drawn}  # type: ignore[union-attr]
     assert len(seeds) == 2
 
 

@@ -80,7 +80,7 @@ def test_any_standing_denial_wins_over_any_allowance():
     assert not agent.decide(C).eligible[0]
     agent.retract(second)
     assert agent.decide(C).eligible[0]
-    assert not agent._knowledge.denials  # nothing is kept of it
+    assert not agent._state.denials  # nothing is kept of it
     agent.teach(C, 0, False)
     assert not agent.decide(C).eligible[0]
 
@@ -131,7 +131,7 @@ def test_after_a_retraction_limits_are_the_fold_of_what_stands(examples, data):
     pool = np.random.default_rng(3).standard_normal((4, 3))
     agent = new(label_coding="1/-1", ridge_limits=0.7)
     ids = [agent.teach(pool[c], k, allowed) for c, k, allowed in examples]
-    before = agent._knowledge.believing.limits.to_state()
+    before = agent._state.limits_state.limits.to_state()
     gone = data.draw(st.sets(st.sampled_from(ids), min_size=1))
     for id in data.draw(st.permutations(sorted(gone))):
         agent.retract(id)
@@ -139,7 +139,7 @@ def test_after_a_retraction_limits_are_the_fold_of_what_stands(examples, data):
     fold = LinearLimits(arms=3, features=3, ridge=0.7, label_coding="1/-1")
     for c, k, allowed in stand:
         fold.learn(pool[c], k, allowed)
-    after, expected = agent._knowledge.believing.limits.to_state(), fold.to_state()
+    after, expected = agent._state.limits_state.limits.to_state(), fold.to_state()
     for name in after:
         assert after[name].tobytes() == expected[name].tobytes(), name
     touched = {examples[ids.index(id)][1] for id in gone}
@@ -195,7 +195,7 @@ def test_the_oldest_decisions_are_dropped_by_count():
 def test_a_batch_larger_than_what_may_wait_leaves_its_last():
     agent = new(max_pending=2)
     made = agent.decide_many(np.eye(3)[[0, 1, 2, 0, 1]])
-    assert list(agent._knowledge.pending) == made.ids[3:] and agent.dropped == 3
+    assert list(agent._state.pending) == made.ids[3:] and agent.dropped == 3
 
 
 def test_the_oldest_questions_are_dropped_too():
@@ -220,7 +220,7 @@ def test_rewards_may_be_late_and_out_of_order():
     assert agent.version == version + 30
     twin = new()  # what counts is the order of the rewards
     twin.learn(contexts[order], [made[i].arm for i in order], values[order])
-    states = [one._knowledge.reward_arms.to_state() for one in (agent, twin)]
+    states = [one._state.reward_arms.to_state() for one in (agent, twin)]
     assert all(states[0][name].tobytes() == states[1][name].tobytes() for name in states[0])
 
 

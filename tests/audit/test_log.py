@@ -91,7 +91,7 @@ def test_the_meter_of_a_promise_is_told_the_coins_of_the_plays():
     by_hand = AuditMeter(0.25, PROMISE_DELTA, seed=11)
     steps: dict[Any, int] = {}
     coins = set()
-    for event in log[log.index(agent._knowledge.promise) + 1 :]:
+    for event in log[log.index(agent._state.promise) + 1 :]:
         step = by_hand.steps + 1
         if isinstance(event, Abstained):
             by_hand.abstained(step)

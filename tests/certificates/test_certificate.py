@@ -271,7 +271,7 @@ def test_the_score_of_linear_limits_has_the_order_of_the_mean_and_no_ties_beyond
     ).all()
     assert (scores > 0.0).all() and (scores < 1.0).all()
     # As with a probability, more than one half means more likely allowed than not.
-    assert ((scores > 0.5) == (limits.look(0, C).p > 0.5)).all()
+    assert ((scores > 0.5) == (limits.predict(0, C).p > 0.5)).all()
 
 
 def test_about_names_arms_in_their_order_and_features():

@@ -151,7 +151,7 @@ def certified(alpha: float, **options: Any) -> tuple[Any, list[Any]]:
     log: list[Any] = []
     agent: Any = Agent(arms=2, features=1, limits="rules", sigma=0.5, sink=log.extend, **options)
     calibration = Calibration(contexts=np.ones((500, 1)), allowed=np.ones((500, 2), bool))
-    limits = agent._knowledge.believing.limits
+    limits = agent._state.limits_state.limits
     agent.adopt(certify(limits, calibration, alpha=alpha, delta=0.1))
     agent.decide([1.0])
     return agent, log

@@ -100,7 +100,7 @@ def test_every_choice_of_a_life_has_its_account(arguments, life):
         before = bits(agent)
         account = account_of(agent, choice, arms=[agent.arms[-1].id])
         assert bits(agent) == before
-        note(f"{account.kind} {agent._knowledge.believing.kind}")
+        note(f"{account.kind} {agent._state.limits_state.kind}")
 
         assert account.agrees
         assert (account.id, account.version) == (choice.id, choice.version)
@@ -201,7 +201,7 @@ def test_an_arm_that_was_never_tried_has_the_mean_of_all_rewards_and_no_more():
     agent = taught()
     account = account_of(agent, agent.make.decided(FILM).event, arms=[3])
     one = next(one for one in account.contributions if (one.arm, one.part) == (3, "reward"))
-    total, count = agent._knowledge.totals
+    total, count = agent._state.totals
     assert math.isclose(one.base, total / count, abs_tol=1e-12)
     assert all(abs(share.gave) < 1e-12 for share in one.shares)
 
@@ -240,13 +240,13 @@ def test_where_there_are_rules_a_feature_gave_what_is_lost_without_it(kind):
     without = {"horror": (0, 0.0), "age": (1, 0.5), "who=a": (2, 0.0), "who=b": (3, 0.0)}
     without["sky=clear"] = (4, 0.0)
     assert [share.feature for share in one.shares] == list(without)
-    assert one.total == float(limits.look(0, row[None]).p[0])
+    assert one.total == float(limits.predict(0, row[None]).p[0])
     for share in one.shares:
         column, absent = without[share.feature]
         other = row.copy()
         other[column] = absent
         assert share.value == row[column]
-        assert share.gave == one.total - float(limits.look(0, other[None]).p[0])
+        assert share.gave == one.total - float(limits.predict(0, other[None]).p[0])
     horror = one.shares[0].gave
     assert horror == min(share.gave for share in one.shares)
     assert horror < -0.5
@@ -507,7 +507,7 @@ def test_bad_agents_events_and_arms_are_refused():
     agent = taught()
     event = agent.make.decided(FILM).event
     with pytest.raises(InvalidValue, match="'agent' parameter of account_of"):
-        account_of(agent._knowledge, event)
+        account_of(agent._state, event)
     for wrong in (None, Rewarded(1, 0.5), agent.make.decided(FILM)):
         with pytest.raises(InvalidValue, match="'event' parameter of account_of"):
             account_of(agent, wrong)

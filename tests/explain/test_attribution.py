@@ -45,7 +45,7 @@ def belief(agent, k):
     limits = agent.limits
     if isinstance(limits, LinearLimits):
         return float(limits.scores(HERE)[0][k])
-    return float(limits.look(int(limits.unit_of[k]), HERE[None]).p[0])
+    return float(limits.predict(int(limits.unit_of[k]), HERE[None]).p[0])
 
 
 @pytest.mark.parametrize("kind", KINDS[:-1])
@@ -53,7 +53,7 @@ def belief(agent, k):
 def test_the_change_is_that_of_a_retraction(kind, more):
     agent = taught(kind, **more)
     before = bits(agent)
-    found = influences_of(agent._knowledge, HERE, 0, None, 100)
+    found = influences_of(agent._state, HERE, 0, None, 100)
     assert bits(agent) == before
     assert found.how == "learned anew without it"
     assert found.tried == found.of > 0
@@ -78,9 +78,9 @@ def test_the_change_is_that_of_a_retraction(kind, more):
 
 def test_rules_that_are_exact_are_weighed_exactly(monkeypatch):
     agent = taught("rules", examples=40)
-    anew = influences_of(agent._knowledge, HERE, 0, 100, 100)
+    anew = influences_of(agent._state, HERE, 0, 100, 100)
     monkeypatch.setattr(module._Anew, "seconds", lambda self: 1e9)
-    weighed = influences_of(agent._knowledge, HERE, 0, None, 100)
+    weighed = influences_of(agent._state, HERE, 0, None, 100)
     assert (weighed.tried, weighed.how) == (anew.tried, "weighed as if it had not been said")
     told = {one.id: one.change for one in anew.examples}
     for one in weighed.examples:
@@ -93,10 +93,10 @@ def test_rules_that_are_sampled_are_weighed_nearly_as_they_are_learned(monkeypat
     # No chance is left in it: every key is fixed. With 400 chains the noise of a belief is .035 at
     # most, and two of them differ here; .15 is what a wrong way of weighing would pass at once.
     agent = taught(kind, examples=24, crosses=crosses)
-    anew = influences_of(agent._knowledge, HERE, 0, 100, 100)
+    anew = influences_of(agent._state, HERE, 0, 100, 100)
     before = bits(agent)
     monkeypatch.setattr(module._Anew, "seconds", lambda self: 1e9)
-    weighed = influences_of(agent._knowledge, HERE, 0, None, 100)
+    weighed = influences_of(agent._state, HERE, 0, None, 100)
     assert bits(agent) == before
     assert 0.0 < weighed.noise < 0.04
     told = {one.id: one.change for one in anew.examples}
@@ -107,7 +107,7 @@ def test_rules_that_are_sampled_are_weighed_nearly_as_they_are_learned(monkeypat
 def test_found_limits_keep_their_groups():
     agent = taught("found")
     before = bits(agent)
-    found = influences_of(agent._knowledge, HERE, 0, None, 100)
+    found = influences_of(agent._state, HERE, 0, None, 100)
     assert bits(agent) == before
     assert found.how == "taken out of the counts, with the groups as they were found"
     assert (found.tried, found.noise) == (5, 0.0)
@@ -117,11 +117,11 @@ def test_found_limits_keep_their_groups():
 
 def test_found_limits_can_lose_the_only_answer_of_an_arm():
     agent = taught("found", examples=3)
-    found = influences_of(agent._knowledge, HERE, 0, None, 5)
+    found = influences_of(agent._state, HERE, 0, None, 5)
     assert (found.tried, found.of) == (1, 1)
     alone = Agent(arms=4, features=[Flag(name) for name in NAMES], limits="found")
     alone.teach(dict.fromkeys(NAMES, True), 0, False)
-    (one,) = influences_of(alone._knowledge, HERE, 0, None, 5).examples
+    (one,) = influences_of(alone._state, HERE, 0, None, 5).examples
     alone.retract(one.id)
     p = belief(alone, 0)
     alone.teach(dict.fromkeys(NAMES, True), 0, False)
@@ -133,22 +133,22 @@ def test_the_nearest_come_first_and_repeats_last():
     far, near = [3.0, 0.0], [1.0, 1.0]
     for arm, context in ((0, far), (1, near), (0, near), (1, near), (0, [1.0, 0.9])):
         agent.teach(context, arm, True)
-    know, here = agent._knowledge, np.array([1.0, 1.0])
-    case = module._Case(know, here, 0, 0, list(know.examples.values()), None)
+    state, here = agent._state, np.array([1.0, 1.0])
+    case = module._Case(state, here, 0, 0, list(state.examples.values()), None)
     # Of the three that are equal the arm's own is first; two repeat it.
     assert module._nearest_first(case) == [2, 4, 0, 1, 3]
-    found = influences_of(know, here, 0, 1, 5)
+    found = influences_of(state, here, 0, 1, 5)
     assert (found.tried, found.of, [one.id for one in found.examples]) == (1, 5, [3])
     assert found.examples[0].here
-    assert not any(one.here for one in influences_of(know, here, 1, 1, 5).examples if one.arm == 0)
-    assert len(influences_of(know, here, 0, None, 2).examples) == 2
-    assert influences_of(know, here, 0, 0, 5).tried == 0
+    assert not any(one.here for one in influences_of(state, here, 1, 1, 5).examples if one.arm == 0)
+    assert len(influences_of(state, here, 0, None, 2).examples) == 2
+    assert influences_of(state, here, 0, 0, 5).tried == 0
 
 
 def test_no_example_no_influence():
     for kind in KINDS:
         agent = taught(kind, examples=0)
-        found = influences_of(agent._knowledge, HERE, 0, None, 5)
+        found = influences_of(agent._state, HERE, 0, None, 5)
         assert (found.tried, found.of, found.examples) == (0, 0, ())
 
 
@@ -156,11 +156,11 @@ def test_no_example_no_influence():
 def test_no_more_are_tried_than_there_is_time_for(kind, monkeypatch):
     agent = taught(kind, examples=30, teacher_error=None)  # an answer cannot be weighed out
     monkeypatch.setattr(module, "SECONDS", 1e-9)
-    found = influences_of(agent._knowledge, HERE, 0, None, 5)
+    found = influences_of(agent._state, HERE, 0, None, 5)
     assert (found.tried, found.examples) == (0, ())
     assert found.of > 0
     assert found.how == "learned anew without it"
-    assert influences_of(agent._knowledge, HERE, 0, 2, 5).tried == 2
+    assert influences_of(agent._state, HERE, 0, 2, 5).tried == 2
 
 
 @pytest.mark.parametrize(
@@ -176,15 +176,15 @@ def test_an_example_that_decides_whether_it_is_surely_allowed_comes_first(
     flipped = 0
     cases = [(HERE, None), (np.zeros(6), None)]
     for here, item in cases + [(np.frombuffer(e.context), e.item) for e in mine]:
-        found = influences_of(agent._knowledge, here, 0, None, 100, item)
+        found = influences_of(agent._state, here, 0, None, 100, item)
         assert found.tried == found.of
         flips = {one.id for one in found.examples if one.flips}
         assert flips == {one.id for one in found.examples[: len(flips)]}
-        safe = bool(believed_of(agent._knowledge, here, item).safe[0])
+        safe = bool(believed_of(agent._state, here, item).safe[0])
         for example in mine:
             other = taught(kind, examples=20, named=True)
             other.retract(example.id)
-            now = bool(believed_of(other._knowledge, here, item).safe[0])
+            now = bool(believed_of(other._state, here, item).safe[0])
             if now == safe or not found.noise:  # what may be chance is not told
                 assert (now != safe) == (example.id in flips)
         flipped += len(flips)
@@ -194,8 +194,8 @@ def test_an_example_that_decides_whether_it_is_surely_allowed_comes_first(
 def test_a_flip_that_may_be_chance_is_none(monkeypatch):
     agent = taught("rules", examples=20)
     here = np.frombuffer(next(e.context for e in agent.examples if e.allowed))
-    every = influences_of(agent._knowledge, here, 0, None, 100).examples
+    every = influences_of(agent._state, here, 0, None, 100).examples
     monkeypatch.setattr(module, "_noise", lambda limits, p: 1.0)
-    sure = influences_of(agent._knowledge, here, 0, None, 100).examples
+    sure = influences_of(agent._state, here, 0, None, 100).examples
     assert {one.id for one in sure if one.flips} <= {one.id for one in every if one.flips}
     assert all(one.here for one in sure if one.flips)  # what was said to the letter is no chance

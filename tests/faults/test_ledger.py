@@ -9,7 +9,7 @@ import pytest
 
 from bridle.api.models import plain_choice
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writer import Desk, Writer
+from bridle.store.writer import UnitOfWork, Writer
 from faults.ledger import Ledger, Told, check, same_states
 from tests.store.lives import CONTEXTS, begin, live
 
@@ -22,10 +22,10 @@ def store(tmp_path: Path) -> Any:
 
 
 def decide(writer: Writer, id: str) -> dict[str, Any]:
-    def do(desk: Desk) -> dict[str, Any]:
-        made = desk.kept.agent.make.decided(CONTEXTS[0], id=id, propensity=True)
+    def do(work: UnitOfWork) -> dict[str, Any]:
+        made = work.aggregate.agent.make.decided(CONTEXTS[0], id=id, propensity=True)
         for event in made.events:
-            desk.kept.record(event)
+            work.aggregate.record(event)
         return plain_choice(made)
 
     return writer.do("movies", do)
@@ -66,9 +66,9 @@ def test_unnamed_decisions_are_counted(store: SqliteStore) -> None:
     writer.close()
 
 
-def _unnamed(desk: Desk) -> None:
-    for event in desk.kept.agent.make.decided(CONTEXTS[0], ask=False).events:
-        desk.kept.record(event)
+def _unnamed(work: UnitOfWork) -> None:
+    for event in work.aggregate.agent.make.decided(CONTEXTS[0], ask=False).events:
+        work.aggregate.record(event)
 
 
 def test_a_snapshot_that_is_not_the_fold_is_found(store: SqliteStore) -> None:

@@ -136,7 +136,7 @@ class Life:
 
     def pending(self) -> list[Any]:
         """Return the decisions that wait for a reward, by the log."""
-        return list(self.agent._knowledge.pending)
+        return list(self.agent._state.pending)
 
     def open_doubts(self) -> list[Any]:
         """Return the open questions that came up in decisions."""

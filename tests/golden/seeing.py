@@ -24,13 +24,13 @@ import numpy as np
 from bridle import Agent, AuditMeter, Decision
 from bridle.agent.drift import SurpriseTest
 from bridle.agent.events import Event, event_from_json, event_to_json, event_to_text
-from bridle.agent.snapshot import knowledge_to_state, unpack
+from bridle.agent.snapshot import state_to_arrays, unpack
 from bridle.audit.log import audits_in
 from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.limits import AutoLimits
 from bridle.store import aggregate as keeping
-from bridle.store.aggregate import Kept
+from bridle.store.aggregate import Aggregate
 
 HERE = Path(__file__).parent
 # Of what is kept beside an agent: what its decisions or promises rest on.
@@ -117,7 +117,7 @@ def hashed(arrays: Mapping[str, Any]) -> dict[str, str]:
 
 def state_of(agent: Agent) -> dict[str, Any]:
     """Return all that an agent knows: JSON in full, and hashed arrays."""
-    meta, arrays = knowledge_to_state(agent._knowledge)
+    meta, arrays = state_to_arrays(agent._state)
     return {"meta": _meta(meta), "arrays": hashed(arrays)}
 
 
@@ -269,7 +269,7 @@ def surprise_on(test: SurpriseTest, first: int, last: int) -> None:
         test.observe(step % 3 > 0 if step > 50 else step % 50 > 0, 0.9 + step % 5 / 60)
 
 
-def kept_of(kept: Kept) -> dict[str, Any]:
+def kept_of(kept: Aggregate) -> dict[str, Any]:
     """Return what follows from the log of an agent in a store."""
     meta, arrays = unpack(kept.to_blob(), keeping.FORM)
     sides = {key: value for key, value in meta["sides"].items() if key != "guesses"}

@@ -26,7 +26,7 @@ from bridle.store.aggregate import keep_snapshot, load
 from bridle.store.log import TokenRow
 from bridle.store.maintenance import erase
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writer import Desk, Writer
+from bridle.store.writer import UnitOfWork, Writer
 
 CONTEXTS = [{"child": c, "late": late} for c in (True, False) for late in (True, False)]
 PATIENTS = [{"age": 20.0 + 7.3 * i, "smoker": i % 3 == 0} for i in range(10)]
@@ -53,21 +53,21 @@ class Shop:
 
     def __init__(self, writer: Writer, name: str, created: Created) -> None:
         self.writer, self.name = writer, name
-        writer.do(name, lambda desk: None, created=created)
+        writer.do(name, lambda work: None, created=created)
 
-    def do(self, work: Callable[[Desk], Any]) -> Any:
+    def do(self, work: Callable[[UnitOfWork], Any]) -> Any:
         """Do a piece of work."""
         return self.writer.do(self.name, work)
 
     def record(
-        self, make: Callable[[Desk], Event | list[Event]], request: str | None = None
+        self, make: Callable[[UnitOfWork], Event | list[Event]], request: str | None = None
     ) -> Any:
         """Record what `make` makes; a request has a digest."""
 
-        def work(desk: Desk) -> Any:
-            made = make(desk)
+        def work(work: UnitOfWork) -> Any:
+            made = make(work)
             for event in made if isinstance(made, list) else [made]:
-                desk.kept.record(event, None if request is None else digest(request))
+                work.aggregate.record(event, None if request is None else digest(request))
             return made
 
         return self.do(work)
@@ -75,8 +75,8 @@ class Shop:
     def teach(self, context: Any, arm: Any, allowed: bool, id: str | None = None) -> None:
         """Teach an example."""
         self.record(
-            lambda desk: desk.kept.agent.make.taught(
-                context, arm, allowed, id=id, by="Ann", at=desk.now
+            lambda work: work.aggregate.agent.make.taught(
+                context, arm, allowed, id=id, by="Ann", at=work.now
             ),
             None if id is None else f"teach {id}",
         )
@@ -84,31 +84,33 @@ class Shop:
     def decide(self, context: Any, id: str | None, then: Callable[[Any], bool | None]) -> Any:
         """Decide; `then` answers questions, or gives None to let them lapse. Return what came."""
 
-        def work(desk: Desk) -> Any:
-            made = desk.kept.agent.make.decided(context, id=id, propensity=True, at=desk.now)
+        def work(work: UnitOfWork) -> Any:
+            made = work.aggregate.agent.make.decided(context, id=id, propensity=True, at=work.now)
             for event in made.events:
-                desk.kept.record(event, None if id is None else digest(f"decide {id}"))
+                work.aggregate.record(event, None if id is None else digest(f"decide {id}"))
             return made
 
         made = self.do(work)
         while isinstance(made, Question):
             said, question = then(made), made.id
 
-            def answer(desk: Desk, said: bool | None = said, question: Any = question) -> None:
-                make = desk.kept.agent.make
-                desk.kept.record(
-                    make.lapsed(question, at=desk.now)
+            def answer(
+                work: UnitOfWork, said: bool | None = said, question: Any = question
+            ) -> None:
+                make = work.aggregate.agent.make
+                work.aggregate.record(
+                    make.lapsed(question, at=work.now)
                     if said is None
-                    else make.answered(question, said, by="Ann", at=desk.now)
+                    else make.answered(question, said, by="Ann", at=work.now)
                 )
 
             self.do(answer)
             decision = made.decision
 
-            def resume(desk: Desk, decision: Any = decision) -> Any:
-                again = desk.kept.agent.make.resumed(decision, at=desk.now)
+            def resume(work: UnitOfWork, decision: Any = decision) -> Any:
+                again = work.aggregate.agent.make.resumed(decision, at=work.now)
                 for event in again.events:
-                    desk.kept.record(event)
+                    work.aggregate.record(event)
                 return again
 
             made = self.do(resume)
@@ -117,31 +119,33 @@ class Shop:
     def reward(self, id: Any, value: float) -> None:
         """Reward a decision, if it waits for a reward."""
 
-        def work(desk: Desk) -> None:
-            if id in desk.kept.know.pending:
-                event = desk.kept.agent.make.rewarded(id, value, at=desk.now)
-                desk.kept.record(event, digest(f"reward {id}"))
+        def work(work: UnitOfWork) -> None:
+            if id in work.aggregate.state.pending:
+                event = work.aggregate.agent.make.rewarded(id, value, at=work.now)
+                work.aggregate.record(event, digest(f"reward {id}"))
 
         self.do(work)
 
     def judge(self) -> None:
         """Judge the oldest decision that the coin chose."""
 
-        def work(desk: Desk) -> None:
-            waiting = list(desk.kept.auditing.pending)
+        def work(work: UnitOfWork) -> None:
+            waiting = list(work.aggregate.auditing.pending)
             if waiting:
-                desk.kept.record(Audited(waiting[0], len(waiting) % 3 > 0, by="Cleo", at=desk.now))
+                work.aggregate.record(
+                    Audited(waiting[0], len(waiting) % 3 > 0, by="Cleo", at=work.now)
+                )
 
         self.do(work)
 
     def batch(self, contexts: list[Any], names: list[str] | None) -> None:
         """Decide many at once, with ids of the caller or of the agent."""
 
-        def work(desk: Desk) -> None:
-            made: Decisions = desk.kept.agent.make.decided_many(
-                contexts, ids=names, propensity=names is not None, at=desk.now
+        def work(work: UnitOfWork) -> None:
+            made: Decisions = work.aggregate.agent.make.decided_many(
+                contexts, ids=names, propensity=names is not None, at=work.now
             )
-            desk.kept.record_many(
+            work.aggregate.record_many(
                 made, None if names is None else [digest(f"decide {name}") for name in names]
             )
 
@@ -180,52 +184,54 @@ def cinema(writer: Writer) -> None:
         if n % 4 != 3:
             shop.reward(made.id, n % 3 / 2)
         else:
-            shop.record(lambda desk, id=made.id: desk.kept.agent.make.expired(id, at=desk.now))  # type: ignore[misc]
-            shop.record(lambda desk, id=made.id: RewardedLate(id, 0.5, desk.now))  # type: ignore[misc]
+            shop.record(lambda work, id=made.id: work.aggregate.agent.make.expired(id, at=work.now))  # type: ignore[misc]
+            shop.record(lambda work, id=made.id: RewardedLate(id, 0.5, work.now))  # type: ignore[misc]
         if n == 3:
-            shop.record(lambda desk: AuditBegun(0.5, 0.05, 7, ((10, 0.05),), at=desk.now))
+            shop.record(lambda work: AuditBegun(0.5, 0.05, 7, ((10, 0.05),), at=work.now))
         if n > 5:
             shop.judge()
     rows = Agent(arms=2, features=2).schema.encode_many([[0.0, 1.0], [1.0, 0.0]] * 12)
     shop.record(
-        lambda desk: CalibrationBegun(rows, 0.1, 0.1, 0.5, "the evening", by="Cleo", at=desk.now)
+        lambda work: CalibrationBegun(rows, 0.1, 0.1, 0.5, "the evening", by="Cleo", at=work.now)
     )
 
-    def calibrate(desk: Desk) -> bool:
-        asking = desk.kept.calibrating.now
+    def calibrate(work: UnitOfWork) -> bool:
+        asking = work.aggregate.calibrating.now
         assert asking is not None
         question = asking.question()
         if question is None:
-            certificate = asking.certificate(at=desk.now)
-            make = desk.kept.agent.make
-            desk.kept.record(make.certified(certificate, by="Cleo", at=desk.now))
+            certificate = asking.certificate(at=work.now)
+            make = work.aggregate.agent.make
+            work.aggregate.record(make.certified(certificate, by="Cleo", at=work.now))
             return False
         index, arm = question
         context = {"child": rows[index][0] > 0, "late": rows[index][1] > 0}
-        desk.kept.record(Calibrated(_allowed(context, arm), by="Cleo", at=desk.now))
+        work.aggregate.record(Calibrated(_allowed(context, arm), by="Cleo", at=work.now))
         return True
 
     while shop.do(calibrate):
         pass
     for n in range(4):
         shop.decide(CONTEXTS[n], f"certified-{n}", lets)
-    shop.record(lambda desk: desk.kept.agent.make.uncertified(by="Cleo", at=desk.now))
-    shop.record(lambda desk: CalibrationBegun(rows, 0.2, 0.1, 0.5, "the morning", at=desk.now))
-    shop.record(lambda desk: Calibrated(True, at=desk.now))
-    shop.record(lambda desk: CalibrationDropped(by="Cleo", at=desk.now))
-    shop.record(lambda desk: CalibrationBegun(rows[:23], 0.2, 0.1, 0.5, "open", at=desk.now))
-    shop.record(lambda desk: Calibrated(True, at=desk.now))
+    shop.record(lambda work: work.aggregate.agent.make.uncertified(by="Cleo", at=work.now))
+    shop.record(lambda work: CalibrationBegun(rows, 0.2, 0.1, 0.5, "the morning", at=work.now))
+    shop.record(lambda work: Calibrated(True, at=work.now))
+    shop.record(lambda work: CalibrationDropped(by="Cleo", at=work.now))
+    shop.record(lambda work: CalibrationBegun(rows[:23], 0.2, 0.1, 0.5, "open", at=work.now))
+    shop.record(lambda work: Calibrated(True, at=work.now))
     shop.batch(CONTEXTS, None)
     shop.batch(CONTEXTS[:3], ["x1", "x2", "x3"])
     for context in CONTEXTS:
 
-        def shadow(desk: Desk, context: Any = context) -> list[Event]:
-            make = desk.kept.agent.make
-            made = make.decided(context, ask=False, at=desk.now)
-            return [*made.events, make.shadowed(made, "crime", at=desk.now)]
+        def shadow(work: UnitOfWork, context: Any = context) -> list[Event]:
+            make = work.aggregate.agent.make
+            made = make.decided(context, ask=False, at=work.now)
+            return [*made.events, make.shadowed(made, "crime", at=work.now)]
 
         shop.record(shadow)
-    shop.record(lambda desk: desk.kept.agent.make.wait_changed(90.0, 0.5, by="Dan", at=desk.now))
+    shop.record(
+        lambda work: work.aggregate.agent.make.wait_changed(90.0, 0.5, by="Dan", at=work.now)
+    )
     shop.judge()
 
 

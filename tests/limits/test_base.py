@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bridle.errors import BridleError, CorruptState, InvalidValue
-from bridle.limits import KINDS, FoundLimits, LinearLimits, Relearns, limits_from_state, make_limits
+from bridle.limits import KINDS, FoundLimits, LinearLimits, Refits, limits_from_state, make_limits
 from bridle.limits.base import Beliefs
 from bridle.schema import Flag, Schema
 
@@ -68,12 +68,12 @@ def test_a_look_at_all_units_has_the_bits_of_one_look_each(case, learn) -> None:
     rng = np.random.default_rng(2)
     C = (rng.random((9, 6)) < 0.5).astype(float)
     for contexts in (C, C[:1], C[:0]):
-        every = limits.look_all(contexts)
+        every = limits.predict_all(contexts)
         for name in NAMES:
             array = getattr(every, name)
             assert array.shape == (limits.units, len(contexts))
             for u in range(limits.units):
-                one = getattr(limits.look(u, contexts), name)
+                one = getattr(limits.predict(u, contexts), name)
                 assert one.dtype == array.dtype
                 assert array[u].tobytes() == one.tobytes(), (name, u)
 
@@ -82,7 +82,7 @@ def test_a_look_at_all_units_has_the_bits_of_one_look_each(case, learn) -> None:
 def test_a_look_is_sound(case) -> None:
     limits = taught(case)
     rng = np.random.default_rng(2)
-    look = limits.look_all((rng.random((9, 6)) < 0.5).astype(float))
+    look = limits.predict_all((rng.random((9, 6)) < 0.5).astype(float))
     assert ((look.p >= 0.0) & (look.p <= 1.0)).all()
     assert (look.possible | ~look.safe).all()
     assert (look.information >= 0.0).all() and (look.sd >= 0.0).all()
@@ -95,9 +95,9 @@ def test_bad_contexts_and_units_are_refused(case) -> None:
     limits = make(case)
     for bad in ([1.0] * 6, [[1.0] * 5], [[np.nan] * 6], "x"):
         with pytest.raises(InvalidValue, match="'contexts' parameter of"):
-            limits.look_all(bad)
+            limits.predict_all(bad)
     with pytest.raises(InvalidValue, match="'unit' parameter of"):
-        limits.look(limits.units, np.zeros((1, 6)))
+        limits.predict(limits.units, np.zeros((1, 6)))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -108,15 +108,15 @@ def test_all_kinds_learn_relearn_and_grow_alike(case) -> None:
     changed = limits.learn(C[0], 0, bool(allowed[0]), int(key[0]))
     assert changed.dtype == np.int64 and int(limits.unit_of[0]) in changed.tolist()
     if not isinstance(limits, FoundLimits):
-        assert isinstance(limits, Relearns)
+        assert isinstance(limits, Refits)
         units = limits.unit_of
         mine = units[which] == units[1]
-        again = limits.relearn(int(units[1]), C[mine], allowed[mine], key[mine])
+        again = limits.refit(int(units[1]), C[mine], allowed[mine], key[mine])
         assert again.dtype == np.int64 and int(units[1]) in again.tolist()
     before, arms = limits.units, limits.arms
     limits.grow(2, ["a", None])
     assert limits.arms == arms + 2 == len(limits.unit_of)
-    look = limits.look_all(C[:2])
+    look = limits.predict_all(C[:2])
     assert look.p.shape == (limits.units, 2)
     alone = isinstance(limits, FoundLimits | LinearLimits)  # every arm is a unit there
     assert limits.units == before + (2 if alone else 1)
@@ -143,7 +143,7 @@ def test_a_state_goes_through_a_file_and_back(case) -> None:
             each.learn(c, int(k), bool(answer), int(bit))
     assert bits(again) == bits(limits)
     for name in NAMES:
-        a, b = (getattr(each.look_all(C), name).tobytes() for each in (limits, again))
+        a, b = (getattr(each.predict_all(C), name).tobytes() for each in (limits, again))
         assert a == b
 
 

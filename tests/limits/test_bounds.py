@@ -10,7 +10,7 @@ import pytest
 
 from bridle.errors import CorruptState, InvalidValue
 from bridle.limits import bounds as module
-from bridle.limits.base import Beliefs, Relearns
+from bridle.limits.base import Beliefs, Refits
 from bridle.limits.bounds import Bound, BoundLimits
 from bridle.limits.rules import RuleLimits, thresholds_of
 from bridle.schema import Flag, Labels, Number, Schema
@@ -90,7 +90,7 @@ class Plain:
 def test_they_keep_the_protocol() -> None:
     limits = BoundLimits(arms=5, features=2, thresholds=[NAN, 0.5], groups=["x", "x", 7, None, 7])
     assert isinstance(limits, Beliefs)
-    assert isinstance(limits, Relearns)
+    assert isinstance(limits, Refits)
     assert (limits.arms, limits.features, limits.units) == (5, 2, 3)
     assert limits.unit_of.tolist() == [0, 0, 1, 2, 1]
     assert limits.learn([0.5, 1], 4, True).tolist() == [1]
@@ -111,7 +111,7 @@ def test_an_untaught_unit_has_the_prior_exactly() -> None:
         p = (1 - bound * inside) * (1 - bound * (1 - inside))
         if held:
             p *= (1 - word) * (1 - cross * inside) * (1 - cross * (1 - inside))
-        assert limits.look(1, [[x, held]]).p[0] == pytest.approx(p, abs=1e-12)
+        assert limits.predict(1, [[x, held]]).p[0] == pytest.approx(p, abs=1e-12)
 
 
 def test_what_is_allowed_clears_bounds_exactly() -> None:
@@ -124,7 +124,7 @@ def test_what_is_allowed_clears_bounds_exactly() -> None:
     below = pi * (0.3 + 0.6 * rho) / total  # t in (.1, .4), or beyond .4 and the answer wrong
     total = 1 - pi + pi * (0.6 + 0.4 * rho)
     above = pi * 0.1 * rho / total  # 1 − t in (.9, 1)
-    p = limits.look(0, [[0.1], [0.4], [0.9]])
+    p = limits.predict(0, [[0.1], [0.4], [0.9]])
     assert p.p[0] == pytest.approx((1 - below) * (1 - above), abs=1e-12)
     assert p.safe.tolist() == [False, True, False]
 
@@ -151,7 +151,7 @@ def test_the_sample_is_near_the_sum_over_all_sets(words, error) -> None:
         plain.learn(c, answer)
         p = plain.p(rows[10:])
         far = 6.1 * np.sqrt(4 * p * (1 - p) / n) + 5 / n + 0.002
-        assert (abs(limits.look(0, rows[10:]).p - p) < far).all()
+        assert (abs(limits.predict(0, rows[10:]).p - p) < far).all()
     assert limits.log_evidence == pytest.approx(math.log(plain.total), abs=size(0.5, 3))
 
 
@@ -178,7 +178,7 @@ def test_beliefs_are_calibrated() -> None:
         rows = np.column_stack([rng.random(8), rng.random(8) < 0.5])
         for i, c in enumerate(rows[: rng.integers(2, 8)]):
             limits.learn(c, 0, allowed(c) ^ bool(rng.random() < limits.error), i)
-        foretold[k], was[k] = limits.look(0, rows[-1:]).p[0], allowed(rows[-1])
+        foretold[k], was[k] = limits.predict(0, rows[-1:]).p[0], allowed(rows[-1])
     for low, high in itertools.pairwise([0.0, 0.02, 0.3, 0.7, 0.9, 0.98, 1.01]):
         mine = (foretold >= low) & (foretold < high)
         p, n = foretold[mine], mine.sum()
@@ -197,7 +197,7 @@ def ask_in_doubt(denied, words: int, seed: int, steps: int = 1_000):
     truth = np.array([not denied(a, f) for a, f in zip(ages, flags, strict=True)])
     X = np.column_stack([ages / 100, flags])
     limits = limits_of(words, seed=seed)
-    look = limits.look(0, X)
+    look = limits.predict(0, X)
     asked = wrong = 0
     for i in range(steps):
         if look.safe[i]:
@@ -205,7 +205,7 @@ def ask_in_doubt(denied, words: int, seed: int, steps: int = 1_000):
         elif look.possible[i]:
             limits.learn(X[i], 0, bool(truth[i]), i)
             asked += 1
-            look = limits.look(0, X)
+            look = limits.predict(0, X)
     return asked, wrong, bool((look.safe == truth).mean() > 0.99), limits
 
 
@@ -246,15 +246,15 @@ def test_where_only_words_matter_it_comes_to_what_single_rules_say() -> None:
         for limits in (bound, rules):
             limits.learn(c, 0, not c[2], i)
         if i == 3:
-            assert not bound.look(0, X[X[:, 2] == 0]).safe.all()
+            assert not bound.predict(0, X[X[:, 2] == 0]).safe.all()
     new = np.column_stack([rng.uniform(0.05, 0.95, 200), rng.random((200, 4)) < 0.4])
-    assert abs(bound.look(0, new).p - rules.look(0, new).p).max() < 0.02
+    assert abs(bound.predict(0, new).p - rules.predict(0, new).p).max() < 0.02
     # Two bounds that meet would deny the word as well: that is the same, and reads the same.
     assert 0.9 < bound.marginals(0)[1] < 0.99
     assert bound.describe(0, ["age", "a", "b", "c", "d"]).denied == ("b",)
     early = limits_of(4)
     early.learn([0.4, 0, 0, 0, 0], 0, True)
-    assert not early.look(0, [[0.1, 0, 0, 0, 0], [0.8, 0, 0, 0, 0]]).safe.any()
+    assert not early.predict(0, [[0.1, 0, 0, 0, 0], [0.8, 0, 0, 0, 0]]).safe.any()
 
 
 def test_a_threshold_is_uniform_between_what_was_denied_and_what_was_allowed() -> None:
@@ -262,10 +262,10 @@ def test_a_threshold_is_uniform_between_what_was_denied_and_what_was_allowed() -
     for i in range(3):
         for x, allowed in ((0.1, False), (0.2, False), (0.4, True), (0.7, True)):
             limits.learn([x], 0, allowed, i)
-    p = limits.look(0, [[0.2], [0.25], [0.3], [0.35], [0.4]]).p
+    p = limits.predict(0, [[0.2], [0.25], [0.3], [0.35], [0.4]]).p
     assert p == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0], abs=1e-6)
-    assert limits.look(0, [[-5.0], [5.0]]).p == pytest.approx(
-        limits.look(0, [[0.0], [1.0]]).p, abs=0.0
+    assert limits.predict(0, [[-5.0], [5.0]]).p == pytest.approx(
+        limits.predict(0, [[0.0], [1.0]]).p, abs=0.0
     )
 
 
@@ -331,23 +331,23 @@ def test_known_words_are_certain(error) -> None:
     known = {0: {1: True, 2: False}}
     limits = limits_of(2, arms=2, known=known, chains=50, error=error)
     word, other = [0.5, 1, 0], [0.5, 0, 1]
-    assert limits.look(0, [word]).p[0] == 0.0
-    assert limits.look(1, [word]).p[0] > 0.3
+    assert limits.predict(0, [word]).p[0] == 0.0
+    assert limits.predict(1, [word]).p[0] > 0.3
     for i in range(size(150, 5)):  # whatever the teacher says
         limits.learn(word, 0, True, i)
     for i in range(3):
         limits.learn(other, 0, False, i)
-    assert limits.look(0, [word]).p[0] == 0.0
+    assert limits.predict(0, [word]).p[0] == 0.0
     assert limits.marginals(0).tolist() == [1.0, 0.0]
     fresh = limits_of(2, arms=2, chains=50, error=error)
     fresh.learn(word, 0, False, 1)
     fresh.set_known(0, known[0])
     told = np.array([word, other]), [False, True], [5, 6]
-    limits.relearn(0, *told)
-    fresh.relearn(0, *told)
+    limits.refit(0, *told)
+    fresh.refit(0, *told)
     assert bits(limits) == bits(fresh)
     fresh.set_known(0, {})
-    assert fresh.look(0, [word]).p[0] == fresh.look(1, [word]).p[0]
+    assert fresh.predict(0, [word]).p[0] == fresh.predict(1, [word]).p[0]
 
 
 # Folds
@@ -359,12 +359,12 @@ def test_relearning_is_the_fold_of_what_stands_in_order(error) -> None:
     C, which, allowed, key = answers(8, 20)
     limits = teach(limits_of(**settings), (C, which, allowed, key))
     stands = [i for i in range(20) if which[i] == 0 and i % 3]
-    assert limits.relearn(0, C[stands], allowed[stands], key[stands]).tolist() == [0]
+    assert limits.refit(0, C[stands], allowed[stands], key[stands]).tolist() == [0]
     rest = [i for i in range(20) if which[i] == 1 or i in stands]
     without = teach(limits_of(**settings), (C[rest], which[rest], allowed[rest], key[rest]))
     assert bits(limits) == bits(without)
-    limits.relearn(1, np.empty((0, 3)), [], [])
-    assert limits.look(1, C).p.tobytes() == limits_of(**settings).look(1, C).p.tobytes()
+    limits.refit(1, np.empty((0, 3)), [], [])
+    assert limits.predict(1, C).p.tobytes() == limits_of(**settings).predict(1, C).p.tobytes()
 
 
 def test_a_restart_and_a_copy_have_the_bits_of_none() -> None:
@@ -382,29 +382,29 @@ def test_a_restart_and_a_copy_have_the_bits_of_none() -> None:
         if other is limits:
             assert bits(twin) == before != bits(limits)
     for u in range(2):
-        assert limits.look(u, told[0]).p.tobytes() == whole.look(u, told[0]).p.tobytes()
+        assert limits.predict(u, told[0]).p.tobytes() == whole.predict(u, told[0]).p.tobytes()
 
 
 def test_looks_at_all_units_have_the_bits_of_one_by_one() -> None:
     limits = teach(limits_of(2, arms=4, chains=20, known={3: {1: True}}), answers(3, 12))
     C = answers(4, 9)[0]
     look, Q = limits.foresee(C)
-    every = limits.look_all(C)
+    every = limits.predict_all(C)
     for u in range(4):
-        one = limits.look(u, C)
+        one = limits.predict(u, C)
         for name in ("p", "safe", "possible", "information", "sd"):
             assert getattr(one, name).tobytes() == getattr(look, name)[u].tobytes()
             assert getattr(one, name).tobytes() == getattr(every, name)[u].tobytes()
-        assert limits.predict(u, C).tobytes() == Q[u].tobytes()
+        assert limits.predict_answer(u, C).tobytes() == Q[u].tobytes()
         for c in C:  # in any batch
-            assert limits.look(u, [c]).p[0] in one.p
+            assert limits.predict(u, [c]).p[0] in one.p
 
 
 def test_hearing_is_learning_and_says_what_was_foretold() -> None:
     one, two = (limits_of(2, arms=2, groups=["x", "x"], chains=20) for _ in range(2))
     evidence = 0.0
     for i, c in enumerate(answers(4, 10)[0]):
-        q = one.predict(0, [c])[0]
+        q = one.predict_answer(0, [c])[0]
         assert two.hear(c, 0, i % 3 > 0, i) == q
         evidence += math.log(q if i % 3 > 0 else 1 - q)
         one.learn(c, i % 2, i % 3 > 0, i)
@@ -431,7 +431,7 @@ def test_new_arms_know_what_their_unit_knows() -> None:
     limits = BoundLimits.from_state(limits.to_state())
     assert limits.groups == ("x", "x", "x", "new", None)
     assert limits.unit_of.tolist() == [0, 0, 0, 1, 2]
-    p = [limits.look(u, [[0.2]]).p[0] for u in range(3)]
+    p = [limits.predict(u, [[0.2]]).p[0] for u in range(3)]
     assert p[0] < 0.05
     assert p[1] == p[2] > 0.5
 
@@ -491,11 +491,11 @@ BAD_CALLS = {
     "arm": lambda x: x.learn([1, 0, 0], 2, True),
     "context": lambda x: x.learn([1, 0], 0, True),
     "key": lambda x: x.learn([1, 0, 0], 0, True, -1),
-    "unit": lambda x: x.look(2, [[1, 0, 0]]),
-    "contexts": lambda x: x.look(0, [1, 0, 0]),
-    "relearn keys": lambda x: x.relearn(0, [[1, 0, 0]], [True], []),
-    "relearn no keys": lambda x: x.relearn(0, [[1, 0, 0]], [True], 3),
-    "relearn answers": lambda x: x.relearn(0, [[1, 0, 0]], [], [1]),
+    "unit": lambda x: x.predict(2, [[1, 0, 0]]),
+    "contexts": lambda x: x.predict(0, [1, 0, 0]),
+    "relearn keys": lambda x: x.refit(0, [[1, 0, 0]], [True], []),
+    "relearn no keys": lambda x: x.refit(0, [[1, 0, 0]], [True], 3),
+    "relearn answers": lambda x: x.refit(0, [[1, 0, 0]], [], [1]),
     "grow": lambda x: x.grow(-1),
     "grow units": lambda x: x.grow(1, [7.0]),
     "names": lambda x: x.describe(0, ["a"]),

@@ -21,7 +21,7 @@ NAMES = ["Comedy", "Drama", "Horror"]
 
 
 def bits(limits: FoundLimits) -> dict[str, bytes]:
-    everything = limits.to_state() | {"p": limits.look_all(every(limits.features)).p}
+    everything = limits.to_state() | {"p": limits.predict_all(every(limits.features)).p}
     return {name: array.tobytes() for name, array in everything.items()}
 
 
@@ -64,10 +64,12 @@ def test_a_single_arm_has_the_exact_belief_of_its_rule(seed, n, error) -> None:
     for context, _, allowed, key in answers(seed, n, K=1):
         found.learn(context, 0, allowed, key)
         exact.learn(context, 0, allowed, key)
-    a, b = found.look(0, every(3)), exact.look(0, every(3))
+    a, b = found.predict(0, every(3)), exact.predict(0, every(3))
     assert a.p == pytest.approx(b.p, abs=1e-12)
     assert a.information == pytest.approx(b.information, abs=1e-9)
-    assert found.predict(0, every(3)) == pytest.approx(exact.predict(0, every(3)), abs=1e-12)
+    assert found.predict_answer(0, every(3)) == pytest.approx(
+        exact.predict_answer(0, every(3)), abs=1e-12
+    )
     assert found.marginals(0) == pytest.approx(exact.marginals(0), abs=1e-12)
     assert found.describe(0, NAMES) == exact.describe(0, NAMES)
 
@@ -95,16 +97,16 @@ def test_the_belief_is_that_of_a_sum_over_all_partitions_and_rules() -> None:
         for k, c in enumerate(row):
             p[k] += weight * ((rules @ rules.T == 0) @ parts[c]) / parts[c].sum()
     slack = math.sqrt(math.log(2 * 16 / 1e-6) / (2 * C))
-    assert np.abs(limits.look_all(rules).p - p / total).max() <= slack
+    assert np.abs(limits.predict_all(rules).p - p / total).max() <= slack
 
 
 @given(st.integers(0, 10**6))
 def test_a_look_at_all_is_a_look_at_each(seed) -> None:
     limits = taught(answers(seed, 12))
     C = every(3)
-    all_ = limits.look_all(C)
+    all_ = limits.predict_all(C)
     for u in range(limits.units):
-        one = limits.look(u, C)
+        one = limits.predict(u, C)
         for name in ("p", "safe", "possible", "information"):
             assert getattr(one, name).tolist() == getattr(all_, name)[u].tolist()
     assert (all_.p >= 0).all() and (all_.p <= 1).all()
@@ -119,7 +121,7 @@ def test_what_is_nearly_sure_waits_unless_told_otherwise() -> None:
     told = [([1, 0, 0], 0, True, 1), ([0, 1, 0], 0, True, 2)]
     waits, asks = taught(told, doubt=5e-4), taught(told, doubt=5e-4, defer=1.0)
     C = [[1, 1, 0], [0, 0, 1]]
-    a, b = waits.look(0, C), asks.look(0, C)
+    a, b = waits.predict(0, C), asks.predict(0, C)
     assert a.p.tolist() == b.p.tolist()
     assert 0.95 < a.p[0] < 0.9995 and a.p[1] < 0.7
     assert (a.possible.tolist(), b.possible.tolist()) == ([False, True], [True, True])
@@ -128,8 +130,8 @@ def test_what_is_nearly_sure_waits_unless_told_otherwise() -> None:
 
 def test_what_one_arm_teaches_moves_its_like() -> None:
     limits = taught(answers(1, 60), chains=size(60, 10))
-    assert limits.look(0, every(3)).p.round(1).tolist() == [1, 0, 1, 0, 1, 0, 1, 0]
-    before = limits.look(4, [[0, 1, 1]]).p[0]
+    assert limits.predict(0, every(3)).p.round(1).tolist() == [1, 0, 1, 0, 1, 0, 1, 0]
+    before = limits.predict(4, [[0, 1, 1]]).p[0]
     assert before > 0.9
     assert limits.found < 3.5
 
@@ -144,7 +146,7 @@ def test_relearning_is_the_fold_of_what_stands_in_order(seed, data) -> None:
     gone = data.draw(st.sets(st.integers(0, 14)))
     stands = [answer for i, answer in enumerate(told) if i not in gone]
     limits = taught(told)
-    assert limits.relearn(iter(stands)).tolist() == list(range(6))
+    assert limits.refit(iter(stands)).tolist() == list(range(6))
     assert bits(limits) == bits(taught(stands))
 
 
@@ -186,7 +188,7 @@ def test_a_new_arm_starts_with_what_most_arms_have_in_common() -> None:
     ]
     limits = taught(told, 5, chains=20)
     limits.grow()
-    p = limits.look(5, [[1, 0, 0], [0, 1, 0], [0, 0, 1]]).p
+    p = limits.predict(5, [[1, 0, 0], [0, 1, 0], [0, 0, 1]]).p
     assert p[0] < 0.3 and p[1] > 0.85 and 0.5 < p[2] < 0.8
 
 
@@ -298,11 +300,11 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter of"),
     "key": (lambda x: x.learn(C3, 0, True, -1), "'key' parameter of"),
     "relearn": (
-        lambda x: x.relearn([(C3, 0, True, 1), (C3, 9, True, 1)]),
+        lambda x: x.refit([(C3, 0, True, 1), (C3, 9, True, 1)]),
         "'arm' parameter of FoundLimits.relearn",
     ),
-    "unit": (lambda x: x.look(6, [C3]), "'unit' parameter of FoundLimits.look"),
-    "contexts": (lambda x: x.look_all([1.0]), "'contexts' parameter of FoundLimits.look_all"),
+    "unit": (lambda x: x.predict(6, [C3]), "'unit' parameter of FoundLimits.look"),
+    "contexts": (lambda x: x.predict_all([1.0]), "'contexts' parameter of FoundLimits.look_all"),
     "marginals": (lambda x: x.marginals(-1), "'unit' parameter of FoundLimits.marginals"),
     "names": (lambda x: x.proposal(["one"]), "'columns' parameter of"),
     "threshold": (lambda x: x.proposal(NAMES, 1.5), "'threshold' parameter of"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bridle.errors import CorruptState
 from bridle.limits import exceptions as module
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from bridle.limits.exceptions import PRIOR, RATES, ExceptionRates, coin_of, doubt_of
 
 counts = st.lists(
@@ -123,7 +123,7 @@ def test_the_coin_falls_less_and_less_and_more_after_a_finding():
 
 
 def test_what_limits_call_safe_is_lowered_and_nothing_else():
-    look = Look(
+    look = Prediction(
         p=np.array([[0.999, 0.6], [0.999, 0.6]]),
         safe=np.array([[True, False], [True, False]]),
         possible=np.ones((2, 2), np.bool_),

@@ -53,7 +53,7 @@ def test_settings_arrive() -> None:
     assert isinstance(auto, MixtureLimits) and auto.doubt == 0.2 and auto.left_out == ()
     pairs = auto.members["pairs"]
     assert isinstance(pairs, RuleLimits) and pairs.seed == 7 and len(pairs.errors) > 1
-    assert pairs.look(0, [[1, 0, 0], [0, 1, 1]]).p.tolist() == [0.0, 0.0]
+    assert pairs.predict(0, [[1, 0, 0], [0, 1, 1]]).p.tolist() == [0.0, 0.0]
     rules = make_limits("rules", schema=FLAGS, groups=GROUPS, error=0.2, doubt=0.1, crosses=True)
     assert isinstance(rules, RuleLimits)
     assert (rules.errors.tolist(), rules.doubt, rules.terms.pairs) == ([0.2], 0.1, True)
@@ -91,7 +91,7 @@ def test_auto_without_a_term_has_bounds_on_numbers_and_says_so() -> None:
         again = limits_from_state("mixture", auto.to_state())
         assert isinstance(again, MixtureLimits) and again.left_out == auto.left_out
         auto.learn(np.zeros(schema.width), 0, True)
-        auto.relearn(0, np.zeros((1, schema.width)), [True], [0])
+        auto.refit(0, np.zeros((1, schema.width)), [True], [0])
         auto.set_known(0, {})
 
 

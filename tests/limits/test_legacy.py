@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bridle.errors import CorruptState, InvalidValue, NotPossible
-from bridle.limits.base import Beliefs, Look
+from bridle.limits.base import Beliefs, Prediction
 from bridle.limits.clustered import FoundLimits
 from bridle.limits.legacy import FLOOR, PRIOR, AutoLimits
 from bridle.limits.logistic import LogisticLimits
@@ -49,13 +49,13 @@ class Stubborn:
     def learn(self, context, arm, allowed, key=0):
         return np.array([arm])
 
-    def look(self, unit, contexts):
+    def predict(self, unit, contexts):
         p = np.full(len(contexts), self.p)
-        return Look(p, p > 0.99, p > 0.01, np.zeros(len(p)), np.zeros(len(p)))
+        return Prediction(p, p > 0.99, p > 0.01, np.zeros(len(p)), np.zeros(len(p)))
 
-    def look_all(self, contexts):
+    def predict_all(self, contexts):
         one = np.zeros((2, len(contexts)))
-        return Look(one + self.p, one + self.p > 0.99, one + self.p > 0.01, one, one)
+        return Prediction(one + self.p, one + self.p > 0.99, one + self.p > 0.01, one, one)
 
     def grow(self, arms=1, groups=None):
         raise NotImplementedError
@@ -90,9 +90,9 @@ def test_weights_are_prior_times_the_probabilities_that_were_given() -> None:
     for c, k, allowed, key in zip(*told, strict=True):
         for name, member in alone.items():
             if name == "logistic":
-                q = float(np.clip(member.look(k, [c]).p[0], FLOOR, 1 - FLOOR))
+                q = float(np.clip(member.predict(k, [c]).p[0], FLOOR, 1 - FLOOR))
             else:
-                q = float(member.predict(k, [c])[0])
+                q = float(member.predict_answer(k, [c])[0])
             weight[name] *= q if allowed else 1 - q
             member.learn(c, k, allowed, key)
         limits.learn(c, k, allowed, key)
@@ -101,9 +101,9 @@ def test_weights_are_prior_times_the_probabilities_that_were_given() -> None:
     weight = {name: w / share for name, w in weight.items()}
     assert limits.weights() == pytest.approx(weight, abs=1e-9)
     for u in range(2):
-        looks = {name: member.look(u, ALL) for name, member in alone.items()}
+        looks = {name: member.predict(u, ALL) for name, member in alone.items()}
         p = sum(weight[name] * looks[name].p for name in alone)
-        look = limits.look(u, ALL)
+        look = limits.predict(u, ALL)
         assert look.p == pytest.approx(p, abs=1e-9)
         assert look.safe.tolist() == (look.p >= 0.99).tolist()
         assert look.possible.tolist() == (look.p >= 0.01).tolist()
@@ -119,7 +119,7 @@ def test_the_kind_that_fits_wins_and_is_right(pair, name) -> None:
     assert limits.surprised == 0
     truth = ALL[:, :2].sum(axis=1) < (2 if pair else 1)
     for u in range(2):
-        look = limits.look(u, ALL)
+        look = limits.predict(u, ALL)
         assert look.safe.tolist() == truth.tolist()
         assert look.possible.tolist() == truth.tolist()
 
@@ -127,11 +127,11 @@ def test_the_kind_that_fits_wins_and_is_right(pair, name) -> None:
 def test_it_is_not_sure_of_what_only_one_kind_is_sure_of() -> None:
     members = {"yes": Stubborn(1.0), "no": Stubborn(0.5)}
     limits = AutoLimits(arms=2, features=3, members=members, prior={"yes": 97, "no": 3})
-    assert limits.look(0, ALL).p == pytest.approx(np.full(8, 0.985))
-    assert not limits.look(0, ALL).safe.any()
+    assert limits.predict(0, ALL).p == pytest.approx(np.full(8, 0.985))
+    assert not limits.predict(0, ALL).safe.any()
     # Two kinds that would say different things: to ask tells which is right.
-    assert (limits.look(0, ALL).information > 0.0).all()
-    assert limits.predict(1, ALL) == pytest.approx(np.full(8, 0.97 * (1 - FLOOR) + 0.015))
+    assert (limits.predict(0, ALL).information > 0.0).all()
+    assert limits.predict_answer(1, ALL) == pytest.approx(np.full(8, 0.97 * (1 - FLOOR) + 0.015))
 
 
 def test_a_sure_mixture_is_surprised_and_says_when() -> None:
@@ -156,9 +156,9 @@ def test_three_features_together_are_beyond_the_rules_and_surprise_them() -> Non
 
 def test_known_terms_bind_the_rules() -> None:
     limits = AutoLimits(arms=2, features=3, known={0: {0: True, (1, 2): True}})
-    assert limits.members["pairs"].look(0, ALL).p[[3, 4]].tolist() == [0.0, 0.0]
-    assert limits.members["singles"].look(0, ALL).p[4] == 0.0
-    assert limits.members["singles"].look(0, ALL).p[3] > 0.0
+    assert limits.members["pairs"].predict(0, ALL).p[[3, 4]].tolist() == [0.0, 0.0]
+    assert limits.members["singles"].predict(0, ALL).p[4] == 0.0
+    assert limits.members["singles"].predict(0, ALL).p[3] > 0.0
 
 
 def test_known_terms_can_be_replaced() -> None:
@@ -173,8 +173,8 @@ def test_known_terms_can_be_replaced() -> None:
     for u in range(2):
         mine = which == u
         limits.set_known(u, known[u])
-        limits.relearn(u, C[mine], allowed[mine], key[mine])
-        fresh.relearn(u, C[mine], allowed[mine], key[mine])
+        limits.refit(u, C[mine], allowed[mine], key[mine])
+        fresh.refit(u, C[mine], allowed[mine], key[mine])
     a, b = bits(limits), bits(fresh)
     counted = {"counts", "surprises", "surprise"}
     assert {k: v for k, v in a.items() if k not in counted} == {
@@ -227,15 +227,15 @@ def test_no_rule_can_be_read_back_where_none_is_a_member() -> None:
 
 def test_doubt_is_that_within_the_kinds_and_between_them() -> None:
     limits = teach(AutoLimits(arms=2, features=3), answers(1, 6))
-    look = limits.look(0, ALL)
+    look = limits.predict(0, ALL)
     square = np.zeros(8)
     for name, weight in limits.weights().items():
-        one = limits.members[name].look(0, ALL)
+        one = limits.members[name].predict(0, ALL)
         square += weight * (one.sd**2 + one.p**2)
     assert look.sd == pytest.approx(np.sqrt(square - look.p**2), abs=1e-9)
     two = {"yes": Stubborn(1.0), "no": Stubborn(0.0)}
     limits = AutoLimits(arms=2, features=3, members=two, prior={"yes": 3, "no": 1})
-    assert limits.look(0, ALL).sd == pytest.approx(np.full(8, math.sqrt(3 / 16)))
+    assert limits.predict(0, ALL).sd == pytest.approx(np.full(8, math.sqrt(3 / 16)))
 
 
 def test_members_of_any_kind_are_looked_at_all_at_once() -> None:
@@ -245,9 +245,9 @@ def test_members_of_any_kind_are_looked_at_all_at_once() -> None:
         "auto": AutoLimits(arms=2, features=3),
     }
     limits = teach(AutoLimits(arms=2, features=3, members=members), answers(9, 6))
-    every = limits.look_all(ALL)
+    every = limits.predict_all(ALL)
     for u in range(2):
-        one = limits.look(u, ALL)
+        one = limits.predict(u, ALL)
         for name in ("p", "safe", "possible", "information", "sd"):
             assert getattr(every, name)[u].tobytes() == getattr(one, name).tobytes()
 
@@ -257,7 +257,7 @@ def test_found_groups_cannot_forget_inside_a_mixture() -> None:
     limits = AutoLimits(arms=2, features=3, members=members)
     limits.learn(ALL[3], 0, True)
     with pytest.raises(NotPossible, match="'found' cannot forget"):
-        limits.relearn(0, ALL[:1], [True], [0])
+        limits.refit(0, ALL[:1], [True], [0])
 
 
 def test_a_noisy_teacher_is_found_out() -> None:
@@ -276,13 +276,13 @@ def test_relearning_leaves_the_belief_of_what_stands(error) -> None:
     settings = {"arms": 2, "features": 3, "error": error}
     limits = teach(AutoLimits(**settings), (C, which, allowed, key))
     stands = [i for i in range(20) if which[i] == 0 and i % 3]
-    limits.relearn(0, C[stands], allowed[stands], key[stands])
+    limits.refit(0, C[stands], allowed[stands], key[stands])
     rest = [i for i in range(20) if which[i] == 1 or i in stands]
     without = teach(AutoLimits(**settings), (C[rest], which[rest], allowed[rest], key[rest]))
     assert limits.answers == 20 + len(stands)
     assert limits.weights() == pytest.approx(without.weights(), abs=1e-9)
     for u in range(2):
-        assert limits.look(u, ALL).p == pytest.approx(without.look(u, ALL).p, abs=1e-9)
+        assert limits.predict(u, ALL).p == pytest.approx(without.predict(u, ALL).p, abs=1e-9)
 
 
 def test_a_restart_and_a_copy_have_the_bits_of_none() -> None:
@@ -299,7 +299,7 @@ def test_a_restart_and_a_copy_have_the_bits_of_none() -> None:
     teach(twin, [x[7:] for x in told])
     assert bits(limits) == bits(twin) == bits(whole)
     assert limits.surprises == whole.surprises
-    assert limits.look(0, told[0]).p.tobytes() == whole.look(0, told[0]).p.tobytes()
+    assert limits.predict(0, told[0]).p.tobytes() == whole.predict(0, told[0]).p.tobytes()
 
 
 def test_new_arms_know_what_their_group_knows() -> None:
@@ -308,7 +308,7 @@ def test_new_arms_know_what_their_group_knows() -> None:
         limits.learn(ALL[4], 0, False)
     limits.grow(2, ["x", None])
     assert limits.unit_of.tolist() == [0, 1, 0, 2]
-    assert limits.look(2, ALL).p[4] > 0.1 > limits.look(0, ALL).p[4]
+    assert limits.predict(2, ALL).p[4] > 0.1 > limits.predict(0, ALL).p[4]
     limits.learn(ALL[4], 3, True)
 
 
@@ -321,7 +321,7 @@ def test_members_of_your_own_are_read_back_by_your_own_reader() -> None:
     again = AutoLimits.from_state(state, {"mine": lambda arrays: Stubborn(float(arrays["p"]))})
     assert bits(again) == bits(limits)
     with pytest.raises(NotPossible, match="'mine' cannot forget"):
-        limits.relearn(0, ALL, np.ones(8, bool), np.zeros(8, int))
+        limits.refit(0, ALL, np.ones(8, bool), np.zeros(8, int))
     with pytest.raises(NotPossible, match="'mine' cannot forget"):
         limits.set_known(0, {})
 
@@ -337,8 +337,8 @@ BAD = {
     "context": lambda: AutoLimits(arms=2, features=3).learn([1.0], 0, True),
     "arm": lambda: AutoLimits(arms=2, features=3).learn(ALL[0], 2, True),
     "answer": lambda: AutoLimits(arms=2, features=3).learn(ALL[0], 0, "yes"),
-    "unit": lambda: AutoLimits(arms=2, features=3).look(2, ALL),
-    "keys": lambda: AutoLimits(arms=2, features=3).relearn(0, ALL, np.ones(8, bool), [1]),
+    "unit": lambda: AutoLimits(arms=2, features=3).predict(2, ALL),
+    "keys": lambda: AutoLimits(arms=2, features=3).refit(0, ALL, np.ones(8, bool), [1]),
 }
 
 
@@ -380,5 +380,5 @@ def test_a_declared_rate_of_error_holds_for_all_members():
     for n in range(120):
         limits.learn([1.0, 0.0], 0, True, key=n)
     assert limits.weights()["logistic"] < before
-    assert limits.look(0, [[1.0, 0.0]]).safe[0]
-    assert limits.predict(0, [[1.0, 0.0]])[0] <= 0.9 + 1e-12
+    assert limits.predict(0, [[1.0, 0.0]]).safe[0]
+    assert limits.predict_answer(0, [[1.0, 0.0]])[0] <= 0.9 + 1e-12

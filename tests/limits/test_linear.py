@@ -37,7 +37,7 @@ class Broken:
     arms = features = 1
 
     def learn(self): ...
-    def relearn(self): ...
+    def refit(self): ...
     def scores(self): ...
     def scores_many(self): ...
     def grow(self): ...
@@ -99,13 +99,13 @@ def test_relearning_is_the_fold_of_what_stands_in_order(seed, coding, data) -> N
         if k != arm or i not in gone:
             without.learn(c, k, answer)
     stands = [i for i in range(len(C)) if which[i] == arm and i not in gone]
-    limits.relearn(arm, C[stands], allowed[stands])
+    limits.refit(arm, C[stands], allowed[stands])
     assert bits(limits) == bits(without)
 
 
 def test_relearning_nothing_forgets_the_arm() -> None:
     limits = taught(2)
-    limits.relearn(1, np.empty((0, 4)), [])
+    limits.refit(1, np.empty((0, 4)), [])
     fresh = LinearLimits(arms=3, features=4)
     for name, array in limits.linear.to_state().items():
         if name != "ridge":
@@ -157,7 +157,7 @@ def test_the_label_is_the_probability_on_a_scale_from_denied_to_allowed(coding) 
     high, low = LABEL_CODINGS[coding]
     means, sds = limits.scores_many(C)
     for k in range(3):
-        look = limits.look(k, C)
+        look = limits.predict(k, C)
         p, sd = (means[:, k] - low) / (high - low), sds[:, k] / (high - low)
         assert look.p == pytest.approx(np.clip(p, 0.0, 1.0), abs=1e-12)
         assert look.sd == pytest.approx(sd, abs=1e-12)
@@ -171,7 +171,7 @@ def test_they_are_taught_and_ask_like_other_beliefs() -> None:
     start = LinearLimits(arms=2, features=2)
     for questions in ("arm", "pool"):
         lesson = teach_beliefs(tables, beliefs=start, examples=60, questions=questions)
-        safe = lesson.beliefs[60].look_all(tables.contexts).safe
+        safe = lesson.beliefs[60].predict_all(tables.contexts).safe
         assert safe.T.tolist() == tables.allowed.astype(bool).tolist()
     run = online_asking(tables, beliefs=start, steps=300, seed=1)
     # An answer counts as exact: four cases, each asked about once at most.
@@ -207,16 +207,16 @@ BAD_CALLS = {
     "arm": (lambda x: x.learn(C4, 3, True), "'arm' parameter of"),
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter of"),
     "relearn arm": (
-        lambda x: x.relearn(3, [C4], [True]),
+        lambda x: x.refit(3, [C4], [True]),
         "'unit' parameter of LinearLimits.relearn",
     ),
     "relearn contexts": (
-        lambda x: x.relearn(0, [[1.0]], [True]),
+        lambda x: x.refit(0, [[1.0]], [True]),
         "'contexts' parameter of LinearLi",
     ),
-    "relearn answers": (lambda x: x.relearn(0, [C4], [True, False]), "1 times True or False"),
+    "relearn answers": (lambda x: x.refit(0, [C4], [True, False]), "1 times True or False"),
     "relearn halves": (
-        lambda x: x.relearn(0, [C4], [0.5]),
+        lambda x: x.refit(0, [C4], [0.5]),
         "'allowed' parameter of LinearLimits.re",
     ),
     "scores": (lambda x: x.scores([1.0]), "'context' parameter"),

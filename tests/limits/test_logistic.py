@@ -58,7 +58,7 @@ def test_untaught_limits_are_the_prior() -> None:
     m, s = limits.log_odds(0, [[0.0, 0.0], [3.0, 4.0]])
     assert m.tolist() == [0.0, 0.0]
     assert s == pytest.approx([2.0, 2.0 * np.sqrt(26.0)], rel=1e-15)
-    look = limits.look(0, [[0.0, 0.0], [3.0, 4.0]])
+    look = limits.predict(0, [[0.0, 0.0], [3.0, 4.0]])
     assert look.p.tolist() == [0.5, 0.5]
     assert not look.safe.any() and look.possible.all()
 
@@ -74,7 +74,7 @@ def test_what_is_believed_depends_on_the_counts_alone(seed, n, crosses, random) 
         units = one.learn(C[i], int(arms[i]), bool(allowed[i]), key=i)
         assert units.tolist() == [one.unit_of[arms[i]]]
         if random.random() < 0.2:
-            one.look(int(units[0]), C)  # a fit on the way leaves nothing behind
+            one.predict(int(units[0]), C)  # a fit on the way leaves nothing behind
     assert bits(one) == bits(batch)
     halves = LogisticLimits(arms=5, features=3, groups=GROUPS, crosses=crosses)
     halves.learn_many(C[n // 2 :], arms[n // 2 :], allowed[n // 2 :])
@@ -98,7 +98,7 @@ def test_what_is_forgotten_was_never_learned(seed, n, data) -> None:
     assert bits(limits) == bits(without)
     for u in range(refolded.units):
         mine = [i for i in stand if refolded.unit_of[arms[i]] == u]
-        refolded.relearn(u, C[mine], allowed[mine])
+        refolded.refit(u, C[mine], allowed[mine])
     assert bits(refolded) == bits(without)
 
 
@@ -137,7 +137,7 @@ def test_a_look_is_the_formulas_of_the_weights(seed, crosses, beta, tau) -> None
     pairs = [C[:, 0] * C[:, 1], C[:, 0] * C[:, 2], C[:, 1] * C[:, 2]] if crosses else []
     X = np.column_stack([C, np.ones(10), *pairs])
     m, s = X @ w, np.sqrt(np.einsum("ni,ij,nj->n", X, cov, X))
-    look = limits.look(u, C)
+    look = limits.predict(u, C)
     assert look.p == pytest.approx(expit(m / np.sqrt(1.0 + np.pi * s**2 / 8.0)), abs=1e-9)
     level = np.log(tau / (1.0 - tau))
     for got, edge in ((look.safe, m - beta * s), (look.possible, m + beta * s)):
@@ -161,7 +161,7 @@ def test_stated_limits_are_learned() -> None:
     limits = LogisticLimits(arms=2, features=4, groups=["a", "a"])
     arms = np.arange(80) % 2
     limits.learn_many(np.repeat(C, 5, axis=0), arms, np.repeat(allowed, 5))
-    look = limits.look(0, C)
+    look = limits.predict(0, C)
     assert look.safe.tolist() == allowed.tolist()
     w, cov = limits.weights(0)
     assert (w[[0, 3]] < -2.0 * np.sqrt(np.diag(cov))[[0, 3]]).all()
@@ -222,7 +222,7 @@ def test_a_batch_that_is_too_large_changes_nothing(monkeypatch) -> None:
     with pytest.raises(LimitReached):
         limits.learn_many(np.arange(12.0).reshape(4, 3), [0, 1, 1, 1], [1, 1, 1, 1])
     with pytest.raises(LimitReached):
-        limits.relearn(1, np.arange(12.0).reshape(4, 3), [1, 1, 1, 1])
+        limits.refit(1, np.arange(12.0).reshape(4, 3), [1, 1, 1, 1])
     assert bits(limits) == before
 
 
@@ -258,9 +258,9 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter"),
     "many arms": (lambda x: x.learn_many([C3], [5], [True]), "LogisticLimits.learn_many"),
     "many answers": (lambda x: x.learn_many([C3], [0], [0.5]), "'allowed' parameter"),
-    "look": (lambda x: x.look(4, [C3]), "'unit' parameter of LogisticLimits.look"),
+    "look": (lambda x: x.predict(4, [C3]), "'unit' parameter of LogisticLimits.look"),
     "weights": (lambda x: x.weights(-1), "'unit' parameter of LogisticLimits.weights"),
-    "relearn": (lambda x: x.relearn(4, [C3], [True]), "'unit' parameter"),
+    "relearn": (lambda x: x.refit(4, [C3], [True]), "'unit' parameter"),
     "grow": (lambda x: x.grow(2, groups=["a"]), "2 names of groups"),
     "grow none": (lambda x: x.grow(0), "'arms' parameter"),
 }
@@ -326,7 +326,7 @@ def test_many_arms_and_features_work() -> None:
     rng = np.random.default_rng(8)
     C = (rng.random((60, limits.features)) < 0.05).astype(float)
     limits.learn_many(C, np.zeros(60, int), C[:, 0] == 0.0)
-    look = limits.look(0, C)
+    look = limits.predict(0, C)
     assert ((look.p > 0.5) == (C[:, 0] == 0.0)).mean() > 0.9
 
 
@@ -335,7 +335,7 @@ def test_hearing_is_learning_and_says_what_was_believed() -> None:
     one, two = (LogisticLimits(arms=2, features=3, crosses=True) for _ in range(2))
     for i in range(8):
         c = rng.standard_normal(3)
-        p = one.look(1, [c]).p[0]
+        p = one.predict(1, [c]).p[0]
         assert two.hear(c, 1, i % 3 > 0) == p
         one.learn(c, 1, i % 3 > 0)
         a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (one, two))

@@ -45,5 +45,5 @@ def test_not_both_needs_a_cross() -> None:
     for with_crosses in (False, True):
         limits = LogisticLimits(arms=1, features=4, crosses=with_crosses)
         limits.learn_many(np.repeat(C, 10, axis=0), np.zeros(160, int), np.repeat(allowed, 10))
-        wrong.append(int((limits.look(0, C).safe != allowed).sum()))
+        wrong.append(int((limits.predict(0, C).safe != allowed).sum()))
     assert wrong[1] == 0 < wrong[0]

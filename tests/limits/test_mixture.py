@@ -100,7 +100,7 @@ def test_evidence_and_weights_are_those_of_the_formula() -> None:
         u = int(limits.unit_of[k])
         Q = [1 - FLOOR]
         Q += [float(alone[name].predictive(u, c[None])[1][0]) for name in ("singles", "pairs")]
-        Q += [float(alone[name].look(u, c[None]).p[0]) for name in ("logistic", "pooled")]
+        Q += [float(alone[name].predict(u, c[None]).p[0]) for name in ("logistic", "pooled")]
         q = np.clip(Q, FLOOR, 1 - FLOOR)
         foretold = np.clip(q * (1 - rates()[u]), FLOOR, 1 - FLOOR)
         evidence[u] += np.log(foretold if allowed else 1 - foretold)
@@ -129,14 +129,14 @@ def test_evidence_and_weights_are_those_of_the_formula() -> None:
         held = ALL[ALL.any(axis=1)]
         P = [np.full(len(held), 1 - FLOOR)]
         P += [alone[name].predictive(u, held)[0] for name in ("singles", "pairs")]
-        P += [alone[name].look(u, held).p for name in ("logistic", "pooled")]
+        P += [alone[name].predict(u, held).p for name in ("logistic", "pooled")]
         Q = np.clip(np.array(P) * (1 - rates()[u][:, None]), FLOOR, 1 - FLOOR)
-        assert limits.look(u, held).p == pytest.approx(r[u] @ Q, rel=1e-6)
+        assert limits.predict(u, held).p == pytest.approx(r[u] @ Q, rel=1e-6)
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_what_is_kept_up_to_date_is_what_is_looked_at(options) -> None:
-    """`predictions`, `look_all` and `look` in bits, after each answer; also after a retraction."""
+    """`predictions`, `predict_all` and `predict` in bits, after each answer and retraction."""
     limits = limits_of(**options)
     C = answers(7, 5, numbers="thresholds" in options)[0]
     C = np.vstack([C, np.zeros(3)])
@@ -144,10 +144,10 @@ def test_what_is_kept_up_to_date_is_what_is_looked_at(options) -> None:
     assert isinstance(kept, Predictions)
 
     def check() -> None:
-        look = limits.look_all(C)
-        same_look(kept.look(), look)
+        look = limits.predict_all(C)
+        same_look(kept.predict(), look)
         for u in range(2):
-            one = limits.look(u, C)
+            one = limits.predict(u, C)
             for name in ("p", "safe", "possible", "information", "sd"):
                 assert getattr(one, name).tobytes() == getattr(look, name)[u].tobytes()
         assert look.safe.tolist() == (look.p >= 1.0 - limits.doubt).tolist()
@@ -159,9 +159,9 @@ def test_what_is_kept_up_to_date_is_what_is_looked_at(options) -> None:
     for c, k, allowed, key in zip(*told, strict=True):
         limits.learn(c, int(k), bool(allowed), int(key))
         check()
-    limits.relearn(0, told[0][:2], told[2][:2], told[3][:2])
+    limits.refit(0, told[0][:2], told[2][:2], told[3][:2])
     check()
-    predicted = limits.predict(1, C)
+    predicted = limits.predict_answer(1, C)
     assert ((predicted > 0.0) & (predicted < 1.0)).all()
 
 
@@ -176,7 +176,7 @@ def test_a_restart_and_a_copy_have_the_bits_of_none(options) -> None:
     for other in (read, twin):
         teach(other, second)
         assert bits(other) == bits(whole)
-        same_look(other.look_all(ALL), whole.look_all(ALL))
+        same_look(other.predict_all(ALL), whole.predict_all(ALL))
         other.grow(2, ["a", "new"])
     whole.grow(2, ["a", "new"])
     assert bits(read) == bits(whole) and whole.unit_of.tolist() == [0, 1, 0, 0, 2]
@@ -192,7 +192,7 @@ def test_relearning_leaves_the_belief_of_what_stands(options) -> None:
     for groups in (["x"] * 3, ["a", None, "a"]):
         limits = teach(limits_of(groups=groups, **options), (C, arms, said, keys))
         mine = limits.unit_of[arms] == 0
-        limits.relearn(0, C[mine & stand], said[mine & stand], keys[mine & stand])
+        limits.refit(0, C[mine & stand], said[mine & stand], keys[mine & stand])
         left = ~mine | stand
         never = teach(
             limits_of(groups=groups, **options), [part[left] for part in (C, arms, said, keys)]
@@ -204,17 +204,17 @@ def test_relearning_leaves_the_belief_of_what_stands(options) -> None:
         if limits.units == 1:
             same = one.keys() - {"counts", "surprises"}  # answers are counted again
             assert {n: one[n] for n in same} == {n: other[n] for n in same}
-            same_look(limits.look_all(C), never.look_all(C))
+            same_look(limits.predict_all(C), never.predict_all(C))
 
 
 def test_known_terms_bind_the_rules_and_can_be_replaced() -> None:
     limits = limits_of(known={0: {0: True, (1, 2): True}})
-    look = limits.members["pairs"].look(0, ALL)
+    look = limits.members["pairs"].predict(0, ALL)
     assert look.p[ALL[:, 0] == 1.0].tolist() == [0.0] * 4
     told = answers(2, 6)
     teach(limits, told)
     limits.set_known(0, {})
-    assert limits.members["pairs"].look(0, [[1.0, 0.0, 0.0]]).p[0] > 0.0
+    assert limits.members["pairs"].predict(0, [[1.0, 0.0, 0.0]]).p[0] > 0.0
     before = bits(limits)
     bad: Any
     for bad in ({9: True}, {(0, 9): True}, [0]):
@@ -227,10 +227,10 @@ def test_known_terms_bind_the_rules_and_can_be_replaced() -> None:
 def test_what_holds_nothing_must_have_been_allowed_once() -> None:
     limits = limits_of()
     empty = np.zeros((1, 3))
-    assert limits.look(1, empty).p[0] < 0.6
+    assert limits.predict(1, empty).p[0] < 0.6
     for n in range(3):
         limits.learn([0.0, 0.0, 1.0], 1, True, n)
-    assert limits.look(1, empty).p[0] > 0.9 and limits.look(0, empty).p[0] < 0.6
+    assert limits.predict(1, empty).p[0] > 0.9 and limits.predict(0, empty).p[0] < 0.6
 
 
 def test_the_kind_that_fits_wins_and_one_exception_is_not_forgotten() -> None:
@@ -241,12 +241,12 @@ def test_the_kind_that_fits_wins_and_one_exception_is_not_forgotten() -> None:
         limits.learn(c, int(rng.integers(3)), bool(c[:2].sum() < 2), n)
     assert limits.weights()["pairs"] > 0.5 and limits.surprised == 0
     truth = (ALL[:, :2].sum(axis=1) < 2).tolist()
-    assert limits.look(0, ALL).safe.tolist() == truth == limits.look(1, ALL).safe.tolist()
-    before = limits.look(0, ALL[:2]).p
+    assert limits.predict(0, ALL).safe.tolist() == truth == limits.predict(1, ALL).safe.tolist()
+    before = limits.predict(0, ALL[:2]).p
     for n in range(2):
         limits.learn([0.0, 0.0, 1.0], 0, False, 90 + n)
     assert limits.surprised == 2 and limits.surprises[0].unit == 0
-    assert (limits.look(0, ALL[:2]).p < before).all() and not limits.look(0, ALL).safe.any()
+    assert (limits.predict(0, ALL[:2]).p < before).all() and not limits.predict(0, ALL).safe.any()
     assert limits.exceptions(0)["pairs"] > limits.doubt
 
 
@@ -256,15 +256,15 @@ def test_a_teacher_who_errs_can_still_be_believed(error) -> None:
     limits = limits_of(error=error)
     for n in range(60):
         limits.learn([1.0, 0.0, 0.0], 0, True, n)
-    assert limits.look(0, [[1.0, 0.0, 0.0]]).safe[0]
-    assert limits.predict(0, [[1.0, 0.0, 0.0]])[0] <= 1.0 - (error or 0.0)
+    assert limits.predict(0, [[1.0, 0.0, 0.0]]).safe[0]
+    assert limits.predict_answer(0, [[1.0, 0.0, 0.0]])[0] <= 1.0 - (error or 0.0)
 
 
 def test_a_doubt_of_your_own_can_be_reached() -> None:
     limits = limits_of(doubt=0.001)
     for n in range(1500):
         limits.learn([1.0, 0.0, 0.0], n % 2, True, n)
-    assert limits.look(0, [[1.0, 0.0, 0.0]]).safe[0]
+    assert limits.predict(0, [[1.0, 0.0, 0.0]]).safe[0]
 
 
 def test_members_follow_from_the_features() -> None:

@@ -11,7 +11,7 @@ from scipy.special import expit
 from bridle.errors import CorruptState, InvalidValue, LimitReached
 from bridle.kernels import logistic as scoring
 from bridle.limits import Beliefs, LogisticLimits, pooled
-from bridle.limits.base import Relearns
+from bridle.limits.base import Refits
 from bridle.limits.pooled import PooledLimits
 
 GROUPS = ["child", "adult", "child", None, None]
@@ -76,7 +76,7 @@ def reference(limits: PooledLimits):
 
 def test_pooled_limits_keep_the_protocols() -> None:
     limits = PooledLimits(arms=5, features=3, groups=GROUPS)
-    assert isinstance(limits, Beliefs) and isinstance(limits, Relearns)
+    assert isinstance(limits, Beliefs) and isinstance(limits, Refits)
     assert (limits.arms, limits.features, limits.units) == (5, 3, 4)
     assert limits.unit_of.tolist() == [0, 1, 0, 2, 3]
     assert limits.groups == tuple(GROUPS)
@@ -88,7 +88,7 @@ def test_untaught_limits_are_the_prior() -> None:
     m, s = limits.log_odds(0, [[0.0, 0.0], [3.0, 4.0]])
     assert m.tolist() == [0.0, 0.0]
     assert s == pytest.approx([2.0, np.sqrt(25.0 * 25.0 + 4.0)], rel=1e-15)
-    look = limits.look_all([[0.0, 0.0], [3.0, 4.0]])
+    look = limits.predict_all([[0.0, 0.0], [3.0, 4.0]])
     assert look.p.tolist() == [[0.5, 0.5]] * 2
     assert not look.safe.any() and look.possible.all()
 
@@ -102,12 +102,12 @@ def test_a_look_is_the_formulas_of_the_reference(seed, n, d, dense) -> None:
     limits.learn_many(C, np.minimum(arms, 3), allowed)  # the last arm is never taught
     limits.grow(2, groups=[None, "adult"])
     X = np.column_stack([C, np.ones(n)])
-    every = limits.look_all(C)
+    every = limits.predict_all(C)
     for u, (mean, cov) in enumerate(reference(limits)):
         m, s = X @ mean, np.sqrt(np.einsum("ni,ij,nj->n", X, cov, X))
         got = limits.log_odds(u, C)
         assert got[0] == pytest.approx(m, abs=1e-8) and got[1] == pytest.approx(s, abs=1e-8)
-        look = limits.look(u, C)
+        look = limits.predict(u, C)
         assert look.p == pytest.approx(expit(m / np.sqrt(1.0 + np.pi * s**2 / 8.0)), abs=1e-9)
         assert look.safe.tolist() == (look.p >= 0.9).tolist()
         assert look.possible.tolist() == (look.p >= 0.1).tolist()
@@ -128,7 +128,7 @@ def test_what_is_believed_depends_on_the_counts_alone(seed, n, random) -> None:
         units = one.learn(C[i], int(arms[i]), bool(allowed[i]), key=i)
         assert units.tolist() == [0, 1, 2, 3]
         if random.random() < 0.2:
-            one.look_all(C)  # a fit on the way leaves nothing behind
+            one.predict_all(C)  # a fit on the way leaves nothing behind
     assert bits(one) == bits(batch)
     halves = PooledLimits(arms=5, features=3, groups=GROUPS)
     halves.learn_many(C[n // 2 :], arms[n // 2 :], allowed[n // 2 :])
@@ -146,7 +146,7 @@ def test_what_is_left_out_of_relearning_was_never_learned(seed, n, data) -> None
     without.learn_many(C[stand], arms[stand], allowed[stand])
     for u in range(limits.units):
         mine = [i for i in stand if limits.unit_of[arms[i]] == u]
-        assert limits.relearn(u, C[mine], allowed[mine], mine).tolist() == [0, 1, 2, 3]
+        assert limits.refit(u, C[mine], allowed[mine], mine).tolist() == [0, 1, 2, 3]
     assert bits(limits) == bits(without)
 
 
@@ -164,7 +164,7 @@ def test_what_others_say_helps_a_unit_of_few_answers() -> None:
     truth = test[:, :2].sum(axis=1) == 0.0
     for limits in both:
         limits.learn_many(C[rows], arms, allowed[rows])
-        p = limits.look(4, test).p
+        p = limits.predict(4, test).p
         loss.append(-np.log(np.where(truth, p, 1.0 - p)).mean())
         if limits is both[0]:
             assert ((p > 0.5) == truth).mean() > 0.95
@@ -177,18 +177,18 @@ def test_a_unit_of_many_answers_goes_its_own_way() -> None:
         for arm in (0, 1):
             limits.learn([1.0], arm, arm == 0)
             limits.learn([0.0], arm, True)
-    p = limits.look_all([[1.0]]).p[:, 0]
+    p = limits.predict_all([[1.0]]).p[:, 0]
     assert p[0] > 0.95 and p[1] < 0.05
 
 
 def test_a_new_unit_starts_from_what_all_share() -> None:
     limits = taught(2)
     C = answers(3)[0]
-    limits.look_all(C)
+    limits.predict_all(C)
     limits.grow(3, groups=["adult", None, "new"])
     limits.grow()
     assert limits.arms == 9 and limits.unit_of.tolist() == [0, 1, 0, 2, 3, 1, 4, 5, 6]
-    p = limits.look_all(C).p
+    p = limits.predict_all(C).p
     assert p[4].tolist() == p[5].tolist() == p[6].tolist() != [0.5] * len(C)
     assert limits.learn(C[0], 5, False).tolist() == list(range(7))
     whole = PooledLimits(arms=9, features=3, groups=[*GROUPS, "adult", None, "new", None])
@@ -199,10 +199,10 @@ def test_a_new_unit_starts_from_what_all_share() -> None:
 
 def test_beliefs_that_are_too_many_to_keep_are_worked_out_at_every_look(monkeypatch) -> None:
     C = answers(3)[0]
-    kept = taught(4).look_all(C)
+    kept = taught(4).predict_all(C)
     monkeypatch.setattr(pooled, "MAX_KEPT", 1)
     limits = taught(4)
-    assert limits.look_all(C).p.tolist() == limits.look_all(C).p.tolist() == kept.p.tolist()
+    assert limits.predict_all(C).p.tolist() == limits.predict_all(C).p.tolist() == kept.p.tolist()
 
 
 def test_a_copy_learns_apart() -> None:
@@ -244,7 +244,7 @@ def test_hearing_is_learning_and_returns_what_was_believed() -> None:
     one, two = (PooledLimits(arms=2, features=3) for _ in range(2))
     for i in range(8):
         c = rng.standard_normal(3)
-        assert two.hear(c, i % 2, i % 3 > 0) == one.look(i % 2, [c]).p[0]
+        assert two.hear(c, i % 2, i % 3 > 0) == one.predict(i % 2, [c]).p[0]
         one.learn(c, i % 2, i % 3 > 0)
         assert bits(one) == bits(two)
 
@@ -267,7 +267,7 @@ def test_a_batch_that_is_too_large_changes_nothing(monkeypatch) -> None:
     for call in (
         lambda: limits.check_room(1, 2),
         lambda: limits.learn_many(np.arange(12.0).reshape(4, 3), [0, 1, 1, 1], [1, 1, 1, 1]),
-        lambda: limits.relearn(1, np.arange(12.0).reshape(4, 3), [1, 1, 1, 1]),
+        lambda: limits.refit(1, np.arange(12.0).reshape(4, 3), [1, 1, 1, 1]),
     ):
         with pytest.raises(LimitReached):
             call()
@@ -305,12 +305,12 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter"),
     "many arms": (lambda x: x.learn_many([C3], [5], [True]), "PooledLimits.learn_many"),
     "many answers": (lambda x: x.learn_many([C3], [0], [0.5]), "'allowed' parameter"),
-    "look": (lambda x: x.look(-1, [C3]), "'unit' parameter of PooledLimits.look"),
+    "look": (lambda x: x.predict(-1, [C3]), "'unit' parameter of PooledLimits.look"),
     "log odds": (lambda x: x.log_odds(4, [C3]), "'unit' parameter of PooledLimits.log_odds"),
-    "look all": (lambda x: x.look_all([[1.0]]), "'contexts' parameter of PooledLimits.look_all"),
+    "look all": (lambda x: x.predict_all([[1.0]]), "'contexts' parameter of PooledLimits.look_all"),
     "weights": (lambda x: x.weights(-1), "'unit' parameter of PooledLimits.weights"),
     "counts": (lambda x: x.counts(4), "'unit' parameter of PooledLimits.counts"),
-    "relearn": (lambda x: x.relearn(4, [C3], [True]), "'unit' parameter"),
+    "relearn": (lambda x: x.refit(4, [C3], [True]), "'unit' parameter"),
     "grow": (lambda x: x.grow(2, groups=["a"]), "2 names of groups"),
     "grow none": (lambda x: x.grow(0), "'arms' parameter"),
 }

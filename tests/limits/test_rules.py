@@ -88,12 +88,12 @@ def test_the_exact_belief_is_the_sum_over_all_sets(seed, n, pairs, error) -> Non
     evidence = []
     for u in range(2):
         p, total, each = plain(told, u, contexts, T, prior, error, numbers(limits))
-        look = limits.look(u, contexts)
+        look = limits.predict(u, contexts)
         assert look.p == pytest.approx(p, abs=1e-12)
         assert look.safe.tolist() == (look.p >= 1.0 - limits.doubt).tolist()
         assert look.possible.tolist() == (look.p >= limits.doubt).tolist()
         q = p * (1 - error) + (1 - p) * error
-        assert limits.predict(u, contexts) == pytest.approx(q, abs=1e-12)
+        assert limits.predict_answer(u, contexts) == pytest.approx(q, abs=1e-12)
         h = [-x * math.log(x) - (1 - x) * math.log(1 - x) for x in [*q, error]]
         assert look.information == pytest.approx(np.array(h[:-1]) - h[-1], abs=1e-9)
         assert limits.marginals(u) == pytest.approx(each, abs=1e-12)
@@ -116,7 +116,7 @@ def test_an_estimated_error_is_one_rate_for_all_units() -> None:
     assert limits.error == pytest.approx(np.dot(w, ERROR_GRID), abs=1e-9)
     for u in range(2):
         p = sum(x * row[u][0] for x, row in zip(w, by_rate, strict=True))
-        assert limits.look(u, contexts).p == pytest.approx(p, abs=1e-9)
+        assert limits.predict(u, contexts).p == pytest.approx(p, abs=1e-9)
     assert limits.noisy
     assert limits.learn([0, 0, 0], 0, True).tolist() == [0, 1]
 
@@ -130,7 +130,7 @@ def test_a_true_teacher_is_not_noisy_and_a_noisy_one_is_found_out() -> None:
     assert 0.05 < noisy.error < 0.2
     contexts = list(itertools.product([0.0, 1.0], repeat=3))
     for u in range(2):
-        p, q = (limits.look(u, contexts).p for limits in (true, noisy))
+        p, q = (limits.predict(u, contexts).p for limits in (true, noisy))
         assert p.round().tolist() == q.round().tolist()
 
 
@@ -165,10 +165,10 @@ def test_a_sampled_belief_is_near_the_exact_one(monkeypatch, clearing, pairs, er
         exact.learn(c, k, allowed)
         chains.learn(c, k, allowed, int(key))
         for u in range(2):
-            p = exact.look(u, contexts).p
+            p = exact.predict(u, contexts).p
             far = 5.5 * np.sqrt(4 * p * (1 - p) / n) + 5 / n
             slack = 0.05 if clearing and error > 0.01 else 0.002
-            assert (abs(chains.look(u, contexts).p - p) < far + slack).all()
+            assert (abs(chains.predict(u, contexts).p - p) < far + slack).all()
             assert (abs(chains.marginals(u) - exact.marginals(u)) < 0.5).all()
     # The noise of a mean of n adds up over the answers.
     assert chains.log_evidence == pytest.approx(exact.log_evidence, abs=size(0.5, 3))
@@ -182,7 +182,7 @@ def test_a_context_that_was_answered_is_believed(d) -> None:
     for i, (c, k, answer) in enumerate(zip(C, which, allowed, strict=True)):
         limits.learn(c, int(k), bool(answer), int(key[i]))
         # Not always as sure as `doubt` asks for: an answer may err, if only once in a thousand.
-        assert abs(limits.look(int(k), [c]).p[0] - answer) < 0.1
+        assert abs(limits.predict(int(k), [c]).p[0] - answer) < 0.1
 
 
 def test_two_flags_among_forty_one_are_found() -> None:
@@ -206,7 +206,7 @@ def test_two_flags_among_forty_one_are_found() -> None:
 def test_terms_in_no_answer_keep_their_prior_exactly() -> None:
     limits = RuleLimits(arms=1, features=20, density=0.2, chains=20)
     limits.learn(np.eye(20)[0], 0, False, 1)
-    p = limits.look(0, np.eye(20)[3:6].sum(axis=0)[None]).p
+    p = limits.predict(0, np.eye(20)[3:6].sum(axis=0)[None]).p
     assert p[0] == pytest.approx(0.8**3, abs=1e-12)
 
 
@@ -221,7 +221,7 @@ def test_many_features_fall_back_to_clearing() -> None:
         limits.learn(c, 0, i % 2 == 0, i)
     state = limits.to_state()
     assert len(state["unit0.active"]) < len(limits.terms)
-    assert limits.look(0, [c]).p[0] <= 0.05
+    assert limits.predict(0, [c]).p[0] <= 0.05
 
 
 # Known rules, readings
@@ -233,12 +233,12 @@ def test_known_terms_are_certain(d) -> None:
     limits = RuleLimits(arms=2, features=d, known=known, chains=50)
     c = np.zeros((2, d))
     c[0, 0] = c[1, 1] = 1.0
-    assert limits.look(0, c).p.tolist() == [0.0, 1.0]
-    assert limits.look(1, c).p[0] == pytest.approx(1.0 - limits.density)
+    assert limits.predict(0, c).p.tolist() == [0.0, 1.0]
+    assert limits.predict(1, c).p[0] == pytest.approx(1.0 - limits.density)
     for i in range(3):  # whatever the teacher says
         limits.learn(c[0], 0, True, i)
         limits.learn(c[1], 0, False, i)
-    assert limits.look(0, c).p.tolist() == [0.0, 1.0]
+    assert limits.predict(0, c).p.tolist() == [0.0, 1.0]
     both = c.sum(axis=0)
     both[2] = 1.0
     limits.learn(both, 0, False, 9)
@@ -276,13 +276,13 @@ def test_relearning_is_the_fold_of_what_stands_in_order(d, error) -> None:
     C, which, allowed, key = answers(8, 20, d)
     limits = teach(RuleLimits(**settings), (C, which, allowed, key))
     stands = [i for i in range(20) if which[i] == 0 and i % 3]
-    limits.relearn(0, C[stands], allowed[stands], key[stands])
+    limits.refit(0, C[stands], allowed[stands], key[stands])
     rest = [i for i in range(20) if which[i] == 1 or i in stands]
     without = teach(RuleLimits(**settings), (C[rest], which[rest], allowed[rest], key[rest]))
     assert bits(limits) == bits(without)
-    assert limits.relearn(1, np.empty((0, d)), [], []).tolist() == ([1] if error else [0, 1])
+    assert limits.refit(1, np.empty((0, d)), [], []).tolist() == ([1] if error else [0, 1])
     fresh = RuleLimits(**settings)
-    assert limits.look(1, C).p == pytest.approx(fresh.look(1, C).p, abs=1e-12)
+    assert limits.predict(1, C).p == pytest.approx(fresh.predict(1, C).p, abs=1e-12)
 
 
 @pytest.mark.parametrize("d", [4, 13])
@@ -300,7 +300,7 @@ def test_a_restart_and_a_copy_have_the_bits_of_none(d) -> None:
         assert bits(other) == bits(whole)
         if other is limits:
             assert bits(twin) == before != bits(limits)
-    assert limits.look(0, told[0]).p.tobytes() == whole.look(0, told[0]).p.tobytes()
+    assert limits.predict(0, told[0]).p.tobytes() == whole.predict(0, told[0]).p.tobytes()
 
 
 def test_the_seed_the_key_and_the_unit_decide_the_draws() -> None:
@@ -321,7 +321,7 @@ def test_new_arms_know_what_their_unit_knows() -> None:
     limits = RuleLimits.from_state(limits.to_state())
     assert limits.groups == ("x", "x", "x", "new", None)
     assert limits.unit_of.tolist() == [0, 0, 0, 1, 2]
-    p = [limits.look(u, [[1, 0, 0]]).p[0] for u in range(3)]
+    p = [limits.predict(u, [[1, 0, 0]]).p[0] for u in range(3)]
     assert p[0] < 0.01
     assert p[1] == p[2] == pytest.approx(0.67)
 
@@ -359,11 +359,11 @@ BAD_CALLS = {
     "arm": lambda x: x.learn([1, 0, 0], 2, True),
     "context": lambda x: x.learn([1, 0], 0, True),
     "key": lambda x: x.learn([1, 0, 0], 0, True, -1),
-    "unit": lambda x: x.look(2, [[1, 0, 0]]),
-    "contexts": lambda x: x.look(0, [1, 0, 0]),
-    "relearn keys": lambda x: x.relearn(0, [[1, 0, 0]], [True], []),
-    "relearn no keys": lambda x: x.relearn(0, [[1, 0, 0]], [True], 3),
-    "relearn answers": lambda x: x.relearn(0, [[1, 0, 0]], [], [1]),
+    "unit": lambda x: x.predict(2, [[1, 0, 0]]),
+    "contexts": lambda x: x.predict(0, [1, 0, 0]),
+    "relearn keys": lambda x: x.refit(0, [[1, 0, 0]], [True], []),
+    "relearn no keys": lambda x: x.refit(0, [[1, 0, 0]], [True], 3),
+    "relearn answers": lambda x: x.refit(0, [[1, 0, 0]], [], [1]),
     "grow": lambda x: x.grow(-1),
     "grow units": lambda x: x.grow(1, [7.0]),
     "names": lambda x: x.describe(0, ["a"]),
@@ -449,7 +449,7 @@ def test_known_terms_can_be_replaced(settings) -> None:
         mine = which == u
         limits.set_known(u, known.get(u, {}))
         for each in (limits, fresh):
-            each.relearn(u, C[mine], C[mine, 0] < 1, key[mine])
+            each.refit(u, C[mine], C[mine, 0] < 1, key[mine])
     a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (limits, fresh))
     assert a == b
     assert before == {name: array.tobytes() for name, array in twin.to_state().items()}
@@ -465,7 +465,7 @@ def test_hearing_is_learning_and_says_what_was_foretold(settings) -> None:
     one, two = (RuleLimits(arms=2, features=6, groups=["x", "x"], **settings) for _ in range(2))
     for i in range(10):
         c = (rng.random(6) < 0.5).astype(float)
-        q = one.predict(0, [c])[0]
+        q = one.predict_answer(0, [c])[0]
         assert two.hear(c, 0, i % 3 > 0, i) == q
         one.learn(c, i % 2, i % 3 > 0, i)
         a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (one, two))
@@ -473,5 +473,5 @@ def test_hearing_is_learning_and_says_what_was_foretold(settings) -> None:
 
 
 def test_allowed_given_the_rule_is_0_or_1() -> None:
-    look = RuleLimits(arms=1, features=2).look(0, [[0, 0], [1, 0]])
+    look = RuleLimits(arms=1, features=2).predict(0, [[0, 0], [1, 0]])
     assert look.sd == pytest.approx([0.0, np.sqrt(0.33 * 0.67)])

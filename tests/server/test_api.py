@@ -42,7 +42,7 @@ def sound(server: Server, name: str = "movies") -> None:
     """What is in memory is the fold of the log, which is whole and replays."""
     assert verify(server.store, name).problems == ()
     assert replay(server.store, name).agrees
-    kept = server.runner.run(server.service.do(name, lambda desk: desk.kept))
+    kept = server.runner.run(server.service.do(name, lambda work: work.aggregate))
     assert state(load(server.store, name, snapshots=False)) == state(kept)
 
 

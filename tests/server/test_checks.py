@@ -368,7 +368,7 @@ def test_what_waits_in_a_row_is_decided_as_one_by_one(serve):
         do = server.service.do
         return await asyncio.gather(
             *(
-                do("films", lambda desk, one=one: _single(desk, one), many=_together, item=one)
+                do("films", lambda work, one=one: _single(work, one), many=_together, item=one)
                 for one in forms
             )
         )
@@ -377,8 +377,8 @@ def test_what_waits_in_a_row_is_decided_as_one_by_one(serve):
     assert {one["outcome"] for one in made} == {"decision", "abstention"}
     assert replay(server.store, "films").agrees  # which makes each again by itself
     kept = load(server.store, "films", snapshots=False)
-    assert kept.know.purse is not None and kept.know.purse.steps == 40
-    assert [one["id"] for one in made if one["check"]] == list(kept.know.checks.open)
+    assert kept.state.purse is not None and kept.state.purse.steps == 40
+    assert [one["id"] for one in made if one["check"]] == list(kept.state.checks.open)
     assert kept.auditing.promise_meter is not None and kept.auditing.promise_meter.steps == 40
 
 

@@ -103,16 +103,18 @@ def test_what_was_erased_is_neither_told_nor_taken(movies):
 def test_work_that_is_refused_halfway_spoils_no_other(movies):
     make(movies, "songs")
 
-    def half(desk):
-        desk.kept.record(desk.kept.agent.make.decided(CHILD, id="half", at=1.0).event)
+    def half(unit_of_work):
+        unit_of_work.aggregate.record(
+            unit_of_work.aggregate.agent.make.decided(CHILD, id="half", at=1.0).event
+        )
         raise NotPossible("on second thoughts")
 
     async def both():
         fine = [
             movies.service.do(
                 "songs",
-                lambda desk, n=n: desk.kept.record(
-                    desk.kept.agent.make.decided(CHILD, id=f"s-{n}", at=1.0).event
+                lambda unit_of_work, n=n: unit_of_work.aggregate.record(
+                    unit_of_work.aggregate.agent.make.decided(CHILD, id=f"s-{n}", at=1.0).event
                 ),
             )
             for n in range(5)

@@ -34,7 +34,7 @@ def test_a_store_that_does_not_write_is_ready_again_once_it_does(server: Server,
     with monkeypatch.context() as broken:
         broken.setattr(server.store, "transaction", fail)
         with pytest.raises(StoreFailed):
-            server.runner.run(server.service.do("ann", lambda desk: None))
+            server.runner.run(server.service.do("ann", lambda work: None))
         assert server.call("GET", "/readyz", token=None).status == 503
         assert server.call("GET", "/readyz", token=None).status == 503
     assert server.call("GET", "/readyz", token=None).status == 200

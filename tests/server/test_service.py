@@ -15,7 +15,7 @@ from bridle.server.limits import Limits
 from bridle.server.service import Service
 from bridle.store.log import Store
 from bridle.store.sqlite import SqliteStore
-from bridle.store.writer import Desk, Work
+from bridle.store.writer import UnitOfWork, Work
 from tests.server.driving import Server
 
 
@@ -31,13 +31,13 @@ def kinds(store: Store, agent: str = "ann") -> list[str]:
 
 
 def make(server: Server, name: str = "ann", **settings) -> None:
-    server.runner.run(server.service.do(name, lambda desk: None, created=created(**settings)))
+    server.runner.run(server.service.do(name, lambda work: None, created=created(**settings)))
 
 
-def decide(desk: Desk) -> object:
-    made = desk.kept.agent.make.decided([0.5, 0.5], at=desk.now)
+def decide(work: UnitOfWork) -> object:
+    made = work.aggregate.agent.make.decided([0.5, 0.5], at=work.now)
     for event in made.events:
-        desk.kept.record(event)
+        work.aggregate.record(event)
     return made.id
 
 
@@ -59,7 +59,7 @@ def test_a_group_is_handed_out_by_one_call_into_the_loop(server: Server, monkeyp
     service = server.service
     begun, go = threading.Event(), threading.Event()
 
-    def slow(desk: Desk) -> None:
+    def slow(work: UnitOfWork) -> None:
         begun.set()
         go.wait(30.0)
 
@@ -87,7 +87,7 @@ def test_a_group_is_handed_out_by_one_call_into_the_loop(server: Server, monkeyp
 def test_errors_come_back_and_leave_the_others_alone(server: Server):
     make(server)
 
-    def refuse(desk: Desk) -> None:
+    def refuse(work: UnitOfWork) -> None:
         raise NotPossible("no")
 
     async def both() -> list[object]:
@@ -104,8 +104,8 @@ def test_errors_come_back_and_leave_the_others_alone(server: Server):
 def test_work_that_fails_halfway_takes_its_commit_with_it(server: Server, caplog):
     make(server)
 
-    def half(desk: Desk) -> None:
-        decide(desk)
+    def half(work: UnitOfWork) -> None:
+        decide(work)
         raise NotPossible("after all")
 
     with pytest.raises(NotPossible):
@@ -120,7 +120,7 @@ def test_too_much_work_is_refused(serve):
     make(server)
     begun, go = threading.Event(), threading.Event()
 
-    def slow(desk: Desk) -> None:
+    def slow(work: UnitOfWork) -> None:
         begun.set()
         go.wait(30.0)
 
@@ -143,10 +143,10 @@ def test_who_waits_may_give_up_and_the_work_is_done(server: Server):
     make(server)
     begun, go = threading.Event(), threading.Event()
 
-    def slow(desk: Desk) -> object:
+    def slow(work: UnitOfWork) -> object:
         begun.set()
         go.wait(30.0)
-        return decide(desk)
+        return decide(work)
 
     async def impatient() -> None:
         with pytest.raises(StoreFailed) as caught:
@@ -221,7 +221,7 @@ def test_the_end_does_what_waits_and_keeps_snapshots(tmp_path):
 
     async def life() -> list[object]:
         await service.start()
-        await service.do("ann", lambda desk: None, created=created())
+        await service.do("ann", lambda work: None, created=created())
         works = [asyncio.create_task(service.do("ann", decide)) for _ in range(20)]
         await asyncio.sleep(0)
         await service.stop()

@@ -9,7 +9,7 @@ from bridle.agent.events import WaitChanged
 from bridle.errors import StoreFailed
 from bridle.server.limits import Limits
 from bridle.store.aggregate import load
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from tests.server.driving import Server
 from tests.server.test_service import decide, kinds, make
 
@@ -28,8 +28,10 @@ def do(server: Server, work: Any, agent: str = "ann") -> Any:
     return server.runner.run(server.service.do(agent, work))
 
 
-def reward(desk: Desk) -> None:
-    desk.kept.record(desk.kept.agent.make.rewarded(1, 1.0, at=desk.now))
+def reward(unit_of_work: UnitOfWork) -> None:
+    unit_of_work.aggregate.record(
+        unit_of_work.aggregate.agent.make.rewarded(1, 1.0, at=unit_of_work.now)
+    )
 
 
 def test_a_decision_expires_once_when_its_wait_is_over(server: Server):
@@ -41,7 +43,7 @@ def test_a_decision_expires_once_when_its_wait_is_over(server: Server):
     assert tick(server) == 1
     assert tick(server) == 0
     assert kinds(server.store) == ["Created", "Decided", "Expired"]
-    assert not load(server.store, "ann").know.pending
+    assert not load(server.store, "ann").state.pending
 
 
 def test_what_was_rewarded_does_not_expire(server: Server):
@@ -105,7 +107,7 @@ def test_a_wait_that_was_set_later_counts(server: Server):
     make(server)
     do(server, decide)
     change = WaitChanged(10.0, None, at=server.clock.now)
-    do(server, lambda desk: desk.kept.record(change))
+    do(server, lambda unit_of_work: unit_of_work.aggregate.record(change))
     server.clock.now += 10.0
     assert tick(server) == 1
 

@@ -65,8 +65,8 @@ def runs(monkeypatch):
     counted: list[int] = []
     together = decisions._together
 
-    def counting(desk, given):
-        made = together(desk, given)
+    def counting(work, given):
+        made = together(work, given)
         counted.append(0 if made is None else len(made))
         return made
 

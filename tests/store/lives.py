@@ -17,8 +17,8 @@ from bridle.agent.events import (
     Created,
     RewardedLate,
 )
-from bridle.store.aggregate import Kept
-from bridle.store.writer import Desk, Writer
+from bridle.store.aggregate import Aggregate
+from bridle.store.writer import UnitOfWork, Writer
 from tests.histories import bits
 
 FEATURES = [Flag("child"), Flag("late")]
@@ -31,25 +31,25 @@ def created(**more: Any) -> Created:
 
 
 def begin(writer: Writer, name: str = "movies", **more: Any) -> None:
-    writer.do(name, lambda desk: None, created=created(**more))
+    writer.do(name, lambda work: None, created=created(**more))
 
 
-def decide(n: int, id: str | None = None) -> Callable[[Desk], Any]:
-    def do(desk: Desk) -> Any:
+def decide(n: int, id: str | None = None) -> Callable[[UnitOfWork], Any]:
+    def do(work: UnitOfWork) -> Any:
         context = CONTEXTS[n % 4]
-        made = desk.kept.agent.make.decided(context, id=id, propensity=True, at=desk.now)
+        made = work.aggregate.agent.make.decided(context, id=id, propensity=True, at=work.now)
         for event in made.events:
-            desk.kept.record(event, b"d" * 32)
+            work.aggregate.record(event, b"d" * 32)
         return made
 
     return do
 
 
-def teach(n: int, allowed: bool) -> Callable[[Desk], Any]:
-    def do(desk: Desk) -> Any:
-        make = desk.kept.agent.make
+def teach(n: int, allowed: bool) -> Callable[[UnitOfWork], Any]:
+    def do(work: UnitOfWork) -> Any:
+        make = work.aggregate.agent.make
         event = make.taught(CONTEXTS[n % 4], ["crime", "nature"][n // 4 % 2], allowed, by="Ann")
-        desk.kept.record(event)
+        work.aggregate.record(event)
         return event.id
 
     return do
@@ -63,14 +63,14 @@ def live(writer: Writer, steps: int, name: str = "movies", first: str = "d") -> 
         writer.do(name, partial(_then, made=made, n=n))
 
 
-def _then(desk: Desk, made: Any, n: int) -> None:
-    kept = desk.kept
-    make, at = kept.agent.make, desk.now
+def _then(work: UnitOfWork, made: Any, n: int) -> None:
+    kept = work.aggregate
+    make, at = kept.agent.make, work.now
     if isinstance(made, Question):
         kept.record(make.answered(made.id, n % 2 > 0, at=at))
         for event in make.resumed(made.decision, at=at).events:
             kept.record(event)
-    elif made.id in kept.know.pending:
+    elif made.id in kept.state.pending:
         if n % 5 == 0:
             kept.record(make.expired(made.id, at=at))
             kept.record(RewardedLate(made.id, 0.5, at))
@@ -92,7 +92,7 @@ def _then(desk: Desk, made: Any, n: int) -> None:
         kept.record(make.shadowed(other, "crime", at=at))
 
 
-def state(kept: Kept) -> list[Any]:
+def state(kept: Aggregate) -> list[Any]:
     """All that follows from a log, in bits."""
     meter, asking = kept.auditing.meter, kept.calibrating.now
     promised = kept.auditing.promise_meter
@@ -106,7 +106,7 @@ def state(kept: Kept) -> list[Any]:
         None if promised is None else _arrays(promised.to_state()),
         sorted(kept.erased),
         None if asking is None else _arrays(asking.to_state()),
-        [pair for pair in kept.deadlines.since if pair[0] in kept.know.pending],
+        [pair for pair in kept.deadlines.since if pair[0] in kept.state.pending],
         kept.shadows.to_list(),
     ]
 

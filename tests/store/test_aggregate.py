@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bridle.agent.snapshot import knowledge_to_state
+from bridle.agent.snapshot import state_to_arrays
 from bridle.errors import InvalidValue, UnknownId
 from bridle.store.aggregate import agent_at, load
 from bridle.store.sqlite import SqliteStore
@@ -31,8 +31,8 @@ def test_what_an_agent_knew_is_the_same_with_and_without_what_stands_beside(stor
     assert store.snapshots("movies")
     head = store.head("movies").seq
     for version in {1, 2, head // 2, store.snapshots("movies")[0], head - 1, head}:
-        meta, arrays = knowledge_to_state(load(store, "movies", version).know)
-        bare_meta, bare_arrays = knowledge_to_state(agent_at(store, "movies", version)._knowledge)
+        meta, arrays = state_to_arrays(load(store, "movies", version).state)
+        bare_meta, bare_arrays = state_to_arrays(agent_at(store, "movies", version)._state)
         assert meta == bare_meta and arrays.keys() == bare_arrays.keys()
         assert all(np.array_equal(arrays[name], bare_arrays[name]) for name in arrays)
 

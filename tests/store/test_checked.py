@@ -12,46 +12,46 @@ from bridle import Agent, Question
 from bridle.agent.events import Decided, Erased, Retracted, StartedAnew, Taught
 from bridle.errors import Duplicate, UnknownId
 from bridle.store import projections
-from bridle.store.aggregate import Kept, agent_at, events_in, keep_snapshot, load
+from bridle.store.aggregate import Aggregate, agent_at, events_in, keep_snapshot, load
 from bridle.store.log import Name, New
 from bridle.store.maintenance import erase, replay, verify
-from bridle.store.writer import Desk, Writer
+from bridle.store.writer import UnitOfWork, Writer
 from tests.store.lives import CONTEXTS, begin, state
 
 NOW = 100.0
 
 
-def promise(desk: Desk) -> None:
-    kept = desk.kept
-    kept.record(kept.agent.make.promised(0.05, 0.3, b=20.0, seed=11, by="officer", at=desk.now))
+def promise(work: UnitOfWork) -> None:
+    kept = work.aggregate
+    kept.record(kept.agent.make.promised(0.05, 0.3, b=20.0, seed=11, by="officer", at=work.now))
 
 
-def teach(desk: Desk) -> None:
+def teach(work: UnitOfWork) -> None:
     """Allow all of it, so that it plays."""
-    make = desk.kept.agent.make
+    make = work.aggregate.agent.make
     for n in range(16):
         arm = ["crime", "nature"][n // 4 % 2]
-        for event in make.taught_many([CONTEXTS[n % 4]], [arm], [True], by="Ann", at=desk.now):
-            desk.kept.record(event)
+        for event in make.taught_many([CONTEXTS[n % 4]], [arm], [True], by="Ann", at=work.now):
+            work.aggregate.record(event)
 
 
-def decide(desk: Desk, n: int, id: str | None = None) -> Any:
-    make = desk.kept.agent.make
-    made = make.decided(CONTEXTS[n % 4], id=id, item=f"i{n % 5}", propensity=True, at=desk.now)
+def decide(work: UnitOfWork, n: int, id: str | None = None) -> Any:
+    make = work.aggregate.agent.make
+    made = make.decided(CONTEXTS[n % 4], id=id, item=f"i{n % 5}", propensity=True, at=work.now)
     for event in made.events:
-        desk.kept.record(event, b"d" * 32)
+        work.aggregate.record(event, b"d" * 32)
     return made
 
 
-def judge(desk: Desk, decision: Any, allowed: bool = True, by: str = "Ann") -> list[Any]:
-    made = desk.kept.agent.make.judged(decision, allowed, by=by, at=desk.now)
+def judge(work: UnitOfWork, decision: Any, allowed: bool = True, by: str = "Ann") -> list[Any]:
+    made = work.aggregate.agent.make.judged(decision, allowed, by=by, at=work.now)
     for event in made:
-        desk.kept.record(event, b"j" * 32)
+        work.aggregate.record(event, b"j" * 32)
     return made
 
 
-def forget(desk: Desk, id: str) -> None:
-    desk.kept.record(Retracted(id))
+def forget(work: UnitOfWork, id: str) -> None:
+    work.aggregate.record(Retracted(id))
 
 
 @pytest.fixture
@@ -70,14 +70,16 @@ def lived(store):
             rows = [CONTEXTS[k % 4] for k in range(12)]
             items = [f"b{k % 3}" for k in range(12)]
 
-            def batch(desk: Desk, rows: Any = rows, items: Any = items) -> None:
-                many = desk.kept.agent.make.decided_many(
-                    rows, items=items, propensity=True, at=desk.now
+            def batch(work: UnitOfWork, rows: Any = rows, items: Any = items) -> None:
+                many = work.aggregate.agent.make.decided_many(
+                    rows, items=items, propensity=True, at=work.now
                 )
-                desk.kept.record_many(many)
+                work.aggregate.record_many(many)
 
             writer.do("movies", batch)
-    writer.do("movies", lambda desk: judge(desk, next(iter(desk.kept.know.checks.open)), False))
+    writer.do(
+        "movies", lambda work: judge(work, next(iter(work.aggregate.state.checks.open)), False)
+    )
     writer.close()
     return store
 
@@ -97,18 +99,18 @@ def checked_of(store: Any, *, judged: bool) -> str:
 
 def test_it_is_the_same_from_a_snapshot_and_from_the_log(lived):
     folded = load(lived, "movies", snapshots=False)
-    assert folded.know.checks.drawn > 5 and folded.know.checks.judged > 3
-    assert folded.know.purse is not None and folded.know.purse.found > 0
+    assert folded.state.checks.drawn > 5 and folded.state.checks.judged > 3
+    assert folded.state.purse is not None and folded.state.purse.found > 0
     meter = folded.auditing.promise_meter
-    assert meter is not None and meter.steps == 52 == folded.know.purse.steps
-    assert meter.tally.found == folded.know.purse.found
-    assert list(folded.auditing.promise_pending) == folded.know.purse.waiting
-    again = Kept.from_blob(folded.to_blob(), folded.head)
+    assert meter is not None and meter.steps == 52 == folded.state.purse.steps
+    assert meter.tally.found == folded.state.purse.found
+    assert list(folded.auditing.promise_pending) == folded.state.purse.waiting
+    again = Aggregate.from_blob(folded.to_blob(), folded.head)
     assert state(again) == state(folded) and again.to_blob() == folded.to_blob()
     assert again.lives.next is None
     keep_snapshot(lived, "movies", folded)
     writer = Writer(lived, clock=lambda: NOW)
-    writer.do("movies", lambda desk: [decide(desk, n) for n in range(9)] and None)
+    writer.do("movies", lambda work: [decide(work, n) for n in range(9)] and None)
     writer.close()
     now = load(lived, "movies", snapshots=False)
     assert state(load(lived, "movies")) == state(now)
@@ -123,7 +125,7 @@ def test_a_curve_of_the_promise_has_the_bounds_that_held_then(lived):
     meter = kept.auditing.promise_meter
     assert meter is not None and kept.chronicle.width == 1  # a span for every entry
     assert any(span.promise is not None and span.promise.coins for span in kept.chronicle.spans)
-    again = Kept.from_blob(kept.to_blob(), kept.head)
+    again = Aggregate.from_blob(kept.to_blob(), kept.head)
     looked = 0
     for span in again.chronicle.spans:
         then = load(lived, "movies", span.last, snapshots=False).auditing.promise_meter
@@ -137,7 +139,7 @@ def test_a_curve_of_the_promise_has_the_bounds_that_held_then(lived):
     drawn = sum(span.drawn for span in again.chronicle.spans)
     judged = sum(span.checks for span in again.chronicle.spans)
     found = sum(span.exceptions for span in again.chronicle.spans)
-    checks = kept.know.checks
+    checks = kept.state.checks
     assert (drawn, judged, found) == (checks.drawn, checks.judged, checks.found)
 
 
@@ -150,21 +152,21 @@ def test_a_batch_is_counted_as_one_by_one(opener):
         begin(writer, name, limits="rules", budget=0)
         writer.do(name, teach)
 
-        def batch(desk: Desk, many: bool = many) -> None:
+        def batch(work: UnitOfWork, many: bool = many) -> None:
             rows = [CONTEXTS[k % 4] for k in range(30)]
             items = [f"b{k}" for k in range(30)]
-            make, ids = desk.kept.agent.make, [f"x{k}" for k in range(30)]
-            made = make.decided_many(rows, ids=ids, items=items, propensity=True, at=desk.now)
+            make, ids = work.aggregate.agent.make, [f"x{k}" for k in range(30)]
+            made = make.decided_many(rows, ids=ids, items=items, propensity=True, at=work.now)
             assert sum(made.checked(i) for i in range(30)) > 2
             if many:
-                desk.kept.record_many(made)
+                work.aggregate.record_many(made)
             else:
                 for event in made.events():
-                    desk.kept.record(event)
+                    work.aggregate.record(event)
 
         writer.do(name, batch)
-        kept: Any = writer.do(name, lambda desk: desk.kept)
-        whole.append((kept.chronicle.to_state(), kept.know.checks.drawn, kept.know.checks.open))
+        kept: Any = writer.do(name, lambda work: work.aggregate)
+        whole.append((kept.chronicle.to_state(), kept.state.checks.drawn, kept.state.checks.open))
         writer.close()
     one, other = whole
     assert one[1:] == other[1:] and one[1] > 2
@@ -185,24 +187,24 @@ def test_a_checked_decision_is_erased_with_its_judgement(lived, judged):
     assert found.problems == () and found.erased == len(gone)
     assert replay(lived, "movies").agrees
     kept = load(lived, "movies", snapshots=False)
-    assert kept.know.checks.drawn == before.know.checks.drawn - 1
-    assert kept.know.checks.judged == before.know.checks.judged - judged
-    assert kept.know.decisions == before.know.decisions
-    assert kept.know.taught == before.know.taught
+    assert kept.state.checks.drawn == before.state.checks.drawn - 1
+    assert kept.state.checks.judged == before.state.checks.judged - judged
+    assert kept.state.decisions == before.state.decisions
+    assert kept.state.taught == before.state.taught
     # A step of the promise passed all the same, and both bounds hold without it.
-    assert kept.know.purse is not None and kept.know.purse.steps == 52
+    assert kept.state.purse is not None and kept.state.purse.steps == 52
     assert kept.auditing.promise_meter is not None and kept.auditing.promise_meter.steps == 52
-    assert state(Kept.from_blob(kept.to_blob(), kept.head)) == state(kept)
+    assert state(Aggregate.from_blob(kept.to_blob(), kept.head)) == state(kept)
     writer = Writer(lived, clock=lambda: NOW)
-    writer.do("movies", lambda desk: [decide(desk, n) for n in range(5)] and None)
+    writer.do("movies", lambda work: [decide(work, n) for n in range(5)] and None)
     if judged:
-        assert writer.do("movies", lambda desk: desk.stood("check", decision)) is not None
+        assert writer.do("movies", lambda work: work.stood("check", decision)) is not None
     else:
         with pytest.raises(UnknownId, match="open check"):
-            writer.do("movies", lambda desk: judge(desk, decision))
+            writer.do("movies", lambda work: judge(work, decision))
     writer.close()
     assert replay(lived, "movies").agrees
-    assert agent_at(lived, "movies", 30)._knowledge.version == 30
+    assert agent_at(lived, "movies", 30)._state.version == 30
 
 
 def test_a_play_is_judged_once(lived):
@@ -213,10 +215,10 @@ def test_a_play_is_judged_once(lived):
         if isinstance(one, Taught) and str(one.check) == decision
     )
     writer = Writer(lived, clock=lambda: NOW)
-    stood = writer.do("movies", lambda desk: desk.stood("check", decision))
+    stood = writer.do("movies", lambda work: work.stood("check", decision))
     assert stood is not None and stood.event == event and stood.digest == b"j" * 32
     with pytest.raises(UnknownId, match="judged already"):
-        writer.do("movies", lambda desk: judge(desk, event.check))
+        writer.do("movies", lambda work: judge(work, event.check))
     writer.close()
     # And the database itself keeps it so.
     with pytest.raises(Duplicate), lived.transaction() as transaction:
@@ -229,10 +231,10 @@ def test_answers_replace_and_what_they_replaced_can_be_erased(store):
     begin(writer, limits="rules")
 
     def say(allowed: bool, by: str, id: str) -> None:
-        def do(desk: Desk) -> None:
-            desk.kept.record(
-                desk.kept.agent.make.taught(
-                    CONTEXTS[0], "crime", allowed, item="film", id=id, by=by, at=desk.now
+        def do(work: UnitOfWork) -> None:
+            work.aggregate.record(
+                work.aggregate.agent.make.taught(
+                    CONTEXTS[0], "crime", allowed, item="film", id=id, by=by, at=work.now
                 )
             )
 
@@ -241,15 +243,15 @@ def test_answers_replace_and_what_they_replaced_can_be_erased(store):
     for n, allowed in enumerate([True, False, True]):
         say(allowed, "Ann", f"a{n}")
     say(True, "Ben", "b0")
-    kept: Any = writer.do("movies", lambda desk: desk.kept)
-    assert list(kept.know.examples) == ["a2", "b0"]
+    kept: Any = writer.do("movies", lambda work: work.aggregate)
+    assert list(kept.state.examples) == ["a2", "b0"]
     writer.close()
     taught = {e.id: e.replaces for e in events_in(store, "movies") if isinstance(e, Taught)}
     assert taught == {"a0": (), "a1": ("a0",), "a2": ("a1",), "b0": ()}
     # As if it had never been: what it replaced stands again, beside what replaced it.
     erase(store, "movies", examples=["a1"])
     kept = load(store, "movies", snapshots=False)
-    assert list(kept.know.examples) == ["a0", "a2", "b0"] and kept.erased == {"a1"}
+    assert list(kept.state.examples) == ["a0", "a2", "b0"] and kept.erased == {"a1"}
     assert [e.id for e in events_in(store, "movies") if isinstance(e, Taught)] == ["a0", "a2", "b0"]
     assert replay(store, "movies").agrees and verify(store, "movies").problems == ()
     keep_snapshot(store, "movies", kept)
@@ -257,7 +259,7 @@ def test_answers_replace_and_what_they_replaced_can_be_erased(store):
     say(False, "Ann", "a3")
     writer.close()
     kept = load(store, "movies")
-    assert list(kept.know.examples) == ["b0", "a3"]
+    assert list(kept.state.examples) == ["b0", "a3"]
     assert kept.to_blob() == load(store, "movies", snapshots=False).to_blob()
 
 
@@ -267,26 +269,28 @@ def test_a_contradiction_begins_anew_and_is_read_again(store):
     writer.do("movies", teach)
     writer.do("movies", promise)
 
-    def say(desk: Desk) -> None:
-        make = desk.kept.agent.make
+    def say(work: UnitOfWork) -> None:
+        make = work.aggregate.agent.make
         for arm in ("crime", "nature"):
-            desk.kept.record(make.taught(CONTEXTS[1], arm, True, item="i1", by="Ben", at=desk.now))
+            work.aggregate.record(
+                make.taught(CONTEXTS[1], arm, True, item="i1", by="Ben", at=work.now)
+            )
 
     writer.do("movies", say)
     for _ in range(200):
-        made = writer.do("movies", lambda desk: decide(desk, 1))
+        made = writer.do("movies", lambda work: decide(work, 1))
         if made.check is not None:
             break
-    events = writer.do("movies", lambda desk: judge(desk, made.id, False))
+    events = writer.do("movies", lambda work: judge(work, made.id, False))
     assert [type(event) for event in events] == [Taught, StartedAnew]
-    kept: Any = writer.do("movies", lambda desk: desk.kept)
-    assert not any(one.allowed for one in kept.know.examples.values())
+    kept: Any = writer.do("movies", lambda work: work.aggregate)
+    assert not any(one.allowed for one in kept.state.examples.values())
     writer.close()
     assert state(load(store, "movies", snapshots=False)) == state(kept)
     assert replay(store, "movies").agrees
     erase(store, "movies", decisions=[str(made.id)])
     kept = load(store, "movies", snapshots=False)
-    assert kept.know.examples == {}  # a fresh start is nobody's own, and stays
+    assert kept.state.examples == {}  # a fresh start is nobody's own, and stays
     assert replay(store, "movies").agrees
 
 
@@ -295,25 +299,27 @@ def test_lives_end_in_their_order(store, monkeypatch):
     begin(writer, limits="rules")
 
     def say(until: float | None, id: str | None = None) -> Any:
-        def do(desk: Desk) -> Any:
-            event = desk.kept.agent.make.taught(
+        def do(work: UnitOfWork) -> Any:
+            event = work.aggregate.agent.make.taught(
                 CONTEXTS[0], "crime", True, item=f"i{id}{until}", id=id, until=until, by="Ann"
             )
-            desk.kept.record(event)
+            work.aggregate.record(event)
             return event.id
 
         return writer.do("movies", do)
 
     ids = [say(300.0), say(None), say(200.0, "b"), say(200.0), say(250.0, "c")]
-    kept: Any = writer.do("movies", lambda desk: desk.kept)
+    kept: Any = writer.do("movies", lambda work: work.aggregate)
     assert kept.lives.next == 200.0 and kept.lives.due(199.0, 9) == []
     assert kept.lives.due(260.0, 9) == ["b", ids[3], "c"] == kept.lives.due(260.0, 9)
     assert kept.lives.due(1e9, 2) == ["b", ids[3]]
-    assert Kept.from_blob(kept.to_blob(), kept.head).lives.due(1e9, 9) == kept.lives.due(1e9, 9)
+    assert Aggregate.from_blob(kept.to_blob(), kept.head).lives.due(1e9, 9) == kept.lives.due(
+        1e9, 9
+    )
 
-    def retract(desk: Desk) -> None:
-        for event in desk.kept.agent.make.retracted_many(["b", ids[0]]):
-            desk.kept.record(event)
+    def retract(work: UnitOfWork) -> None:
+        for event in work.aggregate.agent.make.retracted_many(["b", ids[0]]):
+            work.aggregate.record(event)
 
     writer.do("movies", retract)
     assert kept.lives.due(1e9, 9) == [ids[3], "c"]

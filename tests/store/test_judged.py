@@ -11,9 +11,9 @@ import pytest
 from bridle.agent.events import Asked, Erased, Judged, Taught, event_to_json
 from bridle.agent.teachers import Teacher
 from bridle.errors import Duplicate, UnknownId
-from bridle.store.aggregate import Kept, agent_at, events_in, keep_snapshot, load
+from bridle.store.aggregate import Aggregate, agent_at, events_in, keep_snapshot, load
 from bridle.store.maintenance import _row, erase, replay, verify
-from bridle.store.writer import Desk, Writer
+from bridle.store.writer import UnitOfWork, Writer
 from tests.store.lives import CONTEXTS, begin, state
 
 NOW = 100.0
@@ -21,35 +21,35 @@ STAFF = [Teacher("editor", price=0.35), Teacher("model", price=0.01)]
 
 
 def say(
-    desk: Desk, n: int, by: str, allowed: bool = True, id: str | None = None, item: Any = None
+    work: UnitOfWork, n: int, by: str, allowed: bool = True, id: str | None = None, item: Any = None
 ) -> list[Any]:
-    heard = desk.kept.agent.make.examples_by(
+    heard = work.aggregate.agent.make.examples_by(
         [CONTEXTS[n % 4]],
         ["crime"],
         [allowed],
         by=by,
         items=[item],
         ids=None if id is None else [id],
-        at=desk.now,
+        at=work.now,
         who=f"{by} (token t)",
     )
     for event in heard.events:
-        desk.kept.record(event, b"w" * 32)
+        work.aggregate.record(event, b"w" * 32)
     return heard.events
 
 
-def ask(desk: Desk, n: int) -> Any:
-    question = desk.kept.agent.make.asked(CONTEXTS[n % 4], item=f"q{n}", at=desk.now)
-    desk.kept.record(question.event)
+def ask(work: UnitOfWork, n: int) -> Any:
+    question = work.aggregate.agent.make.asked(CONTEXTS[n % 4], item=f"q{n}", at=work.now)
+    work.aggregate.record(question.event)
     return question
 
 
-def answer(desk: Desk, question: Any, by: str, allowed: bool = True) -> list[Any]:
-    heard = desk.kept.agent.make.answers_by(
-        [question], [allowed], by=by, words=[f"{by}.{question.id}"], at=desk.now
+def answer(work: UnitOfWork, question: Any, by: str, allowed: bool = True) -> list[Any]:
+    heard = work.aggregate.agent.make.answers_by(
+        [question], [allowed], by=by, words=[f"{by}.{question.id}"], at=work.now
     )
     for event in heard.events:
-        desk.kept.record(event)
+        work.aggregate.record(event)
     return heard.events
 
 
@@ -64,7 +64,7 @@ def lived(store: Any) -> Any:
     for n in range(12):
         question = writer.do("movies", partial(ask, n=n))
         writer.do("movies", partial(answer, question=question, by="model", allowed=n != 5))
-        open_ = writer.do("movies", lambda desk: list(desk.kept.know.questions.open))
+        open_ = writer.do("movies", lambda work: list(work.aggregate.state.questions.open))
         if question.id in open_:
             writer.do("movies", partial(answer, question=question, by="editor"))
     writer.close()
@@ -81,8 +81,8 @@ def test_it_is_the_same_from_a_snapshot_and_from_the_log(lived):
     said = [word.by for word in words(lived)]
     assert (rates["model"].answers, rates["editor"].answers) == (16, said.count("editor"))
     assert rates["model"].shared == rates["editor"].answers > 2
-    assert folded.know.teachers.open  # not all of it is settled
-    again = Kept.from_blob(folded.to_blob(), folded.head)
+    assert folded.state.teachers.open  # not all of it is settled
+    again = Aggregate.from_blob(folded.to_blob(), folded.head)
     assert state(again) == state(folded) and again.to_blob() == folded.to_blob()
     keep_snapshot(lived, "movies", folded)
     writer = Writer(lived, clock=lambda: NOW)
@@ -98,9 +98,9 @@ def test_it_is_the_same_from_a_snapshot_and_from_the_log(lived):
 
 def test_words_are_counted_and_say_who_said_them(lived):
     kept = load(lived, "movies", snapshots=False)
-    spans = Kept.from_blob(kept.to_blob(), kept.head).chronicle.spans
+    spans = Aggregate.from_blob(kept.to_blob(), kept.head).chronicle.spans
     assert sum(span.words for span in spans) == len(words(lived)) > 15
-    assert sum(span.taught for span in spans) == kept.know.taught
+    assert sum(span.taught for span in spans) == kept.state.taught
     # Each answer is counted for who gave it, and what they settled together for nobody.
     assert set(kept.guesses.of) == {"model", "editor"}
     answered = [word.by for word in words(lived) if word.question is not None]
@@ -146,7 +146,7 @@ def test_erasing_an_example_takes_the_words_along_that_made_it(lived):
     gone = [event for event in events_in(lived, "movies") if isinstance(event, Erased)]
     assert sorted(event.kind for event in gone) == ["Judged", "Judged", "Taught"]
     after = load(lived, "movies", snapshots=False)
-    assert after.know.taught == before.know.taught
+    assert after.state.taught == before.state.taught
     assert after.agent.teachers.rates()["editor"].answers == many - 1
     assert replay(lived, "movies").agrees
 
@@ -184,10 +184,10 @@ def test_a_decision_takes_the_words_along_that_answered_it(store):
     writer = Writer(store, clock=lambda: NOW)
     begin(writer, limits="rules", budget=5, answer_price=0.0, teachers=STAFF)
 
-    def decide(desk: Desk) -> Any:
-        made = desk.kept.agent.make.decided(CONTEXTS[0], id="d", item="Ann", at=desk.now)
+    def decide(work: UnitOfWork) -> Any:
+        made = work.aggregate.agent.make.decided(CONTEXTS[0], id="d", item="Ann", at=work.now)
         for event in made.events:
-            desk.kept.record(event)
+            work.aggregate.record(event)
         return made
 
     question = writer.do("movies", decide)

@@ -100,9 +100,9 @@ def test_what_was_erased_is_gone_with_all_that_hangs_on_it(lived):
 
 def test_who_holds_an_agent_learns_that_something_was_erased(lived, opener):
     writer = Writer(lived, clock=lambda: 100.0)
-    writer.do("movies", lambda desk: None)  # it is in memory now
+    writer.do("movies", lambda work: None)  # it is in memory now
     erase(opener(), "movies", decisions=["d1"])
-    kept: Any = writer.do("movies", lambda desk: desk.kept)
+    kept: Any = writer.do("movies", lambda work: work.aggregate)
     assert state(kept) == state(load(lived, "movies", snapshots=False))
     writer.close()
 

@@ -21,7 +21,7 @@ from bridle.store.projections import MOST_ARMS, MOST_SPANS, Chronicle, Span, par
 
 
 def known(arms: int = 3):
-    return Agent(arms=arms, features=1, seed=1)._knowledge
+    return Agent(arms=arms, features=1, seed=1)._state
 
 
 def total(chronicle: Chronicle, name: str) -> float:

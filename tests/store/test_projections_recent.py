@@ -26,23 +26,23 @@ def agent():
 
 def recent_of(agent):
     recent = Recent()
-    encode = agent._knowledge.settings.features.encode
+    encode = agent._state.settings.features.encode
     recent.fold_rows(np.array([encode({"late": late, "child": True}) for late in (True, False)]))
     return recent
 
 
 def test_what_is_unsure_is_of_the_groups_as_they_are_now(agent):
     recent = recent_of(agent)
-    before = recent.unsure(agent._knowledge)
+    before = recent.unsure(agent._state)
     agent.regroup({"b": None})
-    assert recent.unsure(agent._knowledge) == recent_of(agent).unsure(agent._knowledge) > before
+    assert recent.unsure(agent._state) == recent_of(agent).unsure(agent._state) > before
 
 
 def test_what_is_unsure_is_of_the_rules_as_they_are_now(agent):
     recent = recent_of(agent)
     agent.declare(Rule("one", arms=["a"]))
-    before = recent.unsure(agent._knowledge)
+    before = recent.unsure(agent._state)
     agent.withdraw("one")
     agent.declare(Rule("two", arms=["c"]))
-    after = recent.unsure(agent._knowledge)
-    assert after == recent_of(agent).unsure(agent._knowledge) != before
+    after = recent.unsure(agent._state)
+    assert after == recent_of(agent).unsure(agent._state) != before

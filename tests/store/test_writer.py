@@ -18,7 +18,7 @@ from bridle.errors import (
     UnknownId,
 )
 from bridle.store import aggregate
-from bridle.store.aggregate import Kept, events_in, keep_snapshot, load
+from bridle.store.aggregate import Aggregate, events_in, keep_snapshot, load
 from bridle.store.idempotency import check_id, id_of, text_of
 from bridle.store.log import Head, Snapshot
 from bridle.store.maintenance import verify
@@ -34,7 +34,7 @@ def writer(store):
 
 
 def kept_of(writer: Writer, name: str = "movies") -> Any:
-    return writer.do(name, lambda desk: desk.kept)
+    return writer.do(name, lambda unit_of_work: unit_of_work.aggregate)
 
 
 MASKED = {"budget": 1000, "on_doubt": "wait", "wait": 60.0, "default_reward": 0.0}
@@ -52,7 +52,7 @@ def test_memory_is_the_fold_of_the_log_and_of_every_snapshot(store, writer, opti
     keep_snapshot(store, "movies", middle)
     assert middle.version == 30
     assert state(load(store, "movies")) == state(now)
-    again = Kept.from_blob(now.to_blob(), now.head)
+    again = Aggregate.from_blob(now.to_blob(), now.head)
     assert state(again) == state(now) and again.to_blob() == now.to_blob()
     assert len(list(events_in(store, "movies", 3))) == 3
     with pytest.raises(InvalidValue, match="version"):
@@ -110,7 +110,9 @@ def test_a_denial_elsewhere_is_known_before_the_next_decision(opener):
     assert second.do("movies", decide(3)).arm == "crime"
     denied: Any = first.do(
         "movies",
-        lambda desk: desk.kept.record(desk.kept.agent.make.taught(context, "crime", False)),
+        lambda unit_of_work: unit_of_work.aggregate.record(
+            unit_of_work.aggregate.agent.make.taught(context, "crime", False)
+        ),
     )
     assert denied is None
     # The second has not heard of it. It locks the log, reads what is new, and decides then.
@@ -132,11 +134,11 @@ def test_many_threads_share_commits(store, writer):
 def test_what_fails_alone_fails_alone(store, writer):
     begin(writer)
 
-    def bug(desk: Any) -> None:
+    def bug(unit_of_work: Any) -> None:
         raise ZeroDivisionError
 
-    def wrong(desk: Any) -> None:
-        desk.kept.record(desk.kept.agent.make.rewarded(99, 1.0))
+    def wrong(unit_of_work: Any) -> None:
+        unit_of_work.aggregate.record(unit_of_work.aggregate.agent.make.rewarded(99, 1.0))
 
     works: list[Work[Any]] = [writer.submit("movies", do) for do in (teach(0, True), wrong, bug)]
     works.append(writer.submit("nobody", bug))
@@ -148,12 +150,14 @@ def test_what_fails_alone_fails_alone(store, writer):
             work.result.result()
     assert kept_of(writer).version == 3  # Created, RunsOn, Taught
     with pytest.raises(NotPossible, match="coin did not choose"):
-        writer.do("movies", lambda desk: desk.kept.record(Audited(1, True)))
+        writer.do("movies", lambda unit_of_work: unit_of_work.aggregate.record(Audited(1, True)))
     with pytest.raises(NotPossible, match="No calibration"):
-        writer.do("movies", lambda desk: desk.kept.record(Calibrated(True)))
-    writer.do("movies", lambda desk: desk.kept.record(AuditBegun(0.5, 0.1, 3)))
+        writer.do("movies", lambda unit_of_work: unit_of_work.aggregate.record(Calibrated(True)))
+    writer.do("movies", lambda unit_of_work: unit_of_work.aggregate.record(AuditBegun(0.5, 0.1, 3)))
     with pytest.raises(NotPossible, match="begun already"):
-        writer.do("movies", lambda desk: desk.kept.record(AuditBegun(0.5, 0.1, 3)))
+        writer.do(
+            "movies", lambda unit_of_work: unit_of_work.aggregate.record(AuditBegun(0.5, 0.1, 3))
+        )
     assert state(load(store, "movies", snapshots=False)) == state(kept_of(writer))
 
 
@@ -162,27 +166,31 @@ def test_a_name_stands_once_and_is_found_again(store, writer):
     writer.do("movies", teach(0, True))
     writer.do("movies", decide(0, "mine"))
 
-    def look(desk: Any) -> Any:
-        staged = decide(1, "other")(desk)
-        return desk.stood("decision", "mine"), desk.stood("decision", "other"), staged
+    def look(unit_of_work: Any) -> Any:
+        staged = decide(1, "other")(unit_of_work)
+        return (
+            unit_of_work.stood("decision", "mine"),
+            unit_of_work.stood("decision", "other"),
+            staged,
+        )
 
     mine, other, staged = writer.do("movies", look)
     assert mine.event.id == "mine" and mine.digest == b"d" * 32 and mine.seq == 4
     assert other.event == staged.event and other.seq == 5
-    assert writer.do("movies", lambda desk: desk.stood("decision", "none")) is None
+    assert writer.do("movies", lambda unit_of_work: unit_of_work.stood("decision", "none")) is None
     with pytest.raises(Duplicate):  # an agent does not know all its decisions: the store does
-        writer.do("movies", lambda desk: _reward_again(desk))
+        writer.do("movies", lambda unit_of_work: _reward_again(unit_of_work))
     assert kept_of(writer).version == 5
 
 
-def _reward_again(desk: Any) -> None:
-    make = desk.kept.agent.make
-    desk.kept.record(make.rewarded("mine", 0.5))
+def _reward_again(unit_of_work: Any) -> None:
+    make = unit_of_work.aggregate.agent.make
+    unit_of_work.aggregate.record(make.rewarded("mine", 0.5))
     for event in make.judged("mine", True):  # while it waits to be judged, the agent knows it
-        desk.kept.record(event)
+        unit_of_work.aggregate.record(event)
     made = make.decided(CONTEXTS[0], id="mine")
     for event in made.events:
-        desk.kept.record(event)
+        unit_of_work.aggregate.record(event)
 
 
 class Broken:
@@ -221,7 +229,7 @@ def test_too_much_work_is_refused(store):
     writer = Writer(store, waiting=2, clock=lambda: 1.0)
     begin(writer)
     gate = threading.Event()
-    first = writer.submit("movies", lambda desk: gate.wait(10))
+    first = writer.submit("movies", lambda unit_of_work: gate.wait(10))
     waiting = []
     with pytest.raises(Busy, match="wait already"):
         for _ in range(5):  # one of them may be in hand already
@@ -248,7 +256,7 @@ def test_a_snapshot_is_only_a_shortcut(store, writer, monkeypatch):
     store.keep_snapshot("movies", Snapshot(now.head, b"no agent"))
     assert state(load(store, "movies")) == state(now)
     with pytest.raises(CorruptState, match="version"):
-        Kept.from_blob(now.to_blob(), Head(3, bytes(32)))
+        Aggregate.from_blob(now.to_blob(), Head(3, bytes(32)))
 
 
 def test_what_was_erased_counts_and_says_nothing(store, writer):
@@ -263,8 +271,8 @@ def test_what_was_erased_counts_and_says_nothing(store, writer):
         assert transaction.erase("movies", seqs) == len(seqs)
     assert verify(store, "movies").problems == () and verify(store, "movies").erased == len(seqs)
     after = load(store, "movies")
-    assert after.head == before.head and after.know.decisions == before.know.decisions
-    assert after.know.totals[1] == before.know.totals[1] - len(outcome)
+    assert after.head == before.head and after.state.decisions == before.state.decisions
+    assert after.state.totals[1] == before.state.totals[1] - len(outcome)
 
 
 @pytest.mark.parametrize("id", ["", "7", "a/b", "a b", "é", "x" * 201, 7, None])

@@ -62,7 +62,7 @@ def test_what_an_agent_is_doing(server, make, person, monkeypatch):
     ):
         assert words in shown.text
     share = server.runner.run(
-        server.service.do("films", lambda desk: desk.kept.recent.unsure(desk.kept.know))
+        server.service.do("films", lambda work: work.aggregate.recent.unsure(work.aggregate.state))
     )
     assert f"Choices still in doubt {100 * share:.0f} %" in shown.text
     server.clock.now += 3_000.0
@@ -203,7 +203,7 @@ def test_the_course_of_rewards_has_few_points(server, make, rewards):
             continue
         path = f"/v1/agents/films/decisions/{choice['id']}/reward"
         assert server.call("POST", path, {"value": n / 100.0}).status == 200
-    doing = server.runner.run(server.service.do("films", lambda desk: doing_of(desk.kept)))
+    doing = server.runner.run(server.service.do("films", lambda work: doing_of(work.aggregate)))
     assert len(doing.course) <= overview.POINTS
     known = [one for one in doing.course if one is not None]
     assert known == sorted(known)

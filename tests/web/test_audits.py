@@ -144,7 +144,7 @@ def test_what_was_erased_waits_no_more_or_says_so(films, person):
     shown = ann.get(P)
     assert "1 to 1 of 1" in shown.text and waiting(shown) == [f"{P}/2"]
     # It may be erased between the two looks that the page takes.
-    [gone] = films.runner.run(films.service.do("films", lambda desk: _in_words(desk, [1], {})))
+    [gone] = films.runner.run(films.service.do("films", lambda work: _in_words(work, [1], {})))
     assert gone == Waiting("1", None, None, [])
 
 

@@ -228,7 +228,7 @@ def test_an_export_is_made_in_pieces_and_ends(server, films, person, monkeypatch
 
     async def during(number):
         pieces.append(number)  # what is decided meanwhile is no part of it
-        await server.service.do("films", lambda desk: None)
+        await server.service.do("films", lambda work: None)
 
     answer = stream(person("auditor"), "/agents/films/decisions.csv", during=during)
     assert len(answer.body.splitlines()) == 1_001 and len(pieces) > 10

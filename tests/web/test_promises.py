@@ -173,7 +173,7 @@ def test_contexts_of_the_log_since_the_last_lesson(films, person):
     assert films.call("POST", f"{A}/examples", body).status == 201
     for age in ["18-24"] * 20 + ["25+"] * 10:
         decide(films, age)
-    schema = films.runner.run(films.service.do("films", lambda desk: desk.kept.agent.schema))
+    schema = films.runner.run(films.service.do("films", lambda work: work.aggregate.agent.schema))
     found = latest_contexts(films.store, "films", schema, MOST_ENTRIES)
     assert [one["age"] for one in found] == ["18-24"] * 20 + ["25+"] * 10
     assert [one["age"] for one in latest_contexts(films.store, "films", schema, 12)] == (
@@ -194,7 +194,7 @@ def test_a_decision_that_asked_counts_once_and_not_after_its_lesson(server, make
     )
     assert answer.json["question"] is not None
     question = answer.json["question"]["id"]
-    schema = server.runner.run(server.service.do("films", lambda desk: desk.kept.agent.schema))
+    schema = server.runner.run(server.service.do("films", lambda work: work.aggregate.agent.schema))
     assert len(latest_contexts(server.store, "films", schema, 100)) == 1
     said = {"answer": "allowed"}
     told = server.call("POST", f"{A}/questions/{question}/answer", said)

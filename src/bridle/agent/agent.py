@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
-from bridle.agent.commands import Contexts, Maker, Truths, time_of
+from bridle.agent.commands import Commands, Contexts, Truths, time_of
 from bridle.agent.config import (
     FORM,
     Arm,
@@ -40,8 +40,8 @@ from bridle.agent.queries import (
     whom_to_ask,
 )
 from bridle.agent.replay import Replay, replay
-from bridle.agent.snapshot import knowledge_from_state, knowledge_to_state, read_state, write_state
-from bridle.agent.state import Example, Knowledge, item_of
+from bridle.agent.snapshot import read_state, state_from_arrays, state_to_arrays, write_state
+from bridle.agent.state import AgentState, Example, item_of
 from bridle.agent.teachers import Choice, Teacher, Teachers
 from bridle.certificates.calibration import Certification
 from bridle.certificates.certificate import DEFAULT_LAMBDA_MIN, Certificate
@@ -201,10 +201,10 @@ class Agent:
     >>> agent.reward(decision.id, 0.8)
     """
 
-    _knowledge: Knowledge
+    _state: AgentState
 
     sink: Sink | None
-    make: Maker
+    make: Commands
 
     def __init__(
         self,
@@ -300,14 +300,14 @@ class Agent:
             default_reward=default_reward,
         )
         created = Created(settings, time_of(at))
-        self._become(Knowledge(settings), sink)
+        self._become(AgentState(settings), sink)
         begun: list[Event] = [created]
         if promise is not None:
             begun.append(self.make.promised(*promise, at=at))
         if sink is not None:
             sink(begun)
         for event in begun[1:]:
-            self._knowledge.fold(event)
+            self._state.fold(event)
 
     def ask(
         self,
@@ -366,7 +366,7 @@ class Agent:
             When it ends, in the caller's time; never by default. An agent has no clock: whoever has
             one calls `end_examples`, as the service does.
         """
-        if self._knowledge.declares(by):
+        if self._state.declares(by):
             return self.teach_many(
                 [context],
                 [arm],
@@ -412,7 +412,7 @@ class Agent:
 
         (Words of a declared teacher are held against the limits as they are before the first.)
         """
-        if self._knowledge.declares(by):
+        if self._state.declares(by):
             heard = self.make.examples_by(
                 contexts,
                 arms,
@@ -482,10 +482,10 @@ class Agent:
     ) -> list[Answer]:
         """Take the answers to many questions, all or none; then go on with what waited for them."""
         said: Any = {"note": note, "scope": scope, "until": until, "at": at}
-        if self._knowledge.declares(by):
+        if self._state.declares(by):
             return self._answers_by(questions, allowed, by, said)
         events = self.make.answered_many(questions, allowed, by=by, **said)
-        asked = [self._knowledge.questions.open[event.question] for event in events]  # type: ignore[index]
+        asked = [self._state.questions.open[event.question] for event in events]  # type: ignore[index]
         self._commit_all(events)
         return [
             Answer(event.id, self._go_on(one.decision, at))
@@ -528,7 +528,7 @@ class Agent:
     def skip(self, question: Question | ItemId, *, at: float | None = None) -> Answer:
         """Give a question up: nobody will answer. A decision that waits goes on and plays safe."""
         event = self.make.lapsed(question, at=at)
-        decision = self._knowledge.questions.open[event.question].decision
+        decision = self._state.questions.open[event.question].decision
         self._commit(event)
         return Answer(None, self._go_on(decision, at))
 
@@ -576,7 +576,7 @@ class Agent:
         given = listed(questions, "questions", "Agent.answer")
         heard = self.make.answers_by(given, allowed, by=by, **said)
         words = [event for event in heard.events if isinstance(event, Judged)]
-        asked = [self._knowledge.questions.open[word.question] for word in words]  # type: ignore[index]
+        asked = [self._state.questions.open[word.question] for word in words]  # type: ignore[index]
         self._commit_all(heard.events)
         return [
             Answer(None, again if isinstance(again, Question) else self._question(word))
@@ -587,7 +587,7 @@ class Agent:
 
     def _question(self, word: Judged) -> Question:
         """Return an open question again, by a word that does not settle it."""
-        know, id = self._knowledge, word.question
+        know, id = self._state, word.question
         assert id is not None
         decision = know.questions.open[id].decision
         waits = None if decision is None else know.questions.waiting.get(decision)
@@ -608,28 +608,28 @@ class Agent:
     def _go_on(
         self, decision: ItemId | None, at: float | None
     ) -> Decision | Question | Abstention | None:
-        waits = None if decision is None else self._knowledge.questions.waiting.get(decision)
+        waits = None if decision is None else self._state.questions.waiting.get(decision)
         if decision is None or waits is None or waits.question is not None:
             return None
         return self.resume(decision, at=at)
 
-    def _become(self, knowledge: Knowledge, sink: Sink | None) -> None:
+    def _become(self, knowledge: AgentState, sink: Sink | None) -> None:
         if sink is not None and not callable(sink):
             raise InvalidValue("sink", "Agent", "a function that takes a list of events", sink)
         self.sink = sink
-        self._knowledge = knowledge
-        self.make = Maker(knowledge)
+        self._state = knowledge
+        self.make = Commands(knowledge)
 
     def _commit(self, event: Event) -> None:
         if self.sink is not None:
             self.sink([event])
-        self._knowledge.fold(event)
+        self._state.fold(event)
 
     def _commit_all(self, events: Sequence[Event]) -> None:
         if self.sink is not None and events:
             self.sink(events)
         for event in events:
-            self._knowledge.fold(event)
+            self._state.fold(event)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -699,9 +699,7 @@ class Agent:
         )
         if self.sink is not None and len(made):
             self.sink(made.events())
-        self._knowledge.fold_decisions(
-            made.ids, made.contexts, made.numbers, made.items, made.coins
-        )
+        self._state.fold_decisions(made.ids, made.contexts, made.numbers, made.items, made.coins)
         return made
 
     def reward(self, decision: ItemId, value: float, *, at: float | None = None) -> None:
@@ -720,7 +718,7 @@ class Agent:
         if self.sink is not None and ids:
             pairs = zip(ids, rewards.tolist(), strict=True)
             self.sink([Rewarded(id, reward, time) for id, reward in pairs])
-        self._knowledge.fold_rewards(ids, rewards)
+        self._state.fold_rewards(ids, rewards)
 
     def expire(self, decision: ItemId, *, at: float | None = None) -> None:
         """Wait no longer for the reward of a decision: learn the `default_reward`, if any."""
@@ -853,8 +851,8 @@ class Agent:
         """
         event = self.make.promised(alpha, q, lag=lag, b=b, seed=seed, by=by, note=note, at=at)
         self._commit(event)
-        assert self._knowledge.purse is not None
-        return self._knowledge.purse.price_in_words(20_000)
+        assert self._state.purse is not None
+        return self._state.purse.price_in_words(20_000)
 
     def drop_promise(
         self, *, by: str | None = None, note: str | None = None, at: float | None = None
@@ -927,7 +925,7 @@ class Agent:
     def apply(self, event: Event) -> None:
         """Fold an event: the second half of every verb. The sink is not told."""
         check_event(event)
-        self._knowledge.fold(event)
+        self._state.fold(event)
 
     @classmethod
     def replay(cls, events: Iterable[Event], *, sink: Sink | None = None) -> Replay[Self]:
@@ -940,7 +938,7 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that the agent knows to a file (no pickle), whole or not at all."""
-        meta, arrays = knowledge_to_state(self._knowledge)
+        meta, arrays = state_to_arrays(self._state)
         write_state(path, meta, arrays)
 
     @classmethod
@@ -948,13 +946,13 @@ class Agent:
         """Read an agent from a file: what follows has the same bits as with no pause."""
         state = read_state(path)
         try:
-            knowledge = knowledge_from_state(*state)
+            knowledge = state_from_arrays(*state)
         except CorruptState as error:
             raise CorruptState(f"{path}: {error}") from error
         return cls.of(knowledge, sink=sink)
 
     @classmethod
-    def of(cls, knowledge: Knowledge, *, sink: Sink | None = None) -> Self:
+    def of(cls, knowledge: AgentState, *, sink: Sink | None = None) -> Self:
         """Give an agent that knows this."""
         self = object.__new__(cls)
         self._become(knowledge, sink)
@@ -963,57 +961,57 @@ class Agent:
     @property
     def settings(self) -> Settings:
         """What it was created with."""
-        return self._knowledge.settings
+        return self._state.settings
 
     @property
     def schema(self) -> Schema:
         """What a context looks like."""
-        return self._knowledge.settings.features
+        return self._state.settings.features
 
     @property
     def arms(self) -> tuple[Arm, ...]:
         """All arms, in the order of every array."""
-        return tuple(self._knowledge.arms)
+        return tuple(self._state.arms)
 
     @property
     def policy(self) -> Weighted:
         """How scores become a choice, now."""
-        return self._knowledge.policy
+        return self._state.policy
 
     @property
     def sigma(self) -> float | None:
         """The dial, if the policy has one."""
-        return getattr(self._knowledge.policy, "sigma", None)
+        return getattr(self._state.policy, "sigma", None)
 
     @property
     def version(self) -> int:
         """The number of events folded, `Created` included."""
-        return self._knowledge.version
+        return self._state.version
 
     @property
     def pending(self) -> int:
         """How many decisions wait for a reward."""
-        return len(self._knowledge.pending)
+        return len(self._state.pending)
 
     @property
     def dropped(self) -> int:
         """How many decisions were dropped unrewarded, as the oldest of too many."""
-        return self._knowledge.dropped
+        return self._state.dropped
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The declared rules that stand."""
-        return tuple(self._knowledge.rules.values())
+        return tuple(self._state.rules.values())
 
     @property
     def examples(self) -> tuple[Example, ...]:
         """The examples that stand, in the order they were taught."""
-        return tuple(self._knowledge.examples.values())
+        return tuple(self._state.examples.values())
 
     @property
     def waiting(self) -> tuple[ItemId, ...]:
         """The decisions that asked and are not made yet, oldest first."""
-        return tuple(self._knowledge.questions.waiting)
+        return tuple(self._state.questions.waiting)
 
     @property
     def open_questions(self) -> tuple[OpenQuestion, ...]:
@@ -1021,12 +1019,12 @@ class Agent:
 
         Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
         """
-        return open_questions(self._knowledge)
+        return open_questions(self._state)
 
     @property
     def open_checks(self) -> tuple[Check, ...]:
         """The plays that a coin chose to be judged and that wait for it, oldest first."""
-        know = self._knowledge
+        know = self._state
         return tuple(
             Check(
                 id,
@@ -1041,18 +1039,18 @@ class Agent:
     @property
     def exceptions(self) -> tuple[Exceptions, ...]:
         """What checks and answers have found of exceptions to what is believed safe, by unit."""
-        return exceptions_of(self._knowledge)
+        return exceptions_of(self._state)
 
     @property
     def promised(self) -> Purse | None:
         """The purse of the promise that it keeps, a copy; None if it keeps none."""
-        purse = self._knowledge.purse
+        purse = self._state.purse
         return None if purse is None else purse.copy()
 
     @property
     def teachers(self) -> Teachers:
         """What is known of the declared teachers, a copy: `rates()`, `sentences()` and more."""
-        return self._knowledge.teachers.copy()
+        return self._state.teachers.copy()
 
     def whom(
         self,
@@ -1087,7 +1085,7 @@ class Agent:
         >>> agent.whom(question).teacher
         'parent'
         """
-        know = self._knowledge
+        know = self._state
         if not know.settings.teachers:
             remedy = "Make the agent with teachers=[Teacher(...), ...]."
             raise NotPossible(f"No teachers are declared, so there is nobody to choose. {remedy}")
@@ -1105,12 +1103,12 @@ class Agent:
 
         Answers that do not come as foretold; or a check that denied what a teacher had allowed.
         """
-        return fresh_start_of(self._knowledge)
+        return fresh_start_of(self._state)
 
     @property
     def budget_left(self) -> int:
         """How many questions decisions may still ask."""
-        return self._knowledge.questions.left
+        return self._state.questions.left
 
     @property
     def surprises(self) -> tuple[Surprise, ...]:
@@ -1118,13 +1116,13 @@ class Agent:
 
         If they go on coming, none of the kinds of limits fits, or the teacher errs.
         """
-        limits = self._knowledge.believing.limits
+        limits = self._state.limits_state.limits
         return tuple(limits.surprises) if isinstance(limits, Mixed) else ()
 
     @property
     def certificate(self) -> Certificate | None:
         """What the agent keeps to, if it was certified."""
-        return self._knowledge.certificate
+        return self._state.certificate
 
     def certification(
         self,
@@ -1146,7 +1144,7 @@ class Agent:
         about, if they have some.
         """
         rows = self.schema.encode_many(contexts)
-        know, owner = self._knowledge, "Agent.certification"
+        know, owner = self._state, "Agent.certification"
         if isinstance(contexts, np.ndarray) and contexts.dtype == object:
             contexts = contexts.tolist()
         if items is not None or isinstance(contexts, list | tuple):
@@ -1178,7 +1176,7 @@ class Agent:
         items: Sequence[ArmId | None] | None = None,
     ) -> Certification:
         """Begin a `certification` on contexts that are encoded already; for stores."""
-        know = self._knowledge
+        know = self._state
         if know.examples and ids is None and teaching is None:
             taught = np.frombuffer(b"".join(e.context for e in know.examples.values()))
             teaching = taught.reshape(len(know.examples), -1)
@@ -1197,7 +1195,7 @@ class Agent:
         )
 
     def _allowed_to_the_letter(self, rows: Floats, items: Sequence[ArmId | None] | None) -> Bools:
-        know = self._knowledge
+        know = self._state
         out = np.zeros((len(rows), len(know.arms)), np.bool_)
         if know.remembers:
             named = [None] * len(rows) if items is None else items
@@ -1208,23 +1206,23 @@ class Agent:
     @property
     def limits(self) -> Beliefs:
         """What was learned of its limits: a copy, to look at, or to `certify`."""
-        return self._knowledge.believing.limits.copy()
+        return self._state.limits_state.limits.copy()
 
     @property
     def about(self) -> str:
         """Names its arms and features, as a certificate does: see `bridle.certify`."""
-        return self._knowledge.about
+        return self._state.about
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """What ``limits="auto"`` could not take in at this size, in sentences."""
-        limits = self._knowledge.believing.limits
+        limits = self._state.limits_state.limits
         return limits.left_out if isinstance(limits, Mixed) else ()
 
     def believed(self, context: Context, item: ArmId | None = None) -> Believed:
         """Say what is believed of every arm in a context, or of this very item. Changes nothing."""
-        named = item_of(self._knowledge, context, item, "Agent.believed")
-        return believed_of(self._knowledge, self.schema.encode(context), named)
+        named = item_of(self._state, context, item, "Agent.believed")
+        return believed_of(self._state, self.schema.encode(context), named)
 
     def novelty_rate(
         self,
@@ -1250,7 +1248,7 @@ class Agent:
             None if there is nothing to look at.
         """
         least = validation.FRACTION.check(above, "above", "Agent.novelty_rate")
-        know = self._knowledge
+        know = self._state
         cases: list[tuple[bytes, int | None]] = list(know.pending.values())
         if contexts is not None:
             cases = [(row.tobytes(), None) for row in self.schema.encode_many(contexts)]
@@ -1259,9 +1257,9 @@ class Agent:
         for raw, k in cases:
             if raw not in seen:
                 row = np.frombuffer(raw)
-                unseen = np.array([bool(found) for found in know.believing.unseen(row)])
-                far = know.believing.novelty(row) > least
-                seen[raw] = far | unseen[know.believing.unit_of]
+                unseen = np.array([bool(found) for found in know.limits_state.unseen(row)])
+                far = know.limits_state.novelty(row) > least
+                seen[raw] = far | unseen[know.limits_state.unit_of]
             new += bool(seen[raw].all() if k is None else seen[raw][k])
         return new / len(cases) if cases else None
 
@@ -1277,7 +1275,7 @@ class Agent:
         >>> agent.describe()
         ['0: unsure: horror, drama', '1: not horror']
         """
-        return sentences_of(self._knowledge)
+        return sentences_of(self._state)
 
     def proposal(self, threshold: float = 0.5) -> list[FoundGroup]:
         """Propose groups of arms that seem to share a rule, for a person to accept or correct.
@@ -1286,4 +1284,4 @@ class Agent:
         words), whatever the kind of limits and the groups there are. `regroup` takes the list, as
         it is or corrected (`dataclasses.replace`). It takes seconds from hundreds of examples on.
         """
-        return proposal_of(self._knowledge, threshold)
+        return proposal_of(self._state, threshold)

@@ -56,8 +56,8 @@ from bridle.agent.events import (
 from bridle.agent.limits_state import Open
 from bridle.agent.outcomes import Abstention, Check, Decision, Decisions, Question
 from bridle.agent.purse import Purse
-from bridle.agent.selection import Chooser
-from bridle.agent.state import Example, JudgedCase, Knowledge, item_of
+from bridle.agent.selection import Selector
+from bridle.agent.state import AgentState, Example, JudgedCase, item_of
 from bridle.agent.teachers import REVIEWED, Key
 from bridle.certificates.certificate import Certificate, fingerprint
 from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible
@@ -69,9 +69,9 @@ from bridle.schema import Context
 
 __all__ = [
     "TIME",
+    "Commands",
     "Contexts",
     "Heard",
-    "Maker",
     "Truths",
     "distinct",
     "some_words",
@@ -102,7 +102,7 @@ def time_of(at: float | None) -> float | None:
 
 # --- The first half of every verb: look, check, make the event, change nothing ------------
 #
-# `agent.make` is a `Maker`. What it gives can be committed somewhere and then folded by
+# `agent.make` is a `Commands`. What it gives can be committed somewhere and then folded by
 # `agent.apply`; or thrown away, and nothing has happened.
 
 
@@ -147,7 +147,7 @@ class _Hearing:
 
     def __init__(
         self,
-        knowledge: Knowledge,
+        knowledge: AgentState,
         by: str,
         note: str | None,
         time: float | None,
@@ -165,16 +165,16 @@ class _Hearing:
 
     def hear(self, word: _Word) -> ItemId | None:
         """Take a word; return the example that it makes, None if it does not settle its case."""
-        know, context = self._know, tuple(np.frombuffer(word.context).tolist())
-        key = know.case_key(word.context, word.item, word.arm)
-        prior, before = know.prior_of(word.context, word.arm), self._case(key)
-        if know.reopens(word.check, key, self._teachers):
+        state, context = self._know, tuple(np.frombuffer(word.context).tolist())
+        key = state.case_key(word.context, word.item, word.arm)
+        prior, before = state.prior_of(word.context, word.arm), self._case(key)
+        if state.reopens(word.check, key, self._teachers):
             self._teachers.forget(*key)
             before = None
         verdict = self._teachers.judge(self._by, *key, word.allowed, prior)
         event = Judged(
             context,
-            know.arm_ids[word.arm],
+            state.arm_ids[word.arm],
             word.allowed,
             self._by,
             prior,
@@ -189,7 +189,7 @@ class _Hearing:
             self._who,
         )
         self.events.append(event)
-        self._judged[key] = know.judged_by(event, before, word.context, word.arm)
+        self._judged[key] = state.judged_by(event, before, word.context, word.arm)
         others = self._teachers.review(self._prior, REVIEWED)
         example = None
         if verdict.allowed is not None:
@@ -229,7 +229,7 @@ class _Hearing:
         self, key: tuple[Key, Key], case: JudgedCase, label: bool, word: _Word | None
     ) -> ItemId:
         """Write down the example of a case that is settled: of this word, or later."""
-        know = self._know
+        state = self._know
         self._taught += 1
         id = self._taught if word is None or word.id is None else word.id
         question, check = (None, None) if word is None else (word.question, word.check)
@@ -237,13 +237,13 @@ class _Hearing:
         who = ", ".join(one.name for one in self._teachers.teachers if said.get(one.name) is label)
         replaced: tuple[ItemId, ...] = ()
         if label or not self._anew:  # else what was allowed is forgotten already
-            earlier = know.earlier(case.item, case.arm, label, who or None)
+            earlier = state.earlier(case.item, case.arm, label, who or None)
             replaced = tuple(one for one in earlier if one not in self._gone)
         self._gone.update(replaced)
         taught = Taught(
             id,
             tuple(np.frombuffer(case.context).tolist()),
-            know.arm_ids[case.arm],
+            state.arm_ids[case.arm],
             label,
             question,
             who or None,
@@ -258,8 +258,8 @@ class _Hearing:
         self.events.append(taught)
         if check is not None:
             self._answered.add(check)
-            broken = not label and know.is_allowed(case.arm, case.item)
-            if know.purse is not None and broken and not self._anew:
+            broken = not label and state.is_allowed(case.arm, case.item)
+            if state.purse is not None and broken and not self._anew:
                 self.events.append(StartedAnew(CONTRADICTED, None, None, self._time))
                 self._anew = True
                 self._teachers.forget_all()
@@ -267,13 +267,13 @@ class _Hearing:
         return id
 
 
-class Maker:
+class Commands:
     """Makes the events of one agent from what it knows now."""
 
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
+    def __init__(self, knowledge: AgentState) -> None:
+        self._state = knowledge
         self._schema = knowledge.settings.features
-        self.chooser = Chooser(knowledge)
+        self.chooser = Selector(knowledge)
 
     # -- teaching ----------------------------------------------------------------------------
 
@@ -287,26 +287,26 @@ class Maker:
         at: float | None = None,
     ) -> Question:
         """Pick the arm to ask about in a context, in one of a pool, or in one that was met."""
-        know = self._knowledge
-        name: ItemId = know.questions.asked + 1 if id is None else item_id(id, "Agent.ask")
-        know.questions.check(name)
+        state = self._state
+        name: ItemId = state.questions.asked + 1 if id is None else item_id(id, "Agent.ask")
+        state.questions.check(name)
         if context is not None and pool is not None:
             raise InvalidValue("pool", "Agent.ask", "left out where a context is given", pool)
         if context is not None:
             row, named = (
                 self._schema.encode(context),
-                item_of(self._knowledge, context, item, "Agent.ask"),
+                item_of(self._state, context, item, "Agent.ask"),
             )
         else:
             if item is not None:
                 raise InvalidValue("item", "Agent.ask", "left out where no context is given", item)
             row, named = self._from_pool(name, pool)
-        return self.chooser.question(row, name, know.version, time_of(at), named)
+        return self.chooser.question(row, name, state.version, time_of(at), named)
 
     def asked_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
         """Pick an arm to ask about in each context."""
         rows, time = self._schema.encode_many(contexts), time_of(at)
-        first, version = self._knowledge.questions.asked + 1, self._knowledge.version
+        first, version = self._state.questions.asked + 1, self._state.version
         items = self._items(contexts, None, len(rows), "Agent.ask_many")
         return [
             self.chooser.question(row, first + ahead, version + ahead, time, item)
@@ -329,7 +329,7 @@ class Maker:
     ) -> Taught:
         """Write down an example of the teacher; of a declared one see `examples_by`."""
         rows = self._schema.encode(context)[None]
-        items = [item_of(self._knowledge, context, item, "Agent.teach")]
+        items = [item_of(self._state, context, item, "Agent.teach")]
         answer = validation.truth(allowed, "allowed", "Agent.teach")
         ids = None if id is None else [id]
         return self._taught(rows, [arm], [answer], items, ids, by, note, at, scope, until)[0]
@@ -379,16 +379,16 @@ class Maker:
         scope: str = "all",
         until: float | None = None,
     ) -> list[Taught]:
-        know = self._knowledge
+        state = self._state
         self._undeclared(by, "examples_by")
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
-        names = self._names(ids, len(rows), know.taught, "Agent.teach")
-        numbers = [know.arm_number(arm) for arm in arms]
-        know.check_examples(names, numbers)
+        names = self._names(ids, len(rows), state.taught, "Agent.teach")
+        numbers = [state.arm_number(arm) for arm in arms]
+        state.check_examples(names, numbers)
         ends = self._life(scope, until, items, "Agent.teach")
         replaced = self._replaced(numbers, items, answers, by)
         self._check_ends(ends, answers, replaced)
-        said = [know.arm_ids[k] for k in numbers]
+        said = [state.arm_ids[k] for k in numbers]
         return [
             Taught(
                 name, tuple(row), arm, answer, None, by, note, time, item, None, scope, ends, gone
@@ -407,7 +407,7 @@ class Maker:
             remedy = "Name it: item=..., or declare an Id in the schema."
             raise InvalidValue("scope", owner, "'all' where the item has no name", scope, remedy)
         ends = None if until is None else TIME.check(until, "until", owner)
-        if (scope != "all" or ends is not None) and not self._knowledge.settings.lives:
+        if (scope != "all" or ends is not None) and not self._state.settings.lives:
             wanted = "left out: this agent was made before answers had a life"
             raise InvalidValue("until", owner, wanted, until)
         return ends
@@ -419,7 +419,7 @@ class Maker:
         if ends is None:
             return
         for answer, gone in zip(answers, replaced, strict=True):
-            lasting = [id for id in gone if self._knowledge.examples[id].until is None]
+            lasting = [id for id in gone if self._state.examples[id].until is None]
             if answer and lasting:
                 raise NotPossible(
                     "The same teacher has denied this without an end (example "
@@ -432,7 +432,7 @@ class Maker:
         self, arms: list[int], items: list[ArmId | None], answers: list[bool], by: str | None
     ) -> list[tuple[ItemId, ...]]:
         """Return, of each answer, what the same teacher said before and takes back by it."""
-        earlier = self._knowledge.earlier
+        earlier = self._state.earlier
         out, met = [], set()
         for k, item, answer in zip(arms, items, answers, strict=True):
             gone = tuple(id for id in earlier(item, k, answer, by) if id not in met)
@@ -457,22 +457,22 @@ class Maker:
         word of a declared teacher answers it if it settles its case; else the check waits. `word`
         and `who` are of a declared teacher: the word's own id, and who says so in their name.
         """
-        know, owner = self._knowledge, "Agent.judge"
+        state, owner = self._state, "Agent.judge"
         id = plain_id(_id_of(check))
-        open_ = know.checks.get(id)
+        open_ = state.checks.get(id)
         answer = validation.truth(allowed, "allowed", owner)
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
-        if know.declares(by):
+        if state.declares(by):
             own = None if word is None else item_id(word, owner)
             said = _Word(open_.context, open_.arm, open_.item, answer, check=id, word=own)
             return self._heard([said], by, note, time, who).events
-        names = self._names(None, 1, know.taught, owner)
-        know.check_examples(names, [open_.arm])
+        names = self._names(None, 1, state.taught, owner)
+        state.check_examples(names, [open_.arm])
         (gone,) = self._replaced([open_.arm], [open_.item], [answer], by)
         taught = Taught(
             names[0],
             tuple(np.frombuffer(open_.context).tolist()),
-            know.arm_ids[open_.arm],
+            state.arm_ids[open_.arm],
             answer,
             None,
             by,
@@ -485,7 +485,7 @@ class Maker:
             gone,
         )
         events: list[Event] = [taught]
-        if know.purse is not None and not answer and know.is_allowed(open_.arm, open_.item):
+        if state.purse is not None and not answer and state.is_allowed(open_.arm, open_.item):
             events.append(StartedAnew(CONTRADICTED, None, None, time))
         return events
 
@@ -516,13 +516,13 @@ class Maker:
         at: float | None = None,
     ) -> list[Taught]:
         """Write down the answers to many open questions."""
-        know = self._knowledge
+        state = self._state
         owner = "Agent.answer"
         self._undeclared(by, "answers_by")
         ids, found, answers = self._open(questions, allowed, owner)
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
-        names = self._names(None, len(ids), know.taught, owner)
-        know.check_examples(names, [one.arm for one in found])
+        names = self._names(None, len(ids), state.taught, owner)
+        state.check_examples(names, [one.arm for one in found])
         contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
         items = [one.item for one in found]
         ends = self._life(scope, until, items, owner)
@@ -532,7 +532,7 @@ class Maker:
             Taught(
                 name,
                 context,
-                know.arm_ids[one.arm],
+                state.arm_ids[one.arm],
                 answer,
                 id,
                 by,
@@ -554,7 +554,7 @@ class Maker:
     ) -> tuple[list[ItemId], list[Open], list[bool]]:
         """Return the ids of open questions, what they are about, and the answers to them."""
         asked = [_id_of(q) for q in listed(questions, "questions", owner)]
-        found = [self._knowledge.questions.get(id) for id in asked]
+        found = [self._state.questions.get(id) for id in asked]
         ids = distinct([plain_id(id) for id in asked], "questions", owner)
         return ids, found, _truths(allowed, len(ids), owner)
 
@@ -578,7 +578,7 @@ class Maker:
         A question whose case is not settled stays open. `words` are ids of the words themselves,
         and `who` says so in the teacher's name.
         """
-        know, owner = self._knowledge, "Agent.answer"
+        state, owner = self._state, "Agent.answer"
         ids, found, answers = self._open(questions, allowed, owner)
         name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
         ends = self._life(scope, until, [one.item for one in found], owner)
@@ -599,8 +599,8 @@ class Maker:
             for id, one, answer, mine in zip(ids, found, answers, own, strict=True)
         ]
         for word in spoken:
-            key = know.case_key(word.context, word.item, word.arm)
-            if know.teachers.said(*key).get(name) is word.allowed:
+            key = state.case_key(word.context, word.item, word.arm)
+            if state.teachers.said(*key).get(name) is word.allowed:
                 raise NotPossible(
                     f"{name} has said so already of question {word.question!r}, and that does not "
                     "settle it. Ask another, whom agent.whom(question) names, or give it up: "
@@ -625,13 +625,13 @@ class Maker:
     ) -> Heard:
         """Write down what a declared teacher says of many cases, and what that settles."""
         rows = self._schema.encode_many(contexts)
-        know, owner, n = self._knowledge, "Agent.teach_many", len(rows)
+        state, owner, n = self._state, "Agent.teach_many", len(rows)
         answers = _truths(allowed, n, owner)
         named = self._items(contexts, items, n, owner)
-        numbers = [know.arm_number(arm) for arm in listed(arms, "arms", owner, n)]
+        numbers = [state.arm_number(arm) for arm in listed(arms, "arms", owner, n)]
         names: list[Any] = [None] * n
         if ids is not None:
-            names = self._names(ids, n, know.taught, owner)
+            names = self._names(ids, n, state.taught, owner)
         ends = self._life(scope, until, named, "Agent.teach")
         name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
         words = [
@@ -649,25 +649,25 @@ class Maker:
         who: str | None,
     ) -> Heard:
         """Write down words of a declared teacher, and the examples that they settle."""
-        hearing = _Hearing(self._knowledge, by, note, time, some_words(who, "who"))
+        hearing = _Hearing(self._state, by, note, time, some_words(who, "who"))
         examples = [hearing.hear(word) for word in words]
         made = [event for event in hearing.events if isinstance(event, Taught)]
-        numbers = [self._knowledge.arm_number(event.arm) for event in made]
+        numbers = [self._state.arm_number(event.arm) for event in made]
         names = distinct([event.id for event in made], "ids", "Agent.teach")
-        self._knowledge.check_examples(names, numbers)
+        self._state.check_examples(names, numbers)
         return Heard(hearing.events, examples)
 
     def _declared(self, by: str) -> str:
         """Return the name of a declared teacher, or refuse what is none."""
         name = some_words(by, "by")
-        if name is None or not self._knowledge.declares(name):
+        if name is None or not self._state.declares(name):
             wanted = "the name of a declared teacher"
             raise InvalidValue("by", "Agent", wanted, by, "Agent(teachers=[Teacher(...)]).")
         return name
 
     def _undeclared(self, by: object, instead: str) -> None:
         """Refuse to take a declared teacher at their word, past what is known of their errors."""
-        if self._knowledge.declares(by):
+        if self._state.declares(by):
             raise NotPossible(
                 f"{by!r} is a declared teacher, whose word may not settle a case: make.{instead}."
             )
@@ -675,7 +675,7 @@ class Maker:
     def lapsed(self, question: Question | ItemId, *, at: float | None = None) -> Lapsed:
         """Write down that an open question will not be answered."""
         id = _id_of(question)
-        self._knowledge.questions.get(id)
+        self._state.questions.get(id)
         return Lapsed(plain_id(id), time_of(at))
 
     def retracted(
@@ -701,7 +701,7 @@ class Maker:
         owner = "Agent.retract"
         given = listed(examples, "examples", owner)
         given = [one.id if isinstance(one, Example) else one for one in given]
-        ids = [self._knowledge.standing(id).id for id in given]
+        ids = [self._state.standing(id).id for id in given]
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         return [Retracted(id, by, note, time) for id in distinct(ids, "examples", owner)]
 
@@ -710,7 +710,7 @@ class Maker:
         time = TIME.check(now, "now", "Agent.end_examples")
         return [
             Retracted(example.id, None, "Its time is over.", time)
-            for example in self._knowledge.examples.values()
+            for example in self._state.examples.values()
             if example.until is not None and example.until <= time
         ]
 
@@ -728,13 +728,13 @@ class Maker:
         at: float | None = None,
     ) -> Decision | Question | Abstention:
         """Choose an arm for a context, among all arms or those given; or ask about one."""
-        know = self._knowledge
+        state = self._state
         row = self._schema.encode(context)
-        named = item_of(self._knowledge, context, item, "Agent.decide")
-        name: ItemId = know.decisions + 1
+        named = item_of(self._state, context, item, "Agent.decide")
+        name: ItemId = state.decisions + 1
         if id is not None:
             name = item_id(id, "Agent.decide")
-            know.check_decision(name)
+            state.check_decision(name)
         if propensity is not False:
             propensity = validation.truth(propensity, "propensity", "Agent.decide")
         if ask is not True:
@@ -744,12 +744,12 @@ class Maker:
         return self.chooser.decision(
             row,
             name,
-            know.version,
+            state.version,
             chosen,
             propensity,
             time,
-            ask=ask and know.settings.budget > 0,
-            question=know.questions.asked + 1,
+            ask=ask and state.settings.budget > 0,
+            question=state.questions.asked + 1,
             item=named,
         )
 
@@ -757,22 +757,22 @@ class Maker:
         self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
     ) -> Decision | Question | Abstention:
         """Go on with a decision that waited: its question is answered, or lapsed."""
-        know = self._knowledge
-        waits = know.questions.ready(decision)
+        state = self._state
+        waits = state.questions.ready(decision)
         # A question has no propensity that would say whether one is wanted: what comes of it has.
-        wanted = waits.propensity is not None or not know.settings.legacy
+        wanted = waits.propensity is not None or not state.settings.legacy
         if propensity is not None:
             wanted = validation.truth(propensity, "propensity", "Agent.resume")
         row = np.frombuffer(bytearray(waits.context))
         return self.chooser.decision(
             row,
             plain_id(decision),
-            know.version,
+            state.version,
             waits.among,
             wanted,
             time_of(at),
             ask=True,
-            question=know.questions.asked + 1,
+            question=state.questions.asked + 1,
             item=waits.item,
         )
 
@@ -788,19 +788,19 @@ class Maker:
         at: float | None = None,
     ) -> Decisions:
         """Choose an arm for each context, with a draw of its own for each, never asking."""
-        know = self._knowledge
+        state = self._state
         rows = self._schema.encode_many(contexts)
         owner = "Agent.decide_many"
         propensity = validation.truth(propensity, "propensity", owner)
         details = validation.truth(details, "details", owner)
         time = time_of(at)
-        names = self._names(ids, len(rows), know.decisions, owner)
+        names = self._names(ids, len(rows), state.decisions, owner)
         chosen = None if among is None else self._among(among)
         if ids is not None:
             for name in names:
-                know.check_decision(name)
+                state.check_decision(name)
         start, numbers = self.chooser.numbers(
-            know.decisions + 1, None if ids is None else names, len(rows)
+            state.decisions + 1, None if ids is None else names, len(rows)
         )
         about = self._items(contexts, items, len(rows), owner)
         arms, eligible, parts, odds = self.chooser.batch(
@@ -810,15 +810,15 @@ class Maker:
         return Decisions(
             ids=names,
             numbers=arms.tolist(),
-            arms=know.arm_ids,
+            arms=state.arm_ids,
             contexts=rows,
-            first_version=know.version,
+            first_version=state.version,
             parts=parts,
             eligible=eligible,
             propensities=odds,
             among=chosen,
             at=time,
-            certificate=know.certificate,
+            certificate=state.certificate,
             items=about,
             coins=coins,
         )
@@ -828,13 +828,13 @@ class Maker:
         given = listed(
             list(among) if isinstance(among, Set | Iterator) else among, "among", "Agent"
         )
-        numbers = {self._knowledge.arm_number(arm) for arm in given}
-        return tuple(self._knowledge.arm_ids[k] for k in sorted(numbers))
+        numbers = {self._state.arm_number(arm) for arm in given}
+        return tuple(self._state.arm_ids[k] for k in sorted(numbers))
 
     def rewarded(self, decision: ItemId, value: float, *, at: float | None = None) -> Rewarded:
         """Write down the reward of a decision."""
-        self._knowledge.pending_context(decision)
-        self._knowledge.unit_reward(value)
+        self._state.pending_context(decision)
+        self._state.unit_reward(value)
         return Rewarded(plain_id(decision), float(value), time_of(at))
 
     def rewarded_many(
@@ -856,20 +856,20 @@ class Maker:
         at: float | None,
     ) -> tuple[list[ItemId], Floats, float | None]:
         """Check the rewards of many decisions; give them as columns: ids, rewards, the time."""
-        know, owner = self._knowledge, "Agent.reward_many"
+        state, owner = self._state, "Agent.reward_many"
         ids = listed(decisions, "decisions", owner)
-        pending = know.pending
+        pending = state.pending
         if not set(map(type, ids)) <= {int, str} or not all(id in pending for id in ids):
             for id in ids:
-                know.pending_context(id)
+                state.pending_context(id)
             ids = [plain_id(id) for id in ids]
         distinct(ids, "decisions", owner)
-        return ids, know.check_rewards(values, len(ids), owner), time_of(at)
+        return ids, state.check_rewards(values, len(ids), owner), time_of(at)
 
     def expired(self, decision: ItemId, *, at: float | None = None) -> Expired:
         """Write down that nobody waits for the reward of a decision any more."""
-        self._knowledge.pending_context(decision)
-        return Expired(plain_id(decision), self._knowledge.default_reward, time_of(at))
+        self._state.pending_context(decision)
+        return Expired(plain_id(decision), self._state.default_reward, time_of(at))
 
     def shadowed(
         self, decision: Decision | Abstention, arm: ArmId, *, at: float | None = None
@@ -886,7 +886,7 @@ class Maker:
         """Write down the same, of the event of a decision."""
         if not isinstance(decided, Decided | Abstained):
             raise InvalidValue("decided", "Agent.shadow", "a Decided or an Abstained", decided)
-        known = self._knowledge.arm_ids[self._knowledge.arm_number(arm)]
+        known = self._state.arm_ids[self._state.arm_number(arm)]
         return Shadowed(decided.id, decided.context, known, time_of(at))
 
     def learned(
@@ -898,13 +898,13 @@ class Maker:
         at: float | None = None,
     ) -> Learned:
         """Write down history: what was played before, and what it earned."""
-        know = self._knowledge
+        state = self._state
         rows = self._schema.encode_many(contexts)
         n = len(rows)
         if n > MAX_HISTORY:
             raise LimitReached("rows of history in one call", MAX_HISTORY, "Split it.")
-        numbers = know.arm_numbers(listed(arms, "arms", "Agent.learn", n))
-        values = know.check_rewards(rewards, n, "Agent.learn")
+        numbers = state.arm_numbers(listed(arms, "arms", "Agent.learn", n))
+        values = state.check_rewards(rewards, n, "Agent.learn")
         for array in (rows, numbers, values):
             array.flags.writeable = False
         return Learned(rows, numbers, values, time_of(at))
@@ -922,15 +922,14 @@ class Maker:
         if isinstance(contexts, np.ndarray):
             contexts = [()] * n
         return [
-            item_of(self._knowledge, c, item, owner)
-            for c, item in zip(contexts, given, strict=True)
+            item_of(self._state, c, item, owner) for c, item in zip(contexts, given, strict=True)
         ]
 
     def _from_pool(self, question: ItemId, pool: Contexts | None) -> tuple[Floats, ArmId | None]:
         """Return the context to ask about, of the pool or of what the agent met, and its item."""
-        know = self._knowledge
+        state = self._state
         if pool is None:
-            met = list(know.pending.values())
+            met = list(state.pending.values())
             if not met:
                 raise NotPossible(
                     "There is no context to ask about: no decision waits for its reward. "
@@ -943,7 +942,7 @@ class Maker:
             cases = [(row.tobytes(), item) for row, item in zip(rows, items, strict=True)]
             if not cases:
                 raise InvalidValue("pool", "Agent.ask", "at least one context", pool)
-        if know.settings.teaching == "pool":
+        if state.settings.teaching == "pool":
             cases = list(dict.fromkeys(cases))  # of equal cases one is enough to look at
             if len(cases) > MAX_POOL:
                 first = self.chooser.place(question, len(cases))
@@ -974,7 +973,7 @@ class Maker:
     ) -> SigmaChanged:
         """Write down another sigma."""
         by, note = some_words(by, "by"), some_words(note, "note")
-        return SigmaChanged(with_sigma(self._knowledge.policy, sigma).sigma, time_of(at), by, note)
+        return SigmaChanged(with_sigma(self._state.policy, sigma).sigma, time_of(at), by, note)
 
     def wait_changed(
         self,
@@ -988,7 +987,7 @@ class Maker:
         """Write down how long decisions wait for a reward, and what they learn then."""
         owner = "Agent.set_wait"
         seconds = None if wait is None else WAIT.check(wait, "wait", owner)
-        reward_range = self._knowledge.settings.reward_range
+        reward_range = self._state.settings.reward_range
         reward = check_default(default_reward, reward_range, seconds, owner)
         by, note = some_words(by, "by"), some_words(note, "note")
         return WaitChanged(seconds, reward, by, note, time_of(at))
@@ -1001,7 +1000,7 @@ class Maker:
             )
         check_event(note)
         if isinstance(note, RewardedLate):
-            self._knowledge.unit_reward(note.value)
+            self._state.unit_reward(note.value)
         return cast("Note", note)
 
     def arms_added(
@@ -1013,8 +1012,8 @@ class Maker:
         at: float | None = None,
     ) -> ArmsAdded:
         """Write down new arms."""
-        made = the_arms(arms, first=len(self._knowledge.arms))
-        self._knowledge.check_arms(made)
+        made = the_arms(arms, first=len(self._state.arms))
+        self._state.check_arms(made)
         by, note = some_words(by, "by"), some_words(note, "note")
         return ArmsAdded(made, time_of(at), by, note)
 
@@ -1028,7 +1027,7 @@ class Maker:
         at: float | None = None,
     ) -> Regrouped:
         """Write down that arms belong to these groups, for limits of this kind from now on."""
-        know, owner = self._knowledge, "Agent.regroup"
+        state, owner = self._state, "Agent.regroup"
         if isinstance(groups, Mapping):
             given = list(groups.items())
         else:
@@ -1039,8 +1038,8 @@ class Maker:
                 )
                 raise InvalidValue("groups", owner, wanted, groups)
             given = [(arm, group.name) for group in found for arm in group.arms]
-            distinct([know.arm_ids[know.arm_number(arm)] for arm, _ in given], "groups", owner)
-        kind = know.believing.kind if limits is None else limits
+            distinct([state.arm_ids[state.arm_number(arm)] for arm, _ in given], "groups", owner)
+        kind = state.limits_state.kind if limits is None else limits
         if limits is None and kind == "found":
             kind = "auto"  # groups are declared now: nothing is left to find
         if limits is None and kind == "linear":
@@ -1051,7 +1050,7 @@ class Maker:
         validation.one_of(kind, KINDS, "limits", owner)
         pairs = tuple(
             (
-                know.arm_ids[know.arm_number(arm)],
+                state.arm_ids[state.arm_number(arm)],
                 None if group is None else words(group, "groups", owner),
             )
             for arm, group in given
@@ -1060,7 +1059,7 @@ class Maker:
             raise InvalidValue("groups", owner, "at least one arm and its group", groups)
         by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
         event = Regrouped(pairs, kind, by, note, time)
-        know.check_groups(event)
+        state.check_groups(event)
         return event
 
     def certified(
@@ -1073,16 +1072,16 @@ class Maker:
         at: float | None = None,
     ) -> Certified:
         """Write down that the agent keeps to a certificate."""
-        know, owner = self._knowledge, "Agent.adopt"
+        state, owner = self._state, "Agent.adopt"
         if not isinstance(certificate, Certificate):
             raise InvalidValue("certificate", owner, "a Certificate", certificate)
-        know.check_certificate(certificate)
+        state.check_certificate(certificate)
         since = validation.truth(learned_since, "learned_since", owner)
         if since and not certificate.about:
             wanted = "one that says which arms and features it is about"
             remedy = "Begin it with agent.certification(...), or certify with about=agent.about."
             raise InvalidValue("certificate", owner, wanted, "one that does not", remedy)
-        if not since and certificate.fingerprint != fingerprint(know.believing.limits):
+        if not since and certificate.fingerprint != fingerprint(state.limits_state.limits):
             raise InvalidValue(
                 "certificate",
                 owner,
@@ -1098,9 +1097,9 @@ class Maker:
                 "certificate", owner, wanted, certificate.threshold, f"{error}"
             ) from None
         assumed = list(certificate.assumptions)
-        if know.settings.safe_arm is not None:
-            assumed.append(f"The safe arm {know.settings.safe_arm!r} is allowed in every context.")
-        if know.remembers:
+        if state.settings.safe_arm is not None:
+            assumed.append(f"The safe arm {state.settings.safe_arm!r} is allowed in every context.")
+        if state.remembers:
             assumed.append(
                 "Every standing answer 'allowed' is right: it may be played to the letter."
             )
@@ -1112,7 +1111,7 @@ class Maker:
         self, *, by: str | None = None, note: str | None = None, at: float | None = None
     ) -> Uncertified:
         """Write down that no certificate binds any more."""
-        if self._knowledge.certificate is None:
+        if self._state.certificate is None:
             raise NotPossible("The agent keeps to no certificate.")
         return Uncertified(some_words(by, "by"), some_words(note, "note"), time_of(at))
 
@@ -1135,14 +1134,14 @@ class Maker:
         known = validation.SEED.check(seed, "seed", "Agent.promise")
         by, note = some_words(by, "by"), some_words(note, "note")
         event = Promised(purse.alpha, purse.q, purse.lag, purse.b, known, by, note, time_of(at))
-        self._knowledge.check_promise(event)
+        self._state.check_promise(event)
         return event
 
     def promise_dropped(
         self, *, by: str | None = None, note: str | None = None, at: float | None = None
     ) -> PromiseDropped:
         """Write down that no promise binds any more."""
-        if self._knowledge.promise is None:
+        if self._state.promise is None:
             raise NotPossible("The agent keeps no promise.")
         return PromiseDropped(some_words(by, "by"), some_words(note, "note"), time_of(at))
 
@@ -1169,7 +1168,7 @@ class Maker:
         """Write down a known rule."""
         if not isinstance(rule, Rule):
             raise InvalidValue("rule", "Agent.declare", "a Rule", rule)
-        self._knowledge.compile(rule)
+        self._state.compile(rule)
         return RuleDeclared(rule, time_of(at), some_words(by, "by"), some_words(note, "note"))
 
     def rule_withdrawn(
@@ -1181,7 +1180,7 @@ class Maker:
         at: float | None = None,
     ) -> RuleWithdrawn:
         """Write down that a known rule no longer holds."""
-        self._knowledge.check_rule(rule)
+        self._state.check_rule(rule)
         by, note = some_words(by, "by"), some_words(note, "note")
         return RuleWithdrawn(str(rule), time_of(at), by, note)
 

@@ -22,7 +22,7 @@ from bridle.limits import (
     LogisticLimits,
     Mixed,
     PooledLimits,
-    Relearns,
+    Refits,
     RuleLimits,
     Term,
     make_limits,
@@ -33,7 +33,7 @@ from bridle.limits.legacy import ever_allowed
 from bridle.limits.linear import hope_of
 from bridle.schema import Number
 
-__all__ = ["Believing", "Case", "Example", "Open", "Questions", "Seen", "Waiting", "hashed"]
+__all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
 
 
 # What answers are certain of: an item by its name, or an encoded context that has none.
@@ -267,7 +267,7 @@ class Seen(NamedTuple):
     hope: Floats  # probability of "allowed" by which a question is judged
 
 
-class Believing:
+class LimitsState:
     """The limits of one agent.
 
     Parameters
@@ -358,7 +358,7 @@ class Believing:
         if self.rates is None and self.drift is None:
             return
         unit = int(self.unit_of[example.arm])
-        look = self.limits.look(unit, row[None])
+        look = self.limits.predict(unit, row[None])
         safe, p = bool(look.safe[0]), float(look.p[0])
         if self.rates is not None:
             if safe:
@@ -520,11 +520,11 @@ class Believing:
             seed=self._settings.seed,
         )
         assert isinstance(made, FoundLimits)
-        made.relearn(self._answers(examples))
+        made.refit(self._answers(examples))
         return made
 
     def _look(self, rows: Floats) -> Seen:
-        look = self.limits.look_all(rows)
+        look = self.limits.predict_all(rows)
         hope = hope_of(self.limits, look)
         if self.rates is not None:
             look = self.rates.lower(look)
@@ -541,12 +541,12 @@ class Believing:
 
     def _relearn(self, units: Iterable[int], standing: Iterable[Example]) -> None:
         if isinstance(self.limits, FoundLimits):  # any answer moves all that is believed
-            self.limits.relearn(self._answers(standing))
+            self.limits.refit(self._answers(standing))
         else:
             for unit in units:
                 mine = self.evidence(self._of[unit].values())
                 rows = np.frombuffer(b"".join(e.context for e in mine))
-                cast("Relearns", self.limits).relearn(
+                cast("Refits", self.limits).refit(
                     unit,
                     rows.reshape(len(mine), self.limits.features),
                     np.array([e.allowed for e in mine], np.bool_),

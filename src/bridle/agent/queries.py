@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bridle.agent.config import ArmId, ItemId
-from bridle.agent.selection import Chooser
-from bridle.agent.state import Example, Knowledge
+from bridle.agent.selection import Selector
+from bridle.agent.state import AgentState, Example
 from bridle.agent.teachers import Choice
 from bridle.errors import NotPossible
 from bridle.kernels import doubt
@@ -101,54 +101,54 @@ class Believed:
 
 
 def believed_of(
-    know: Knowledge, row: Floats, item: ArmId | None = None, allowed: Sequence[int] = ()
+    state: AgentState, row: Floats, item: ArmId | None = None, allowed: Sequence[int] = ()
 ) -> Believed:
     """Return what is believed of every arm in an encoded context, or of this very item.
 
     `allowed`: arms that answers have allowed in the very decision that this is about.
     """
-    seen = know.believing.seen(row.tobytes())
-    said = know.said(row, know.offered(row, None, item), item)
-    for k in know._with_unit(allowed):
+    seen = state.limits_state.seen(row.tobytes())
+    said = state.said(row, state.offered(row, None, item), item)
+    for k in state._with_unit(allowed):
         said[k] = doubt.SAID_YES if said[k] == doubt.UNASKED else said[k]
-    letters = know.certified(row)
+    letters = state.certified(row)
     certain, gone = said == doubt.SAID_YES, said == doubt.SAID_NO
     safe = ~gone & (certain | (seen.marks == doubt.SAFE))
     playable = safe if letters is None else safe & (letters | certain)
-    if know.purse is not None and know.purse.frozen:  # only what is allowed in this very decision
+    if state.purse is not None and state.purse.frozen:  # only what is allowed in this very decision
         here = np.zeros(len(playable), np.bool_)
-        here[know._with_unit(allowed)] = True
+        here[state._with_unit(allowed)] = True
         playable = playable & here
-    columns = know.settings.features.columns
-    by_unit = [tuple(columns[i] for i in found) for found in know.believing.unseen(row)]
+    columns = state.settings.features.columns
+    by_unit = [tuple(columns[i] for i in found) for found in state.limits_state.unseen(row)]
     return Believed(
-        arms=know.arm_ids,
+        arms=state.arm_ids,
         p=np.where(gone, 0.0, np.where(certain, 1.0, seen.p)),
         safe=safe,
         possible=~gone & (certain | (seen.marks != doubt.DENIED)),
         certified=None if letters is None else letters.copy(),
         playable=playable.copy(),
-        why=_reasons(know, row, playable, letters, item),
-        novelty=know.believing.novelty(row),
-        unseen=tuple(by_unit[unit] for unit in know.believing.unit_of.tolist()),
+        why=_reasons(state, row, playable, letters, item),
+        novelty=state.limits_state.novelty(row),
+        unseen=tuple(by_unit[unit] for unit in state.limits_state.unit_of.tolist()),
     )
 
 
 def _reasons(
-    know: Knowledge, row: Floats, playable: Bools, certified: Bools | None, item: ArmId | None
+    state: AgentState, row: Floats, playable: Bools, certified: Bools | None, item: ArmId | None
 ) -> tuple[str | None, ...]:
     """Say of each arm why it is not playable."""
     raw = row.tobytes()
-    marks = know.believing.seen(raw).marks
+    marks = state.limits_state.seen(raw).marks
     by_rule: dict[int, str] = {}
-    for rule in know.compiled_rules:
+    for rule in state.compiled_rules:
         if rule.denied(row):
             for k in np.flatnonzero(rule.arms).tolist():
                 by_rule.setdefault(k, f"denied by the rule {rule.rule.id!r}")
-    denied = set(know.denied_here(row, item))
-    by_item = denied - set(know.denied_here(row))
-    frozen = know.purse.sentence() if know.purse is not None and know.purse.frozen else None
-    exceptional = _exceptional(know, row)
+    denied = set(state.denied_here(row, item))
+    by_item = denied - set(state.denied_here(row))
+    frozen = state.purse.sentence() if state.purse is not None and state.purse.frozen else None
+    exceptional = _exceptional(state, row)
     out: list[str | None] = []
     for k, fine in enumerate(playable.tolist()):
         if fine:
@@ -168,14 +168,14 @@ def _reasons(
     return tuple(out)
 
 
-def _exceptional(know: Knowledge, row: Floats) -> Bools:
+def _exceptional(state: AgentState, row: Floats) -> Bools:
     """Return which arms the limits themselves call safe, but for the exceptions found: (K,)."""
-    believing = know.believing
-    rates, unit_of = believing.rates, believing.unit_of
+    limits_state = state.limits_state
+    rates, unit_of = limits_state.rates, limits_state.unit_of
     if rates is None or all(rates.holds(u) for u in range(rates.units)):
         return np.zeros(len(unit_of), np.bool_)
     doubted = np.array([not rates.holds(u) for u in range(rates.units)])
-    safe = believing.limits.look_all(row[None]).safe[:, 0]
+    safe = limits_state.limits.predict_all(row[None]).safe[:, 0]
     return np.asarray((safe & doubted)[unit_of])
 
 
@@ -200,13 +200,15 @@ class FreshStart:
         return f"{self.why} {self.kept} {self.lost}"
 
 
-def fresh_start_of(know: Knowledge) -> FreshStart | None:
+def fresh_start_of(state: AgentState) -> FreshStart | None:
     """Return what speaks for beginning anew; None if nothing does."""
     reasons = []
-    if know.contradictions:
-        many = "A check has" if know.contradictions == 1 else f"{know.contradictions:,} checks have"
+    if state.contradictions:
+        many = (
+            "A check has" if state.contradictions == 1 else f"{state.contradictions:,} checks have"
+        )
         reasons.append(f"{many} denied what a teacher had allowed before.")
-    drift = know.believing.drift
+    drift = state.limits_state.drift
     if drift is not None and drift.rejected:
         reasons.append(
             f"The teacher's answers no longer come as expected: seen at answer "
@@ -215,8 +217,8 @@ def fresh_start_of(know: Knowledge) -> FreshStart | None:
         )
     if not reasons:
         return None
-    allowed = sum(example.allowed for example in know.examples.values())
-    denied = len(know.examples) - allowed
+    allowed = sum(example.allowed for example in state.examples.values())
+    denied = len(state.examples) - allowed
     return FreshStart(
         why=" ".join(reasons),
         kept=f"Kept: {_answers(denied)} that say “not allowed”, declared rules, arms, and all that "
@@ -269,14 +271,14 @@ class Exceptions:
     coin: float  # the probability with which its next play is checked
 
 
-def exceptions_of(know: Knowledge) -> tuple[Exceptions, ...]:
+def exceptions_of(state: AgentState) -> tuple[Exceptions, ...]:
     """Return what checks and answers have found, by unit; nothing where plays are not checked."""
-    rates = know.believing.rates
+    rates = state.limits_state.rates
     if rates is None:
         return ()
     return tuple(
         Exceptions(
-            unit_name(know, u),
+            unit_name(state, u),
             int(rates.judged[u].sum()),
             int(rates.judged[u, 1]),
             float(rates.rates[u]),
@@ -286,48 +288,50 @@ def exceptions_of(know: Knowledge) -> tuple[Exceptions, ...]:
     )
 
 
-def unit_name(know: Knowledge, unit: int) -> str:
+def unit_name(state: AgentState, unit: int) -> str:
     """Return what people call a unit: its group, or the label of its only arm."""
-    arm = know.arms[int(np.flatnonzero(know.believing.unit_of == unit)[0])]
-    shared = know.settings.share == "group" and not isinstance(know.believing.limits, FoundLimits)
+    arm = state.arms[int(np.flatnonzero(state.limits_state.unit_of == unit)[0])]
+    shared = state.settings.share == "group" and not isinstance(
+        state.limits_state.limits, FoundLimits
+    )
     return str(arm.group if shared and arm.group is not None else arm.label)
 
 
-def worth_of(know: Knowledge, row: Floats, k: int, item: ArmId | None) -> float:
-    """Return what an answer about an arm is worth here and now: see `Chooser.value`."""
-    return float(Chooser(know).value(row, item)[k])
+def worth_of(state: AgentState, row: Floats, k: int, item: ArmId | None) -> float:
+    """Return what an answer about an arm is worth here and now: see `Selector.value`."""
+    return float(Selector(state).value(row, item)[k])
 
 
-def open_questions(know: Knowledge) -> tuple[OpenQuestion, ...]:
+def open_questions(state: AgentState) -> tuple[OpenQuestion, ...]:
     """Return the open questions of an agent, the most valuable first, of equals the oldest.
 
     Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
     """
-    chooser = Chooser(know)
+    chooser = Selector(state)
     values: dict[tuple[bytes, ArmId | None], Floats] = {}
     out = []
-    for n, (id, one) in enumerate(know.questions.open.items()):
+    for n, (id, one) in enumerate(state.questions.open.items()):
         row, case, worth = np.frombuffer(one.context), (one.context, one.item), None
         to = None
         if n < MOST_WEIGHED:
             if case not in values:
                 values[case] = chooser.value(row, one.item)
             worth = float(values[case][one.arm])
-            if know.settings.teachers:
-                choice = whom_to_ask(know, one.context, one.item, one.arm)
+            if state.settings.teachers:
+                choice = whom_to_ask(state, one.context, one.item, one.arm)
                 to = None if choice is None else choice.teacher
         out.append(
             OpenQuestion(
-                id, tuple(row.tolist()), know.arm_ids[one.arm], one.decision, one.item, worth, to
+                id, tuple(row.tolist()), state.arm_ids[one.arm], one.decision, one.item, worth, to
             )
         )
-    if know.settings.legacy:  # as it was: the oldest first
+    if state.settings.legacy:  # as it was: the oldest first
         return tuple(out)
     return tuple(sorted(out, key=lambda one: math.inf if one.worth is None else -one.worth))
 
 
 def whom_to_ask(
-    know: Knowledge,
+    state: AgentState,
     context: bytes,
     item: ArmId | None,
     arm: int,
@@ -337,35 +341,36 @@ def whom_to_ask(
 
     Not to know costs what an answer is worth (`answer_price`): so much was lost before it is asked.
     """
-    case, unit = know.case_key(context, item, arm)
-    price = know.settings.answer_price
+    case, unit = state.case_key(context, item, arm)
+    price = state.settings.answer_price
     assert price is not None  # agents of the first form have no declared teachers
-    p = know.prior_of(context, arm)
-    return know.teachers.choose(p, price, case=case, unit=unit, among=among)
+    p = state.prior_of(context, arm)
+    return state.teachers.choose(p, price, case=case, unit=unit, among=among)
 
 
-def sentences_of(know: Knowledge) -> list[str]:
+def sentences_of(state: AgentState) -> list[str]:
     """Say the limits in sentences, one a unit."""
-    limits = know.believing.limits
+    limits = state.limits_state.limits
     if not isinstance(limits, RuleLimits | Mixed | FoundLimits):
         raise NotPossible(
-            f"Limits of the kind {know.believing.kind!r} are no sentences. Ask what is believed of "
-            "a context, agent.believed(context), or make the agent with limits='rules' or 'auto'."
+            f"Limits of the kind {state.limits_state.kind!r} are no sentences. Ask what is "
+            "believed of a context, agent.believed(context), or make the agent with "
+            "limits='rules' or 'auto'."
         )
-    names, never = know.settings.features.columns, _never_together(know.settings.features)
+    names, never = state.settings.features.columns, _never_together(state.settings.features)
     out = []
     unread: Reading | None = None  # of units that nothing was said about: all alike
     for unit in range(limits.units):
         first = int(np.flatnonzero(limits.unit_of == unit)[0])
-        name = unit_name(know, unit)
+        name = unit_name(state, unit)
         if isinstance(limits, MixtureLimits):
-            said_of = _mixture_sentence(know, limits, unit, first, str(name), never)
-            out.append(f"{said_of}{_doubted(know, unit)}")
+            said_of = _mixture_sentence(state, limits, unit, first, str(name), never)
+            out.append(f"{said_of}{_doubted(state, unit)}")
             continue
         if isinstance(limits, Mixed) and limits.by_degrees(unit):
             out.append(f"{name}: by degrees, no rule says it; see believed(context)")
             continue
-        untaught = not know.believing.taught(unit)
+        untaught = not state.limits_state.taught(unit)
         said = unread if untaught and unread is not None else limits.describe(unit, names)
         unread = said if untaught else unread
         unsure = tuple(term for term in said.unsure if term not in never)
@@ -373,9 +378,9 @@ def sentences_of(know: Knowledge) -> list[str]:
     return out
 
 
-def _doubted(know: Knowledge, unit: int) -> str:
+def _doubted(state: AgentState, unit: int) -> str:
     """Say that exceptions put all in doubt that was not judged itself; else nothing."""
-    rates = know.believing.rates
+    rates = state.limits_state.rates
     if rates is None or rates.holds(unit):
         return ""
     clean, found = rates.judged[unit].tolist()
@@ -386,15 +391,15 @@ def _doubted(know: Knowledge, unit: int) -> str:
 
 
 def _mixture_sentence(
-    know: Knowledge, limits: MixtureLimits, unit: int, arm: int, name: str, never: set[str]
+    state: AgentState, limits: MixtureLimits, unit: int, arm: int, name: str, never: set[str]
 ) -> str:
     """Say the limits of one unit of a mixture: what its rules deny, and what P(allowed) doubts."""
-    schema = know.settings.features
-    exceptions = _exceptions(know, limits, unit)
-    examples = know.believing.examples_of(unit)
+    schema = state.settings.features
+    exceptions = _exceptions(state, limits, unit)
+    examples = state.limits_state.examples_of(unit)
     if len(examples) >= LEAST_DENIALS and not any(example.allowed for example in examples):
         return f"{name}: nothing was allowed so far{exceptions}"
-    p = _alone(know, limits, unit, arm)
+    p = _alone(state, limits, unit, arm)
     if limits.by_degrees(unit) or all(one in DEGREES or one == "allowed" for one in limits.members):
         most = _most(schema, p)
         return f"{name}: by degrees, no rule says it{most}; see believed(context){exceptions}"
@@ -443,14 +448,14 @@ def _bound_reading(bounds: Any, unit: int, schema: Schema) -> Reading:
     return replace(said, denied=denied, unsure=tuple(unsure))
 
 
-def _alone(know: Knowledge, limits: Beliefs, unit: int, arm: int) -> Floats:
+def _alone(state: AgentState, limits: Beliefs, unit: int, arm: int) -> Floats:
     """Return P(allowed) of an arm where a context holds just one thing: by column, (d + 1,).
 
     Of a word: where it alone holds. Of a number: how much more likely at its high end than at its
     low end. The last: where nothing holds. Numbers are in the middle of their range, flags and
     words do not hold; what rules and people say of such a context counts.
     """
-    schema = know.settings.features
+    schema = state.settings.features
     rest = np.zeros(schema.width)
     numbers = [f for f in schema.features if isinstance(f, Number)]
     for feature in numbers:
@@ -460,15 +465,15 @@ def _alone(know: Knowledge, limits: Beliefs, unit: int, arm: int) -> Floats:
     rows = np.repeat(rest[None], schema.width + 1, axis=0)
     columns = np.arange(schema.width)
     rows[columns, columns] = 1.0
-    p: Floats = np.array(limits.look(unit, rows).p)
+    p: Floats = np.array(limits.predict(unit, rows).p)
     for n, row in enumerate(rows):
-        if not know.offered(row, None)[arm]:
+        if not state.offered(row, None)[arm]:
             p[n] = 0.0
     if numbers:
         ends = [schema.place(feature.name)[1] for feature in numbers]
         low = rows[ends].copy()
         low[np.arange(len(ends)), ends] = 0.0
-        p[ends] -= limits.look(unit, low).p
+        p[ends] -= limits.predict(unit, low).p
     return p
 
 
@@ -482,7 +487,7 @@ def _safe_numbers(schema: Schema, limits: MixtureLimits, unit: int) -> list[str]
     for feature, at in zip(numbers, places, strict=True):
         rows = np.repeat(rest[None], 3, axis=0)
         rows[:, at] = 0.0, 0.5, 1.0
-        if limits.look(unit, rows).safe.all():
+        if limits.predict(unit, rows).safe.all():
             out.append(feature.name)
     return out
 
@@ -507,18 +512,18 @@ def printable(name: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in name)
 
 
-def _exceptions(know: Knowledge, limits: Beliefs, unit: int) -> str:
+def _exceptions(state: AgentState, limits: Beliefs, unit: int) -> str:
     """Name items of which the teacher said otherwise than the limits would: at most three."""
-    if not know.remembers:
+    if not state.remembers:
         return ""
     said: dict[ArmId, Example] = {}
-    for example in know.believing.examples_of(unit)[-MOST_WEIGHED:]:
+    for example in state.limits_state.examples_of(unit)[-MOST_WEIGHED:]:
         if example.item is not None and (example.item not in said or not example.allowed):
             said[example.item] = example
     if not said:
         return ""
     rows = np.frombuffer(b"".join(e.context for e in said.values())).reshape(len(said), -1)
-    look = limits.look(unit, rows)
+    look = limits.predict(unit, rows)
     odd = [
         f"{printable(str(item))} {'allowed' if one.allowed else 'denied'}"
         for (item, one), p, safe in zip(
@@ -548,22 +553,22 @@ def _never_together(schema: Schema) -> set[str]:
     }
 
 
-def proposal_of(know: Knowledge, threshold: float) -> list[FoundGroup]:
+def proposal_of(state: AgentState, threshold: float) -> list[FoundGroup]:
     """Propose groups of arms that seem to share a rule."""
-    if know.settings.teacher_error is None and know.believing.kind != "found":
+    if state.settings.teacher_error is None and state.limits_state.kind != "found":
         raise NotPossible(
             "Groups are found for a declared rate of error: make the agent with teacher_error=0.1, "
             "say, to have a proposal."
         )
-    found = know.believing.found(tuple(know.examples.values()))
-    taken = {arm.group for arm in know.arms}
+    found = state.limits_state.found(tuple(state.examples.values()))
+    taken = {arm.group for arm in state.arms}
     out = []
-    for group in found.proposal(know.settings.features.columns, threshold):
+    for group in found.proposal(state.settings.features.columns, threshold):
         name, n = group.name, 1
         while name in taken:  # the name of a group that was accepted before
             n += 1
             name = f"{group.name} ({n})"
         taken.add(name)
-        ids = tuple(know.arm_ids[int(k)] for k in group.arms)
+        ids = tuple(state.arm_ids[int(k)] for k in group.arms)
         out.append(replace(group, name=name, arms=ids))
     return out

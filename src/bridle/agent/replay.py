@@ -13,8 +13,8 @@ import numpy as np
 from bridle.agent.config import ItemId
 from bridle.agent.events import Abstained, Asked, Created, Decided, Event, check_event
 from bridle.agent.outcomes import Abstention, Decision
-from bridle.agent.selection import Chooser
-from bridle.agent.state import Knowledge
+from bridle.agent.selection import Selector
+from bridle.agent.state import AgentState
 from bridle.errors import BridleError, CorruptState, InvalidValue, UnknownId
 
 __all__ = ["Replay", "remade", "replay"]
@@ -50,7 +50,7 @@ class Replay(Generic[A]):
         return not self.differing
 
 
-def replay(agent_of: Callable[[Knowledge], A], events: Iterable[Event]) -> Replay[A]:
+def replay(agent_of: Callable[[AgentState], A], events: Iterable[Event]) -> Replay[A]:
     """Fold `events` and make every choice in them again, from the version that it names."""
     if not isinstance(events, Iterable):
         raise InvalidValue("events", "Agent.replay", "a list of events", events)
@@ -60,58 +60,58 @@ def replay(agent_of: Callable[[Knowledge], A], events: Iterable[Event]) -> Repla
         raise CorruptState("A log begins with the event Created.")
     try:
         check_event(created)
-        know = Knowledge(created.settings)
+        state = AgentState(created.settings)
     except BridleError as error:
         raise CorruptState(f"Event 1 of the log does not fit: {error}") from error
     checked, differing = 0, list[ItemId]()
-    for choice, again in remade(know, stream):
+    for choice, again in remade(state, stream):
         checked += 1
         if again != choice:
             differing.append(choice.id)
-    return Replay(agent_of(know), checked, tuple(differing))
+    return Replay(agent_of(state), checked, tuple(differing))
 
 
-def remade(know: Knowledge, events: Iterable[Event]) -> Iterator[tuple[Choice, Choice | None]]:
+def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice, Choice | None]]:
     """Fold `events`, which follow what is known, and make every choice in them again.
 
     Each choice is given with what came of it now, from the state at the version that it names;
     None if that names what was not there.
     """
-    stream, chooser = iter(events), Chooser(know)
+    stream, chooser = iter(events), Selector(state)
     ahead: deque[Event] = deque()
     made_at: dict[int, list[Choice]] = defaultdict(list)
-    place = know.version  # of the event at hand
+    place = state.version  # of the event at hand
     try:
         while True:
             for event in islice(stream, WINDOW - len(ahead)):
-                place = know.version + len(ahead) + 1
-                _look_at(event, know, made_at)
+                place = state.version + len(ahead) + 1
+                _look_at(event, state, made_at)
                 ahead.append(event)
-            for choice in made_at.pop(know.version, ()):
-                yield choice, _again(chooser, know, choice)
+            for choice in made_at.pop(state.version, ()):
+                yield choice, _again(chooser, state, choice)
             if not ahead:
                 return
-            place = know.version + 1
-            know.fold(ahead.popleft())
+            place = state.version + 1
+            state.fold(ahead.popleft())
     except BridleError as error:
         raise CorruptState(f"Event {place} of the log does not fit: {error}") from error
 
 
-def _look_at(event: Event, know: Knowledge, made_at: dict[int, list[Choice]]) -> None:
+def _look_at(event: Event, state: AgentState, made_at: dict[int, list[Choice]]) -> None:
     check_event(event)
     if isinstance(event, Choice):
-        know.raw(event.context)
-        if event.version < know.version:
-            wanted = f"at least {know.version}: no more than {WINDOW:,} events before its own"
+        state.raw(event.context)
+        if event.version < state.version:
+            wanted = f"at least {state.version}: no more than {WINDOW:,} events before its own"
             raise InvalidValue("version", type(event).__name__, wanted, event.version)
         made_at[event.version].append(event)
 
 
-def _again(chooser: Chooser, know: Knowledge, event: Choice) -> Choice | None:
-    row = np.frombuffer(bytearray(know.raw(event.context)))
+def _again(chooser: Selector, state: AgentState, event: Choice) -> Choice | None:
+    row = np.frombuffer(bytearray(state.raw(event.context)))
     wants = event.propensity is not None
     ask, id = True, event.id
-    question: ItemId = know.questions.asked + 1
+    question: ItemId = state.questions.asked + 1
     if not isinstance(event, Asked):
         ask = event.ask
     elif event.decision is None:

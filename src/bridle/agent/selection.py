@@ -17,7 +17,7 @@ from bridle.agent.events import Abstained, Asked, Decided
 from bridle.agent.limits_state import Case, Seen, Waiting, hashed
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.purse import Purse
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.kernels import choice, doubt, keys, loop, questions, wins
 from bridle.kernels.types import Bools, Floats, Ints, Uints
 from bridle.limits import LinearLimits
@@ -25,7 +25,7 @@ from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
 from bridle.policies import ACTIVE, Uniform, most_informative, teaching_policy
 
-__all__ = ["Chooser"]
+__all__ = ["Selector"]
 
 # From so many arms on it pays to leave out, in a batch, the scores that cannot win.
 MANY = 32
@@ -47,13 +47,13 @@ class _Case(NamedTuple):
     item: ArmId | None
 
 
-class Chooser:
+class Selector:
     """Makes the choices of one agent from what it knows now."""
 
-    def __init__(self, knowledge: Knowledge) -> None:
+    def __init__(self, knowledge: AgentState) -> None:
         settings = knowledge.settings
         seed = settings.seed
-        self._knowledge = knowledge
+        self._state = knowledge
         self._decide_start = keys.stream(seed, keys.DECIDE)
         self._decide_named = keys.stream(seed, keys.DECIDE_NAMED)
         self._ask_start = keys.stream(seed, keys.ASK)
@@ -74,23 +74,23 @@ class Chooser:
         self, row: Floats, id: ItemId, version: int, at: float | None, item: ArmId | None = None
     ) -> Question:
         """Pick the arm to ask about in a context."""
-        know = self._knowledge
+        state = self._state
         start, number = self._key(id, self._ask_start, self._ask_named)
         if self._active:
             key = np.uint64(keys.key_of(start, number))
             k = most_informative(self.value(row, item), key)
         else:
-            parts = np.zeros((7, len(know.arms)))
+            parts = np.zeros((7, len(state.arms)))
             parts[0], parts[1] = self._limit_scores(row)
-            k = choice.choose(self._ask_weights, parts, know.every, know.every, start, number)
-        asked = Asked(id, tuple(row.tolist()), know.arm_ids[k], version, at, item=item)
+            k = choice.choose(self._ask_weights, parts, state.every, state.every, start, number)
+        asked = Asked(id, tuple(row.tolist()), state.arm_ids[k], version, at, item=item)
         return Question(asked)
 
     def information(self, row: Floats, item: ArmId | None = None) -> Floats:
         """Say what an answer about each arm would teach; nothing where it is certain already."""
-        know = self._knowledge
-        said = know.said(row, know.eligible(row, None, item), item)
-        known: Floats = know.believing.seen(row.tobytes()).information
+        state = self._state
+        said = state.said(row, state.eligible(row, None, item), item)
+        known: Floats = state.limits_state.seen(row.tobytes()).information
         return np.where(said == doubt.UNASKED, known, 0.0)
 
     def value(self, row: Floats, item: ArmId | None = None) -> Floats:
@@ -100,17 +100,17 @@ class Chooser:
         allowed; and what the answer teaches about other cases, a bit of it at the price of an
         answer. In logs of the first form it is what the answer teaches alone.
         """
-        know = self._knowledge
+        state = self._state
         teaches = self.information(row, item)
-        price = know.settings.answer_price
-        if price is None or not know.policy.needs_limits:
+        price = state.settings.answer_price
+        if price is None or not state.policy.needs_limits:
             return teaches
-        seen = know.believing.seen(row.tobytes())
-        eligible = know.eligible(row, None, item)
-        marks = self._marks(seen, know.said(row, eligible, item))
-        parts = np.empty((7, len(know.arms)))
-        reward = know.reward_arms.kernel_state
-        choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
+        seen = state.limits_state.seen(row.tobytes())
+        eligible = state.eligible(row, None, item)
+        marks = self._marks(seen, state.said(row, eligible, item))
+        parts = np.empty((7, len(state.arms)))
+        reward = state.reward_arms.kernel_state
+        choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
         safe = marks == questions.SAFE
         base = parts[0, safe].max() if safe.any() else 0.0
         more = seen.hope * np.maximum(parts[0] - base, 0.0)
@@ -144,26 +144,26 @@ class Chooser:
         item: ArmId | None = None,
     ) -> Decision | Question | Abstention:
         """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
-        know = self._knowledge
-        numbers = None if among is None else [know.arm_number(arm) for arm in among]
-        eligible = know.eligible(row, numbers, item)
+        state = self._state
+        numbers = None if among is None else [state.arm_number(arm) for arm in among]
+        eligible = state.eligible(row, numbers, item)
         case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
-        parts = np.empty((7, len(know.arms)))
-        if know.policy.needs_limits:
-            masked = self._masked_legacy if know.settings.legacy else self._masked
+        parts = np.empty((7, len(state.arms)))
+        if state.policy.needs_limits:
+            masked = self._masked_legacy if state.settings.legacy else self._masked
             return masked(case, parts, question)
         start, number = self._key(id, self._decide_start, self._decide_named)
-        limits, reward = know.believing.limits, know.reward_arms.kernel_state
-        if know.purse is not None and know.purse.frozen:
-            case = case._replace(eligible=np.zeros(len(know.arms), np.bool_))
+        limits, reward = state.limits_state.limits, state.reward_arms.kernel_state
+        if state.purse is not None and state.purse.frozen:
+            case = case._replace(eligible=np.zeros(len(state.arms), np.bool_))
         may = case.eligible
         if isinstance(limits, LinearLimits):
             limit = limits.linear.kernel_state
             k = choice.decide(
-                know.weights,
+                state.weights,
                 reward.A,
                 reward.mu,
-                know.pull,
+                state.pull,
                 limit.A,
                 limit.mu,
                 row,
@@ -173,14 +173,14 @@ class Chooser:
                 parts,
             )
         else:
-            choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
+            choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
             parts[2], parts[3] = self._limit_scores(row)
-            k = choice.choose(know.weights, parts, may, may, start, number)
+            k = choice.choose(state.weights, parts, may, may, start, number)
         odds = None
         if propensity:
-            play, none = np.zeros((2, len(know.arms)))
+            play, none = np.zeros((2, len(state.arms)))
             if k >= 0:
-                wins.propensities(know.weights, parts[4], parts[5], may, may, play)
+                wins.propensities(state.weights, parts[4], parts[5], may, may, play)
             odds = Odds(play, none, float(k < 0))
         return self._made(case, k, parts, odds, coin=self._coin(case, k))
 
@@ -191,14 +191,14 @@ class Chooser:
         """
         if k < 0 or k in here:
             return None, False
-        know = self._knowledge
-        coin, rates = 0.0, know.believing.rates
-        known = know.is_allowed(k, case.item)
-        if rates is not None and not known and know.checks.may(know.decisions + 1):
-            coin = rates.coin(int(know.believing.unit_of[k]))
-        if know.purse is not None:
-            coin = max(coin, know.purse.coin(known=known))
-        return (coin, self._falls(case.id, coin, know.purse)) if coin > 0.0 else (None, False)
+        state = self._state
+        coin, rates = 0.0, state.limits_state.rates
+        known = state.is_allowed(k, case.item)
+        if rates is not None and not known and state.checks.may(state.decisions + 1):
+            coin = rates.coin(int(state.limits_state.unit_of[k]))
+        if state.purse is not None:
+            coin = max(coin, state.purse.coin(known=known))
+        return (coin, self._falls(case.id, coin, state.purse)) if coin > 0.0 else (None, False)
 
     def _falls(self, id: ItemId, coin: float, purse: Purse | None) -> bool:
         """Return whether the coin of a decision falls on "judge it".
@@ -207,7 +207,7 @@ class Chooser:
         comes again, after its reward, would have the coin that it had.
         """
         start, number = self._key(id, self._check_start, self._check_named)
-        promise = self._knowledge.promise
+        promise = self._state.promise
         if promise is not None and purse is not None:
             use = keys.CHECK if isinstance(id, int) else keys.CHECK_NAMED
             stream = keys.stream(promise.seed, use)
@@ -218,29 +218,29 @@ class Chooser:
         self, case: _Case, parts: Floats, question: ItemId | None
     ) -> Decision | Question | Abstention:
         """Play the best arm that is surely allowed; ask first, if an answer pays."""
-        know = self._knowledge
-        settings, reward = know.settings, know.reward_arms.kernel_state
+        state = self._state
+        settings, reward = state.settings, state.reward_arms.kernel_state
         start, number = self._key(case.id, self._decide_start, self._decide_named)
-        waits = know.questions.waiting.get(case.id, Waiting(b"", None))
+        waits = state.questions.waiting.get(case.id, Waiting(b"", None))
         raw = case.row.tobytes()
-        seen, said = know.believing.seen(raw), know.said(case.row, case.eligible, case.item)
-        allowed = know._with_unit(waits.allowed)
+        seen, said = state.limits_state.seen(raw), state.said(case.row, case.eligible, case.item)
+        allowed = state._with_unit(waits.allowed)
         said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
-        choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
+        choice.reward_parts(reward.A, reward.mu, state.pull, case.row, parts)
         parts[2], parts[3] = seen.p, seen.sd
         marks = self._marks(seen, said)
-        frozen = know.purse is not None and know.purse.frozen
+        frozen = state.purse is not None and state.purse.frozen
         if frozen:  # only what is allowed in this very decision
             marks[marks == questions.SAFE] = questions.IN_DOUBT
             marks[[k for k in allowed if said[k] == doubt.SAID_YES]] = questions.SAFE
-        k = int(questions.play(know.weights, parts, marks, start, number))
+        k = int(questions.play(state.weights, parts, marks, start, number))
         if k < 0 and not frozen:
             k = self._fall_back(case.row, case.among, case.item, seen.p, said)
         may_ask = (
             question is not None
             and case.ask
             and waits.asks
-            and know.questions.left > 0
+            and state.questions.left > 0
             and waits.looks < settings.ask_at_most
         )
         wanted, worth, lesson, asks = -1, 0.0, 0.0, False
@@ -249,13 +249,13 @@ class Chooser:
         odds = None
         if case.propensity and not (asks and settings.on_doubt == "wait"):
             odds = self._play_odds(parts, marks, k)
-        lost = None if wanted < 0 or asks else (know.arm_ids[wanted], worth, lesson)
+        lost = None if wanted < 0 or asks else (state.arm_ids[wanted], worth, lesson)
         waits_for_it = asks and settings.on_doubt == "wait"
         coin = (None, False) if waits_for_it else self._coin(case, k, allowed)
         made = self._made(case, k, parts, odds, lost=lost, coin=coin)
         if not asks or question is None:
             return made
-        context, arm = tuple(case.row.tolist()), know.arm_ids[wanted]
+        context, arm = tuple(case.row.tolist()), state.arm_ids[wanted]
         asked = Asked(
             question, context, arm, case.version, case.at, case.id, case.among, None, case.item
         )
@@ -277,7 +277,7 @@ class Chooser:
 
         Of what is asked about already, no more is asked.
         """
-        know = self._knowledge
+        state = self._state
         here: Case = case.row.tobytes() if case.item is None else case.item
         taken = self._asked_about(here)
         if taken is not None:
@@ -285,14 +285,14 @@ class Chooser:
             marks = marks.astype(np.int8)
         start, number = self._key(case.id, self._doubt_start, self._doubt_named)
         key = np.uint64(doubt.look_key(np.uint64(keys.key_of(start, number)), look))
-        unit = know.believing.unit_of
+        unit = state.limits_state.unit_of
         costs = np.zeros(int(unit.max()) + 1)
-        price = know.settings.answer_price
+        price = state.settings.answer_price
         assert price is not None  # only logs of the first form have none
-        for u, cost in know.costs.get(here, {}).items():
+        for u, cost in state.costs.get(here, {}).items():
             costs[u] = cost
         lessons = np.zeros(len(costs))
-        for u, cost in know.lessons.items():
+        for u, cost in state.lessons.items():
             lessons[u] = cost
         k, worth, lesson, pays = questions.nearest(
             parts[4],
@@ -324,19 +324,19 @@ class Chooser:
         self, case: _Case, parts: Floats, question: ItemId | None
     ) -> Decision | Question | Abstention:
         """Choose as logs of the first form do: ask, if what may be allowed looks better."""
-        know = self._knowledge
-        settings, reward = know.settings, know.reward_arms.kernel_state
+        state = self._state
+        settings, reward = state.settings, state.reward_arms.kernel_state
         start, number = self._key(case.id, self._decide_start, self._decide_named)
-        waits = know.questions.waiting.get(case.id, Waiting(b"", None))
+        waits = state.questions.waiting.get(case.id, Waiting(b"", None))
         raw = case.row.tobytes()
-        seen, said = know.believing.seen(raw), know.said(case.row, case.eligible)
-        choice.reward_parts(reward.A, reward.mu, know.pull, case.row, parts)
+        seen, said = state.limits_state.seen(raw), state.said(case.row, case.eligible)
+        choice.reward_parts(reward.A, reward.mu, state.pull, case.row, parts)
         parts[2], parts[3] = seen.p, seen.sd
         settled = waits.settled >= 0 and said[waits.settled] == doubt.SAID_YES
         look = waits.looks - settled  # what was settled is shown as it was asked
         taken = self._asked_about(raw) if case.ask and settings.on_doubt == "wait" else None
         safe, wanted, marks = look_twice(
-            know.weights, parts, seen.marks, seen.p, said, taken, start, number, look
+            state.weights, parts, seen.marks, seen.p, said, taken, start, number, look
         )
         if settled:
             return self._made(case, waits.settled, parts, None, waits.propensity)
@@ -345,7 +345,7 @@ class Chooser:
             question is not None
             and case.ask
             and waits.asks
-            and know.questions.left > 0
+            and state.questions.left > 0
             and waits.looks < settings.ask_at_most
         )
         waiting = may_ask and settings.on_doubt == "wait"
@@ -353,7 +353,7 @@ class Chooser:
         made = self._made(case, k, parts, odds)
         if question is None or not may_ask or wanted == safe:
             return made
-        context, arm = tuple(case.row.tolist()), know.arm_ids[wanted]
+        context, arm = tuple(case.row.tolist()), state.arm_ids[wanted]
         chance = float(odds.ask[wanted]) if waiting and odds is not None else None
         asked = Asked(question, context, arm, case.version, case.at, case.id, case.among, chance)
         if waiting:
@@ -365,9 +365,9 @@ class Chooser:
 
     def _asked_about(self, case: Case) -> Bools | None:
         """Say of which arms another decision waits to hear, here; None if of none."""
-        know = self._knowledge
-        unit_of = know.believing.unit_of
-        units = [unit_of[k] for k in know.questions.asked_about(case)]
+        state = self._state
+        unit_of = state.limits_state.unit_of
+        units = [unit_of[k] for k in state.questions.asked_about(case)]
         return np.isin(unit_of, units) if units else None
 
     def _odds(self, parts: Floats, marks: Any, said: Any, k: int, waiting: bool) -> Odds:
@@ -389,12 +389,12 @@ class Chooser:
         self, row: Floats, among: tuple[ArmId, ...] | None, item: ArmId | None, p: Floats, said: Any
     ) -> int:
         """Give the arm to play where none is safe, or -1. A safe arm needs no certificate."""
-        know = self._knowledge
-        if know.settings.on_empty == "safe_arm":
-            k = know.number_of[know.settings.safe_arm]  # type: ignore[index]
-            numbers = None if among is None else [know.arm_number(arm) for arm in among]
-            return k if know.offered(row, numbers, item)[k] else -1
-        empty = FALL_BACK[know.settings.on_empty]
+        state = self._state
+        if state.settings.on_empty == "safe_arm":
+            k = state.number_of[state.settings.safe_arm]  # type: ignore[index]
+            numbers = None if among is None else [state.arm_number(arm) for arm in among]
+            return k if state.offered(row, numbers, item)[k] else -1
+        empty = FALL_BACK[state.settings.on_empty]
         return int(doubt.fall_back(empty, p, said, np.arange(len(said))))
 
     def _made(
@@ -407,10 +407,10 @@ class Chooser:
         lost: tuple[ArmId, float, float] | None = None,
         coin: tuple[float | None, bool] = (None, False),
     ) -> Decision | Abstention:
-        know = self._knowledge
+        state = self._state
         context = tuple(case.row.tolist())
         wanted, worth, lesson = (None, None, None) if lost is None else lost
-        sure = None if know.certificate is None else know.certified(case.row)
+        sure = None if state.certificate is None else state.certified(case.row)
         if k < 0:
             if odds is not None:
                 chance = odds.abstain
@@ -433,7 +433,7 @@ class Chooser:
         decided = Decided(
             case.id,
             context,
-            know.arm_ids[k],
+            state.arm_ids[k],
             case.version,
             case.among,
             chance,
@@ -445,8 +445,8 @@ class Chooser:
             lesson,
             *coin,
         )
-        shown = know.every_shown if case.eligible is know.every else case.eligible
-        return Decision(decided, know.arm_ids, parts, shown, odds, sure)
+        shown = state.every_shown if case.eligible is state.every else case.eligible
+        return Decision(decided, state.arm_ids, parts, shown, odds, sure)
 
     # -- a batch -----------------------------------------------------------------------------
 
@@ -467,36 +467,36 @@ class Chooser:
         items: list[ArmId | None],
     ) -> tuple[Ints, Bools, Floats | None, Floats | None]:
         """Choose an arm for each row, never asking: arms, eligible, parts, propensities."""
-        know = self._knowledge
-        n, K = len(rows), len(know.arms)
-        masked = know.policy.needs_limits
+        state = self._state
+        n, K = len(rows), len(state.arms)
+        masked = state.policy.needs_limits
         eligible = self._eligible_many(rows, among, items)
         running = eligible
         belief = spread = np.zeros((1, K))
         parts = odds = None
         certain: list[Any] = []
-        if masked or details or propensity or know.policy.weights.limit != 0.0:
+        if masked or details or propensity or state.policy.weights.limit != 0.0:
             belief, spread, running, certain = self._limits_many(rows, eligible, items)
         arms = np.empty(n, np.int64)
-        reward = know.reward_arms.kernel_state
+        reward = state.reward_arms.kernel_state
         if details or propensity:
             parts = np.empty((n, 7, K))
-            choice.reward_parts_many(reward.A, reward.mu, know.pull, rows, parts)
+            choice.reward_parts_many(reward.A, reward.mu, state.pull, rows, parts)
             parts[:, 2], parts[:, 3] = belief, spread
-            choice.choose_many(know.weights, parts, running, start, numbers, arms)
+            choice.choose_many(state.weights, parts, running, start, numbers, arms)
         else:
-            x = know.reward_rows(rows)
-            if K < MANY and not know.centred:
-                mean, sd = know.reward_arms.scores_many(x)
+            x = state.reward_rows(rows)
+            if K < MANY and not state.centred:
+                mean, sd = state.reward_arms.scores_many(x)
                 choice.pick_many(
-                    know.weights, mean, sd, belief, spread, running, start, numbers, arms
+                    state.weights, mean, sd, belief, spread, running, start, numbers, arms
                 )
             else:
                 nothing = np.empty((0, K))
                 loop.run(
-                    know.policy.weights,
+                    state.policy.weights,
                     reward,
-                    know.reward_arms.ridge,
+                    state.reward_arms.ridge,
                     x,
                     nothing,
                     running,
@@ -508,15 +508,15 @@ class Chooser:
                     numbers,
                     False,
                     arms,
-                    know.centred,
-                    know.totals,
+                    state.centred,
+                    state.totals,
                 )
         if masked:
             for i in np.flatnonzero(arms < 0):
                 arms[i] = self._fall_back(rows[i], among, items[i], belief[i], certain[i])
         if parts is not None and propensity:
             odds = np.empty((n, K))
-            wins.propensities_many(know.weights, parts, running, odds)
+            wins.propensities_many(state.weights, parts, running, odds)
             if masked:
                 for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)):
                     odds[i] = np.arange(K) == arms[i]
@@ -529,21 +529,21 @@ class Chooser:
 
         Where the promise is frozen nothing is played: `arms` is changed to -1 there.
         """
-        know = self._knowledge
-        rates = know.believing.rates
-        purse = None if know.purse is None else know.purse.copy()
+        state = self._state
+        rates = state.limits_state.rates
+        purse = None if state.purse is None else state.purse.copy()
         if rates is None and purse is None:
             return None
-        unit_of = know.believing.unit_of.tolist()
+        unit_of = state.limits_state.unit_of.tolist()
         unjudged = [] if rates is None else rates.unjudged.tolist()
         plays, drawn = sum(unjudged), 0
         out: list[tuple[float | None, bool]] = []
         for ahead, (id, k, item) in enumerate(zip(ids, arms.tolist(), items, strict=True)):
             if purse is not None and purse.frozen:
                 arms[ahead] = k = -1
-            coin, judged, u = 0.0, k >= 0 and know.is_allowed(k, item), unit_of[k]
+            coin, judged, u = 0.0, k >= 0 and state.is_allowed(k, item), unit_of[k]
             new = rates is not None and k >= 0 and not judged
-            if new and rates is not None and know.checks.may(know.decisions + ahead + 1, drawn):
+            if new and rates is not None and state.checks.may(state.decisions + ahead + 1, drawn):
                 coin = coin_of(rates.zeal[u], plays, unjudged[u])
             if k >= 0 and purse is not None:
                 coin = max(coin, purse.coin(known=judged))
@@ -561,19 +561,19 @@ class Chooser:
         self, rows: Floats, eligible: Bools, items: list[ArmId | None]
     ) -> tuple[Floats, Floats, Bools, list[Any]]:
         """Give belief, doubt and the arms in the running for each row; and what is certain."""
-        know = self._knowledge
-        limits = know.believing.limits
-        if isinstance(limits, LinearLimits) and not know.policy.needs_limits:
+        state = self._state
+        limits = state.limits_state.limits
+        if isinstance(limits, LinearLimits) and not state.policy.needs_limits:
             return *limits.scores_many(rows), eligible, []
-        seen = [know.believing.seen(row.tobytes()) for row in rows]
-        shape = len(rows), len(know.arms)
+        seen = [state.limits_state.seen(row.tobytes()) for row in rows]
+        shape = len(rows), len(state.arms)
         belief = np.array([one.p for one in seen]).reshape(shape)
         spread = np.array([one.sd for one in seen]).reshape(shape)
-        if not know.policy.needs_limits:
+        if not state.policy.needs_limits:
             return belief, spread, eligible, []
         may = np.broadcast_to(eligible, shape)
         each = zip(rows, may, items, strict=True)
-        certain = [know.said(row, one, item) for row, one, item in each]
+        certain = [state.said(row, one, item) for row, one, item in each]
         running = np.array(
             [
                 (told == doubt.SAID_YES) | ((told == doubt.UNASKED) & (one.marks == doubt.SAFE))
@@ -586,31 +586,31 @@ class Chooser:
     def _eligible_many(
         self, rows: Floats, among: tuple[ArmId, ...] | None, items: list[ArmId | None]
     ) -> Bools:
-        know = self._knowledge
-        numbers = None if among is None else [know.arm_number(arm) for arm in among]
-        plain = numbers is None and not know.rules and know.certificate is None
-        if plain and not (know.denials and know.remembers):
-            return know.every[None]  # one row that serves all
+        state = self._state
+        numbers = None if among is None else [state.arm_number(arm) for arm in among]
+        plain = numbers is None and not state.rules and state.certificate is None
+        if plain and not (state.denials and state.remembers):
+            return state.every[None]  # one row that serves all
         if plain:
-            denied = know.denials
+            denied = state.denials
             raw = [row.tobytes() for row in rows]
             if denied.keys().isdisjoint(raw) and denied.keys().isdisjoint(items):
-                return know.every[None]
-            found = np.broadcast_to(know.every, (len(rows), len(know.arms))).copy()
+                return state.every[None]
+            found = np.broadcast_to(state.every, (len(rows), len(state.arms))).copy()
             for i, (one, item) in enumerate(zip(raw, items, strict=True)):
                 if one in denied or item in denied:
-                    found[i] = know.eligible(rows[i], None, item)
+                    found[i] = state.eligible(rows[i], None, item)
             return found
-        eligible = [know.eligible(row, numbers, i) for row, i in zip(rows, items, strict=True)]
-        return np.array(eligible, np.bool_).reshape(len(rows), len(know.arms))
+        eligible = [state.eligible(row, numbers, i) for row, i in zip(rows, items, strict=True)]
+        return np.array(eligible, np.bool_).reshape(len(rows), len(state.arms))
 
     # -- small parts -------------------------------------------------------------------------
 
     def _limit_scores(self, row: Floats) -> tuple[Floats, Floats]:
-        limits = self._knowledge.believing.limits
+        limits = self._state.limits_state.limits
         if isinstance(limits, LinearLimits):
             return limits.scores(row)
-        seen = self._knowledge.believing.seen(row.tobytes())
+        seen = self._state.limits_state.seen(row.tobytes())
         return seen.p, seen.sd
 
     def _key(self, id: ItemId, start: Any, named: Any) -> tuple[Any, Any]:

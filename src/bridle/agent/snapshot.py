@@ -40,7 +40,7 @@ from bridle.agent.events import (
 )
 from bridle.agent.limits_state import Case, Open, Waiting
 from bridle.agent.purse import Purse
-from bridle.agent.state import Example, JudgedCase, Knowledge, OpenCheck
+from bridle.agent.state import AgentState, Example, JudgedCase, OpenCheck
 from bridle.agent.teachers import Teachers
 from bridle.certificates.certificate import Certificate
 from bridle.errors import BridleError, CorruptState
@@ -52,11 +52,11 @@ from bridle.validation import MAX_MAGNITUDE
 __all__ = [
     "DAMAGE",
     "Arrays",
-    "knowledge_from_state",
-    "knowledge_to_state",
     "pack",
     "read_file",
     "read_state",
+    "state_from_arrays",
+    "state_to_arrays",
     "unpack",
     "write_file",
     "write_state",
@@ -248,7 +248,7 @@ _SETTLED = {
 }
 
 
-def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
+def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
     """Give all that an agent knows as JSON and named arrays."""
     asked, waiting = know.questions.open, know.questions.waiting
 
@@ -258,13 +258,13 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
 
     def lived(example: Example) -> tuple[Json, ...]:
         """What answers have since the third form."""
-        first = know.believing.first.get(example.id)
+        first = know.limits_state.first.get(example.id)
         return (example.scope, example.until, first) if know.settings.lives else ()
 
     meta: dict[str, Json] = {
         "settings": know.settings.to_json(),
         "arms": [arm.to_json() for arm in know.arms],
-        "limits": know.believing.kind,
+        "limits": know.limits_state.kind,
         "sigma": getattr(know.policy, "sigma", None),
         "rules": [cast("Json", rule.to_json()) for rule in know.rules.values()],
         "counts": [getattr(know, name) for name in _COUNTS],
@@ -302,7 +302,7 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
     examples = know.examples.values()
     arrays = {
         **{f"reward.{name}": array for name, array in know.reward_arms.to_state().items()},
-        **{f"limits.{n}": array for n, array in know.believing.limits.to_state().items()},
+        **{f"limits.{n}": array for n, array in know.limits_state.limits.to_state().items()},
         **{f"teachers.{name}": array for name, array in teachers.items()},
         "totals": know.totals.copy(),
         "pending.contexts": _rows((raw for raw, _ in know.pending.values()), width),
@@ -318,17 +318,17 @@ def knowledge_to_state(know: Knowledge) -> tuple[dict[str, Json], Arrays]:
     return meta, arrays
 
 
-def knowledge_from_state(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
-    """Give back what `knowledge_to_state` wrote, or raise `CorruptState`."""
+def state_from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
+    """Give back what `state_to_arrays` wrote, or raise `CorruptState`."""
     try:
-        return _knowledge(meta, arrays)
+        return _state(meta, arrays)
     except CorruptState:
         raise
     except DAMAGE as error:
         raise CorruptState(f"The file is whole, but it is no agent: {error!r}") from error
 
 
-def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
+def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     others = {name for name in arrays if not name.startswith(PARTS)}
     if meta.keys() - _PRICED - _CHECKED != _META or others != _ARRAYS:
         raise CorruptState("There is more, or less, in the file than an agent.")
@@ -342,7 +342,7 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     # So that what follows is no larger than the file.
     if arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D):
         raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
-    know = Knowledge(settings)
+    know = AgentState(settings)
     know.add_arms(arms[len(settings.arms) :])
     if know.arm_ids != tuple(arm.id for arm in arms):
         raise CorruptState("The arms are not those of the settings.")
@@ -375,18 +375,18 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
             first[id] = _truth(safe)
     know.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
     state = _under("limits.", arrays)
-    for name, array in know.believing.limits.to_state().items():  # untaught as yet
+    for name, array in know.limits_state.limits.to_state().items():  # untaught as yet
         if name.rpartition("/")[2] in _SETTLED and not _equal(array, state[name]):
             raise CorruptState(f"The limits do not fit the settings: '{name}' is another.")
-    kind = know.believing.kind
+    kind = know.limits_state.kind
     if kind == "auto" and not settings.legacy:
         kind = "mixture"
     limits = limits_from_state(kind, state)
-    if not np.array_equal(limits.unit_of, know.believing.unit_of) or limits.features != d:
+    if not np.array_equal(limits.unit_of, know.limits_state.unit_of) or limits.features != d:
         raise CorruptState("The limits do not fit the arms and features.")
-    know.believing.take(limits, know.examples.values())
+    know.limits_state.take(limits, know.examples.values())
     if settings.lives:
-        know.believing.first = first
+        know.limits_state.first = first
         _read_checks(know, meta, d)
     _read_judged(know, meta.get("judged", []), _under("teachers.", arrays), d)
     if meta["certificate"] is not None:
@@ -400,9 +400,9 @@ def _knowledge(meta: Mapping[str, Any], arrays: Arrays) -> Knowledge:
     return know
 
 
-def _checks_to_state(know: Knowledge) -> dict[str, Json]:
+def _checks_to_state(know: AgentState) -> dict[str, Json]:
     """Return checks, what they found, and the promise, as JSON."""
-    checks, rates, drift = know.checks, know.believing.rates, know.believing.drift
+    checks, rates, drift = know.checks, know.limits_state.rates, know.limits_state.drift
     tested = None if drift is None else {n: a.tolist() for n, a in drift.to_state().items()}
     return {
         "checks": [
@@ -431,7 +431,7 @@ def _checks_to_state(know: Knowledge) -> dict[str, Json]:
     }
 
 
-def _read_checks(know: Knowledge, meta: Mapping[str, Any], d: int) -> None:
+def _read_checks(know: AgentState, meta: Mapping[str, Any], d: int) -> None:
     """Read what `_checks_to_state` wrote."""
     counts = meta["check_counts"]
     names = ("drawn", "judged", "found")
@@ -447,19 +447,19 @@ def _read_checks(know: Knowledge, meta: Mapping[str, Any], d: int) -> None:
         if not isinstance(raw, bytes) or coin is None or id in know.checks.open:
             raise CorruptState(f"The check of decision {id!r:.100} is none.")
         know.checks.open[id] = OpenCheck(raw, _unit(arm, len(know.arms)), item, coin)
-    believing = know.believing
-    if (meta["rates"] is None) != (believing.rates is None) or (meta["drift"] is None) != (
-        believing.drift is None
+    limits_state = know.limits_state
+    if (meta["rates"] is None) != (limits_state.rates is None) or (meta["drift"] is None) != (
+        limits_state.drift is None
     ):
         raise CorruptState("The file is of another form than its settings.")
     if meta["rates"] is not None:
         state = {name: np.array(counts, np.int64) for name, counts in meta["rates"].items()}
-        believing.take_rates(state)
-        if believing.rates is None or believing.rates.units != believing.limits.units:
+        limits_state.take_rates(state)
+        if limits_state.rates is None or limits_state.rates.units != limits_state.limits.units:
             raise CorruptState("The rates of exceptions are of other limits.")
     if meta["drift"] is not None:
         kinds = {"counts": np.int64}
-        believing.drift = SurpriseTest.from_state(
+        limits_state.drift = SurpriseTest.from_state(
             {n: np.array(a, kinds.get(n, np.float64)) for n, a in meta["drift"].items()}
         )
     if meta["promise"] is not None:
@@ -470,7 +470,7 @@ def _read_checks(know: Knowledge, meta: Mapping[str, Any], d: int) -> None:
         know.promise, know.purse = promise, Purse.from_state(purse)
 
 
-def _read_judged(know: Knowledge, judged: Any, arrays: Arrays, d: int) -> None:
+def _read_judged(know: AgentState, judged: Any, arrays: Arrays, d: int) -> None:
     """Read what declared teachers said, and of what."""
     settings = know.settings
     if not settings.teachers:
@@ -535,7 +535,7 @@ def _cost(cost: Any) -> float:
     return cost
 
 
-def _item(rest: list[Any], know: Knowledge) -> ArmId | None:
+def _item(rest: list[Any], know: AgentState) -> ArmId | None:
     """Return the item of an entry of the state; entries of the first form have none."""
     if len(rest) != (not know.settings.legacy):
         raise CorruptState("The file is of another form than its settings.")
@@ -564,7 +564,7 @@ def _read_counts(into: object, counts: Any, names: Sequence[str]) -> None:
         setattr(into, name, value)
 
 
-def _read_questions(know: Knowledge, meta: Mapping[str, Any], arrays: Arrays, d: int) -> None:
+def _read_questions(know: AgentState, meta: Mapping[str, Any], arrays: Arrays, d: int) -> None:
     K, most = len(know.arms), know.settings.max_pending
     ids = [entry[0] for entry in meta["questions"]]
     rows = _rows_of(ids, arrays, "questions", K, d, know.questions.asked, most)

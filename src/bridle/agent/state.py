@@ -52,7 +52,7 @@ from bridle.agent.events import (
     Uncertified,
     WaitChanged,
 )
-from bridle.agent.limits_state import Believing, Case, Example, Open, Questions
+from bridle.agent.limits_state import Case, Example, LimitsState, Open, Questions
 from bridle.agent.purse import Purse
 from bridle.agent.teachers import LEAST_P, SETTLES, Key, Teachers
 from bridle.certificates.certificate import Certificate, about_of
@@ -64,7 +64,7 @@ from bridle.policies import with_sigma
 from bridle.reward.posterior import LinearArms
 from bridle.schema import Context as AnyContext
 
-__all__ = ["Example", "JudgedCase", "Knowledge", "OpenCheck", "SpotChecks", "item_of"]
+__all__ = ["AgentState", "Example", "JudgedCase", "OpenCheck", "SpotChecks", "item_of"]
 
 
 class OpenCheck(NamedTuple):
@@ -131,7 +131,7 @@ class SpotChecks:
         self.found += not allowed
 
 
-# --- What an agent knows, and what can be asked of it. Only `Knowledge`, the fold, changes it
+# --- What an agent knows, and what can be asked of it. Only `AgentState`, the fold, changes it
 
 
 MAX_RULES = 10_000
@@ -154,16 +154,16 @@ class JudgedCase(NamedTuple):
     checks: tuple[ItemId, ...] = ()  # that were judged by it, and wait for it to be settled
 
 
-def item_of(know: Knowledge, context: AnyContext, item: ArmId | None, owner: str) -> ArmId | None:
+def item_of(state: AgentState, context: AnyContext, item: ArmId | None, owner: str) -> ArmId | None:
     """Return the name of what a context is about: as given, or as its `Id` says."""
-    own = know.settings.features.item(context)
+    own = state.settings.features.item(context)
     if own is None and item is None:
         return None
     named = [arm_id(one, owner, "item") for one in (own, item) if one is not None]
     if len(set(named)) > 1:
         wanted = f"{own!r}, as the context says, or left out"
         raise InvalidValue("item", owner, wanted, item)
-    know.check_item(named[0])
+    state.check_item(named[0])
     return named[0]
 
 
@@ -178,7 +178,7 @@ MAX_COSTS = 1_000_000
 MAX_WORTH = 1e9
 
 
-class Knowledge:
+class AgentState:
     """The fold of an agent's events."""
 
     def __init__(self, settings: Settings) -> None:
@@ -228,7 +228,7 @@ class Knowledge:
         self.rules: dict[str, Rule] = {}
         self.compiled_rules: list[CompiledRule] = []
         self._name_arms()
-        self.believing = Believing(settings, settings.limits, self.arms)
+        self.limits_state = LimitsState(settings, settings.limits, self.arms)
         self.set_rules(settings.rules)
 
     # -- questions ---------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class Knowledge:
             return offered
         certified = certified.copy()
         if not self.policy.needs_limits:
-            certified &= self.believing.seen(context.tobytes()).marks == doubt.SAFE
+            certified &= self.limits_state.seen(context.tobytes()).marks == doubt.SAFE
         certified[self.allowed_here(context, item)] = True
         return offered & certified
 
@@ -339,7 +339,7 @@ class Knowledge:
         here = None if item is None or not self.remembers else self.allowances.get(item)
         if not here:
             return False
-        unit_of = self.believing.unit_of
+        unit_of = self.limits_state.unit_of
         return any(unit_of[k] == unit_of[arm] for k in here)
 
     # -- several teachers --------------------------------------------------------------------
@@ -358,14 +358,14 @@ class Knowledge:
         An item by its own name; a context that has none by its hash, and the unit as a string, so
         that no item can have the same.
         """
-        unit = int(self.believing.unit_of[arm])
+        unit = int(self.limits_state.unit_of[arm])
         if item is not None:
             return item, unit
         return hashlib.blake2b(context, digest_size=16).hexdigest(), str(unit)
 
     def prior_of(self, context: bytes, arm: int) -> float:
         """Return the limits' own P(allowed), as far from sure as judgements take it."""
-        p = float(self.believing.seen(context).p[arm])
+        p = float(self.limits_state.seen(context).p[arm])
         return min(max(p, LEAST_P), 1.0 - LEAST_P)
 
     # -- what was said -----------------------------------------------------------------------
@@ -379,7 +379,7 @@ class Knowledge:
         """
         if item is None or not self.settings.lives or not self.remembers:
             return ()
-        unit_of = self.believing.unit_of
+        unit_of = self.limits_state.unit_of
         return tuple(
             example.id
             for example in self.about_item.get(item, {}).values()
@@ -403,7 +403,7 @@ class Knowledge:
         listed = list(arms)
         if not listed:
             return []
-        unit_of = self.believing.unit_of
+        unit_of = self.limits_state.unit_of
         return np.flatnonzero(np.isin(unit_of, unit_of[listed])).tolist()
 
     def offered(
@@ -520,7 +520,7 @@ class Knowledge:
         if len(self.examples) + len(ids) > self.settings.max_examples:
             remedy = "Create the agent with a higher max_examples."
             raise LimitReached("examples", self.settings.max_examples, remedy)
-        self.believing.check(int(self.believing.unit_of[k]) for k in arms)
+        self.limits_state.check(int(self.limits_state.unit_of[k]) for k in arms)
 
     def check_arms(self, arms: Sequence[Arm]) -> None:
         """Refuse arms whose ids are taken, or that are too many."""
@@ -528,7 +528,7 @@ class Knowledge:
         width = self.settings.features.width + (self.settings.prior == "centred")
         check_size(len(self.arms) + more, width)
         if self.number_of:
-            self.believing.check_grow(len(arms))
+            self.limits_state.check_grow(len(arms))
         seen = set(self.number_of)
         for arm in arms:
             if arm.id in seen:
@@ -552,8 +552,10 @@ class Knowledge:
                 if group not in names:
                     wanted = f"such that {group!r}, which rule {rule.id!r} names, keeps an arm"
                     raise InvalidValue("groups", "Agent.regroup", wanted, dict(event.groups))
-        believing = Believing(self.settings, event.limits, arms)  # refuses a kind that does not fit
-        believing.check(int(believing.unit_of[e.arm]) for e in self.examples.values())
+        limits_state = LimitsState(
+            self.settings, event.limits, arms
+        )  # refuses a kind that does not fit
+        limits_state.check(int(limits_state.unit_of[e.arm]) for e in self.examples.values())
         return arms
 
     def compile(self, rule: Rule) -> CompiledRule:
@@ -608,7 +610,7 @@ class Knowledge:
         self.compiled_rules = [self._compile(rule) for rule in self.rules.values()]
 
     def _know_rules(self) -> None:
-        self.believing.know(self.compiled_rules, self.examples.values())
+        self.limits_state.know(self.compiled_rules, self.examples.values())
 
     def reward_rows(self, contexts: Floats) -> Floats:
         """Give contexts (n, d) as the reward part takes them."""
@@ -664,7 +666,7 @@ class Knowledge:
         if coin is None:
             return
         if not self.is_allowed(arm, item):
-            self.believing.count_play(arm)
+            self.limits_state.count_play(arm)
         if checked:
             self.checks.draw(id, OpenCheck(raw, arm, item, coin))
 
@@ -715,7 +717,7 @@ class Knowledge:
             event.scope,
             event.until,
         )
-        self.believing.learn(example)
+        self.limits_state.learn(example)
         self.remember(example)
         if event.question in self.questions.open:
             self.questions.answer(event.question, event.allowed)
@@ -808,7 +810,7 @@ class Knowledge:
             del here[example.id]
             if not here:
                 del self.about_item[example.item]
-        self.believing.forget(example, self.examples.values())
+        self.limits_state.forget(example, self.examples.values())
         if example.allowed:
             self.questions.disallow(example.case, example.arm)
         certain = self.allowances if example.allowed else self.denials
@@ -940,12 +942,12 @@ class Knowledge:
     def _regrouped(self, event: Regrouped) -> None:
         self.regroup(self.check_groups(event), event.limits, tuple(self.rules.values()))
         self._drop_all_words()  # they were of units that are no more
-        self.believing.learn_all(self.examples.values())
+        self.limits_state.learn_all(self.examples.values())
 
     def regroup(self, arms: Sequence[Arm], kind: str, rules: Sequence[Rule]) -> None:
         """Begin anew with limits of this kind, for the same arms in these groups."""
-        believing = Believing(self.settings, kind, arms)
-        self.arms, self.believing = list(arms), believing
+        limits_state = LimitsState(self.settings, kind, arms)
+        self.arms, self.limits_state = list(arms), limits_state
         self.costs.clear()  # they were of units that are no more
         self.lessons.clear()
         self.set_rules(rules)
@@ -973,10 +975,10 @@ class Knowledge:
         self._drop_all_words()
         for decision, waits in self.questions.waiting.items():
             self.questions.waiting[decision] = waits._replace(allowed=())
-        self.regroup(self.arms, self.believing.kind, tuple(self.rules.values()))
+        self.regroup(self.arms, self.limits_state.kind, tuple(self.rules.values()))
         for example in kept:
             self.remember(example)
-        self.believing.learn_all(kept)
+        self.limits_state.learn_all(kept)
 
     def _rule_declared(self, event: RuleDeclared) -> None:
         self._declare(event.rule)
@@ -1010,7 +1012,7 @@ class Knowledge:
             return
         self.arms = [*self.arms, *arms]
         self.reward_arms.grow(len(arms))
-        self.believing.grow(arms)
+        self.limits_state.grow(arms)
         self._name_arms()
         self._compile_rules()
         self._know_rules()
@@ -1049,7 +1051,7 @@ class Knowledge:
         if wanted is None or event.worth is None:
             return
         case: Case = raw if event.item is None else event.item
-        unit = int(self.believing.unit_of[wanted])
+        unit = int(self.limits_state.unit_of[wanted])
         here = self.costs.setdefault(case, {})
         here[unit] = here.get(unit, 0.0) + event.worth
         if event.lesson:
@@ -1059,7 +1061,7 @@ class Knowledge:
 
     def _settle(self, case: Case, arm: int) -> None:
         """Close the account of a case and unit: the teacher is asked, or has spoken."""
-        unit = int(self.believing.unit_of[arm])
+        unit = int(self.limits_state.unit_of[arm])
         self.lessons.pop(unit, None)
         here = self.costs.get(case)
         if here is not None:
@@ -1068,29 +1070,29 @@ class Knowledge:
                 del self.costs[case]
 
 
-_FOLDERS: dict[type, Callable[[Knowledge, Any], None]] = {
-    Created: Knowledge._created,
-    ArmsAdded: Knowledge._arms_added,
-    Asked: Knowledge._asked,
-    Lapsed: Knowledge._lapsed,
-    Taught: Knowledge._taught,
-    Judged: Knowledge._judged,
-    Retracted: Knowledge._retracted,
-    Decided: Knowledge._decided,
-    Abstained: Knowledge._abstained,
-    Rewarded: Knowledge._rewarded,
-    Expired: Knowledge._expired,
-    Shadowed: Knowledge._shadowed,
-    Learned: Knowledge._learned,
-    SigmaChanged: Knowledge._sigma_changed,
-    WaitChanged: Knowledge._wait_changed,
-    Regrouped: Knowledge._regrouped,
-    Certified: Knowledge._adopted,
-    Uncertified: Knowledge._uncertified,
-    Promised: Knowledge._promised,
-    PromiseDropped: Knowledge._promise_dropped,
-    StartedAnew: Knowledge._started_anew,
-    RuleDeclared: Knowledge._rule_declared,
-    RuleWithdrawn: Knowledge._rule_withdrawn,
-    **dict.fromkeys(get_args(Note), Knowledge._noted),
+_FOLDERS: dict[type, Callable[[AgentState, Any], None]] = {
+    Created: AgentState._created,
+    ArmsAdded: AgentState._arms_added,
+    Asked: AgentState._asked,
+    Lapsed: AgentState._lapsed,
+    Taught: AgentState._taught,
+    Judged: AgentState._judged,
+    Retracted: AgentState._retracted,
+    Decided: AgentState._decided,
+    Abstained: AgentState._abstained,
+    Rewarded: AgentState._rewarded,
+    Expired: AgentState._expired,
+    Shadowed: AgentState._shadowed,
+    Learned: AgentState._learned,
+    SigmaChanged: AgentState._sigma_changed,
+    WaitChanged: AgentState._wait_changed,
+    Regrouped: AgentState._regrouped,
+    Certified: AgentState._adopted,
+    Uncertified: AgentState._uncertified,
+    Promised: AgentState._promised,
+    PromiseDropped: AgentState._promise_dropped,
+    StartedAnew: AgentState._started_anew,
+    RuleDeclared: AgentState._rule_declared,
+    RuleWithdrawn: AgentState._rule_withdrawn,
+    **dict.fromkeys(get_args(Note), AgentState._noted),
 }

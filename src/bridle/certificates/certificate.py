@@ -458,7 +458,7 @@ def scores_of(limits: Beliefs, contexts: npt.ArrayLike, owner: str = "scores_of"
     if isinstance(limits, LinearLimits):
         z = 2.0 * limits.chances(C) - 1.0
         return np.ascontiguousarray(0.5 + 0.5 * z / (1.0 + np.abs(z)))
-    return np.ascontiguousarray(limits.look_all(C).p[limits.unit_of].T)
+    return np.ascontiguousarray(limits.predict_all(C).p[limits.unit_of].T)
 
 
 def fingerprint(limits: Beliefs) -> str:

@@ -37,8 +37,8 @@ from bridle.agent.events import (
 )
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.replay import WINDOW, Choice
-from bridle.agent.selection import Chooser
-from bridle.agent.state import Knowledge
+from bridle.agent.selection import Selector
+from bridle.agent.state import AgentState
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, wins
 from bridle.kernels.types import Bools, Floats
@@ -258,8 +258,8 @@ def survey(
     if not isinstance(created, Created):
         raise CorruptState("A log begins with the event Created.")
     check_event(created)
-    surveyor = _Surveyor(Knowledge(created.settings), targets)
-    know = surveyor.know
+    surveyor = _Surveyor(AgentState(created.settings), targets)
+    state = surveyor.state
     ahead: deque[Event] = deque()
     made_at: dict[int, list[tuple[int, Choice]]] = defaultdict(list)
     looks: dict[int, _Look | None] = {}
@@ -267,23 +267,23 @@ def survey(
     try:
         while True:
             for event in islice(stream, WINDOW - len(ahead)):
-                place = know.version + len(ahead) + 1
+                place = state.version + len(ahead) + 1
                 check_event(event)
                 if surveyor.is_look(event):
-                    if event.version < know.version:
-                        wanted = f"at least {know.version}, {WINDOW:,} events before its own"
+                    if event.version < state.version:
+                        wanted = f"at least {state.version}, {WINDOW:,} events before its own"
                         raise InvalidValue("version", type(event).__name__, wanted, event.version)
                     made_at[event.version].append((place, event))
                 ahead.append(event)
-            for place, event in made_at.pop(know.version, ()):
+            for place, event in made_at.pop(state.version, ()):
                 looks[place] = surveyor.look(event)
             if not ahead:
                 break
-            place = know.version + 1
+            place = state.version + 1
             event = ahead.popleft()
             surveyor.take(event, looks.pop(place, None))
             surveyor.erasures.fold(place, event)
-            know.fold(event)
+            state.fold(event)
         return surveyor.found()
     except RestsOnErased:
         raise
@@ -340,19 +340,21 @@ class _Erasures:
 class _Surveyor:
     """Looks at decisions with the eyes of several policies."""
 
-    def __init__(self, know: Knowledge, targets: Sequence[Callable[[Weighted], Weighted]]) -> None:
-        self.know = know
-        self._chooser = Chooser(know)
+    def __init__(
+        self, state: AgentState, targets: Sequence[Callable[[Weighted], Weighted]]
+    ) -> None:
+        self.state = state
+        self._chooser = Selector(state)
         self._targets = targets
-        self._waits = know.settings.on_doubt == "wait"
+        self._waits = state.settings.on_doubt == "wait"
         self._row_of: dict[ItemId, int] = {}
-        self._policies = [know.policy, *(target(know.policy) for target in targets)]
+        self._policies = [state.policy, *(target(state.policy) for target in targets)]
         self._table = _Table(1 + len(targets))
         self.erasures = _Erasures()
 
     def found(self) -> Survey:
         """Give all that was looked at, and does not rest on what was erased since."""
-        found = self._table.survey(self._policies, self.know.settings.reward_range)
+        found = self._table.survey(self._policies, self.state.settings.reward_range)
         resting = self.erasures.resting()
         out = np.array([id in resting for id in found.ids], np.bool_)
         gone = int(out.sum())
@@ -383,30 +385,30 @@ class _Surveyor:
         elif self.is_look(event):
             id = event.decision if isinstance(event, Asked) else event.id
             assert id is not None
-            first = id not in self.know.questions.waiting
+            first = id not in self.state.questions.waiting
             if first:
                 self._row_of[id] = self._table.begin(id)
             row = self._row_of[id]
             if look is not None:
                 # Where questions are taken as they were asked, only the last look counts.
-                self._table.take(row, look, first or not self.know.settings.legacy)
+                self._table.take(row, look, first or not self.state.settings.legacy)
             fate = {Asked: UNFINISHED, Decided: PENDING, Abstained: PLAYED_NOTHING}[type(event)]
             self._table.fate[row] = fate
             self._table.known[row] = event.propensity is not None
 
     def look(self, event: Choice) -> _Look | None:
         """Say what each policy makes of a look; None where nothing was left to chance."""
-        know = self.know
-        if isinstance(event, Asked) and not know.settings.legacy:
+        state = self.state
+        if isinstance(event, Asked) and not state.settings.legacy:
             return None
-        row = np.frombuffer(bytearray(know.raw(event.context)))
+        row = np.frombuffer(bytearray(state.raw(event.context)))
         made = self._made(event, row)
         mine = made.odds
         if mine is None:
             return None
         at = -1  # the outcome: an arm that is played, then one that is asked about
         if not isinstance(event, Abstained):
-            at = know.arm_number(event.arm) + len(know.arms) * isinstance(event, Asked)
+            at = state.arm_number(event.arm) + len(state.arms) * isinstance(event, Asked)
         p = np.concatenate([mine.play, mine.ask])
         unlike = self._unlike(event, float(p[at]) if at >= 0 else mine.abstain)
         id = event.decision if isinstance(event, Asked) else event.id
@@ -415,7 +417,7 @@ class _Surveyor:
         guesses = self._guesses(row, made)
         q = np.concatenate([guesses, guesses])
         denied = 1.0 - self._allowed(row, id, event.item)
-        cut = max(LEAST_CUT, math.sqrt(know.decisions + 1.0))
+        cut = max(LEAST_CUT, math.sqrt(state.decisions + 1.0))
 
         odds = [mine, *self._others(event, row, made, mine)]
         play = np.array([one.play for one in odds])
@@ -437,8 +439,8 @@ class _Surveyor:
 
     def _others(self, event: Choice, row: Floats, made: Made, mine: Odds) -> Iterator[Odds]:
         """Give the odds of each target, in the agent's place."""
-        know = self.know
-        own = know.policy, know.weights
+        state = self.state
+        own = state.policy, state.weights
         if own[0] is not self._policies[0]:  # the dial was turned
             self._policies = [own[0], *(target(own[0]) for target in self._targets)]
         for policy in self._policies[1:]:
@@ -446,10 +448,10 @@ class _Surveyor:
                 yield _blended(policy, made) if isinstance(made, Decision) else mine
                 continue
             try:
-                know.policy, know.weights = policy, np.array(policy.weights)
+                state.policy, state.weights = policy, np.array(policy.weights)
                 theirs = self._made(event, row).odds
             finally:
-                know.policy, know.weights = own
+                state.policy, state.weights = own
             yield mine if theirs is None else theirs
 
     def _made(self, event: Choice, row: Floats) -> Made:
@@ -462,8 +464,8 @@ class _Surveyor:
             event.among,
             True,
             event.at,
-            ask=self.know.settings.legacy and (isinstance(event, Asked) or event.ask),
-            question=self.know.questions.asked + 1,
+            ask=self.state.settings.legacy and (isinstance(event, Asked) or event.ask),
+            question=self.state.questions.asked + 1,
             item=event.item,
         )
 
@@ -479,27 +481,27 @@ class _Surveyor:
 
     def _guesses(self, row: Floats, made: Made) -> Floats:
         """Give what each arm is expected to earn here, in the agent's own reward range."""
-        know = self.know
+        state = self.state
         if isinstance(made, Decision):
             parts = made.parts
         else:
-            reward, parts = know.reward_arms.kernel_state, np.empty((7, len(know.arms)))
-            choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
-        low, high = know.settings.reward_range
+            reward, parts = state.reward_arms.kernel_state, np.empty((7, len(state.arms)))
+            choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
+        low, high = state.settings.reward_range
         guesses: Floats = low + (high - low) * np.minimum(np.maximum(parts[0], 0.0), 1.0)
         return guesses
 
     def _allowed(self, row: Floats, id: ItemId, item: ArmId | None) -> Floats:
         """Give the probability that each arm is allowed; what people said of it is certain."""
-        know = self.know
-        said = know.said(row, know.offered(row, None, item), item)
-        waits = know.questions.waiting.get(id)
+        state = self.state
+        said = state.said(row, state.offered(row, None, item), item)
+        waits = state.questions.waiting.get(id)
         if waits is not None:  # what answers have allowed in this very decision
-            for k in know._with_unit(waits.allowed):
+            for k in state._with_unit(waits.allowed):
                 said[k] = doubt.SAID_YES if said[k] == doubt.UNASKED else said[k]
-        p = know.believing.seen(row.tobytes()).p.copy()
-        if know.settings.safe_arm is not None:
-            p[know.arm_number(know.settings.safe_arm)] = 1.0
+        p = state.limits_state.seen(row.tobytes()).p.copy()
+        if state.settings.safe_arm is not None:
+            p[state.arm_number(state.settings.safe_arm)] = 1.0
         return np.where(said == doubt.SAID_NO, 0.0, np.where(said == doubt.SAID_YES, 1.0, p))
 
 

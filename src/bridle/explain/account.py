@@ -17,8 +17,8 @@ from bridle.agent.limits_state import Case, Waiting
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.queries import Believed, believed_of
 from bridle.agent.replay import Choice
-from bridle.agent.selection import Chooser, _Case
-from bridle.agent.state import Knowledge
+from bridle.agent.selection import Selector, _Case
+from bridle.agent.state import AgentState
 from bridle.errors import InvalidValue, NotPossible
 from bridle.explain.attribution import (
     Contributions,
@@ -73,10 +73,10 @@ def is_teaching(event: Choice) -> bool:
 
 
 def make_again(
-    know: Knowledge, event: Choice, row: Floats, ask: bool = True
+    state: AgentState, event: Choice, row: Floats, ask: bool = True
 ) -> Decision | Question | Abstention:
     """Choose again, with the odds of each outcome; without `ask`, as if nothing could be asked."""
-    chooser = Chooser(know)
+    chooser = Selector(state)
     if is_teaching(event):
         return chooser.question(row, event.id, event.version, event.at, event.item)
     asked = isinstance(event, Asked)
@@ -88,25 +88,25 @@ def make_again(
         True,
         event.at,
         ask=ask and (isinstance(event, Asked) or event.ask),
-        question=event.id if asked else know.questions.asked + 1,
+        question=event.id if asked else state.questions.asked + 1,
         item=event.item,
     )
 
 
-def remade(know: Knowledge, event: Choice, row: Floats) -> Remade:
+def remade(state: AgentState, event: Choice, row: Floats) -> Remade:
     """Choose again; give all scores and draws, whatever comes of it."""
-    made = make_again(know, event, row)
-    among = None if event.among is None else [know.arm_number(arm) for arm in event.among]
-    eligible = know.eligible(row, among, event.item)
+    made = make_again(state, event, row)
+    among = None if event.among is None else [state.arm_number(arm) for arm in event.among]
+    eligible = state.eligible(row, among, event.item)
     if isinstance(made, Decision):
         return Remade(made, made.parts, eligible)
-    parts = _parts(know, row, _decision(event), eligible, event.item)
+    parts = _parts(state, row, _decision(event), eligible, event.item)
     return Remade(made, parts, eligible)
 
 
-def answered_in(know: Knowledge, event: Choice) -> tuple[int, ...]:
+def answered_in(state: AgentState, event: Choice) -> tuple[int, ...]:
     """Return the arms that answers have allowed in this very decision, before this look."""
-    waits = know.questions.waiting.get(_decision(event))
+    waits = state.questions.waiting.get(_decision(event))
     return () if waits is None else waits.allowed
 
 
@@ -120,7 +120,7 @@ class Balance(NamedTuple):
     words: str | None = None
 
 
-def balance_of(know: Knowledge, event: Choice, row: Floats, again: Remade) -> Balance:
+def balance_of(state: AgentState, event: Choice, row: Floats, again: Remade) -> Balance:
     """Weigh again whether an answer pays; say in words why a decision asked, or did not.
 
     Examples
@@ -132,18 +132,18 @@ def balance_of(know: Knowledge, event: Choice, row: Floats, again: Remade) -> Ba
     >>> balance_of(agent._knowledge, event, row, remade(agent._knowledge, event, row)).words
     'Not asked: this decision was made without questions.'
     """
-    settings, id = know.settings, _decision(event)
-    if settings.answer_price is None or not know.policy.needs_limits or is_teaching(event):
+    settings, id = state.settings, _decision(event)
+    if settings.answer_price is None or not state.policy.needs_limits or is_teaching(event):
         return Balance()
-    waits = know.questions.waiting.get(id, Waiting(b"", None))
+    waits = state.questions.waiting.get(id, Waiting(b"", None))
     asked = isinstance(event, Asked)
     if not asked:
-        why = _why_not(know, waits, getattr(event, "ask", True))
+        why = _why_not(state, waits, getattr(event, "ask", True))
         if why is not None:
             return Balance(words=f"Not asked: {why}.")
-    chooser, seen = Chooser(know), know.believing.seen(row.tobytes())
-    said = know.said(row, again.eligible, event.item)
-    allowed = know._with_unit(waits.allowed)
+    chooser, seen = Selector(state), state.limits_state.seen(row.tobytes())
+    said = state.said(row, again.eligible, event.item)
+    allowed = state._with_unit(waits.allowed)
     said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
     case = _Case(
         row, id, event.version, event.among, False, event.at, True, again.eligible, event.item
@@ -153,12 +153,12 @@ def balance_of(know: Knowledge, event: Choice, row: Floats, again: Remade) -> Ba
     if k < 0:
         return Balance(words="Not asked: nothing that is in doubt looked better.")
     here: Case = row.tobytes() if event.item is None else event.item
-    unit = int(know.believing.unit_of[k])
-    before = know.costs.get(here, {}).get(unit, 0.0)
+    unit = int(state.limits_state.unit_of[k])
+    before = state.costs.get(here, {}).get(unit, 0.0)
     price = float(questions.price_of(settings.answer_price, float(seen.information[k])))
     cost = before + worth
     if asked and cost < price:  # this item alone would not pay for it
-        alike = know.lessons.get(unit, 0.0) + lesson
+        alike = state.lessons.get(unit, 0.0) + lesson
         words = (
             f"Asked: not knowing has cost {alike:.2f} of a reward so far in all cases that the "
             f"answer teaches about, and an answer is worth {settings.answer_price:.2f}."
@@ -176,16 +176,16 @@ def balance_of(know: Knowledge, event: Choice, row: Floats, again: Remade) -> Ba
     return Balance(k, worth, cost, price, words)
 
 
-def _why_not(know: Knowledge, waits: Waiting, ask: bool) -> str | None:
+def _why_not(state: AgentState, waits: Waiting, ask: bool) -> str | None:
     """Return why a decision could not ask at all; None if it could."""
-    settings = know.settings
+    settings = state.settings
     if settings.budget == 0:
         return "this agent has no budget for questions"
     if not ask:
         return "this decision was made without questions"
     if not waits.asks:
         return "its question went without an answer"
-    if know.questions.left <= 0:
+    if state.questions.left <= 0:
         return "the budget for questions is used up"
     if waits.looks >= settings.ask_at_most:
         return f"it had asked as often as one decision may ({settings.ask_at_most})"
@@ -198,28 +198,30 @@ def _decision(event: Choice) -> ItemId:
     return event.id if came_up_in is None else came_up_in
 
 
-def _parts(know: Knowledge, row: Floats, id: ItemId, eligible: Bools, item: ArmId | None) -> Floats:
+def _parts(
+    state: AgentState, row: Floats, id: ItemId, eligible: Bools, item: ArmId | None
+) -> Floats:
     """Give all scores and draws of a look that played nothing, as `Decision.parts` has them."""
-    parts = np.empty((7, len(know.arms)))
-    reward, limits = know.reward_arms.kernel_state, know.believing.limits
+    parts = np.empty((7, len(state.arms)))
+    reward, limits = state.reward_arms.kernel_state, state.limits_state.limits
     named = isinstance(id, str)
-    start, numbers = Chooser(know).numbers(0 if named else int(id), [id] if named else None, 1)
-    choice.reward_parts(reward.A, reward.mu, know.pull, row, parts)
-    if know.policy.needs_limits or not isinstance(limits, LinearLimits):
-        seen = know.believing.seen(row.tobytes())
+    start, numbers = Selector(state).numbers(0 if named else int(id), [id] if named else None, 1)
+    choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
+    if state.policy.needs_limits or not isinstance(limits, LinearLimits):
+        seen = state.limits_state.seen(row.tobytes())
         parts[2], parts[3] = seen.p, seen.sd
     else:
         parts[2], parts[3] = limits.scores(row)
-    if know.policy.needs_limits:
-        marks = np.zeros(len(know.arms), np.int8)  # they tell who wins, and not what is drawn
-        if know.settings.legacy:
-            looks = know.questions.waiting.get(id, Waiting(b"", None)).looks
-            said, every = know.said(row, eligible, item), np.arange(len(know.arms))
-            doubt.look_at(know.weights, parts, marks, said, every, start, numbers[0], looks)
+    if state.policy.needs_limits:
+        marks = np.zeros(len(state.arms), np.int8)  # they tell who wins, and not what is drawn
+        if state.settings.legacy:
+            looks = state.questions.waiting.get(id, Waiting(b"", None)).looks
+            said, every = state.said(row, eligible, item), np.arange(len(state.arms))
+            doubt.look_at(state.weights, parts, marks, said, every, start, numbers[0], looks)
         else:
-            questions.play(know.weights, parts, marks, start, numbers[0])
+            questions.play(state.weights, parts, marks, start, numbers[0])
     else:
-        choice.choose(know.weights, parts, eligible, eligible, start, numbers[0])
+        choice.choose(state.weights, parts, eligible, eligible, start, numbers[0])
     return parts
 
 
@@ -468,24 +470,24 @@ def account_of(
     >>> account.examples.examples[0].id, account.examples.examples[0].change < 0
     (2, True)
     """
-    know = _checked(agent, event)
-    row = np.frombuffer(bytearray(know.raw(event.context)))
-    wanted = [know.arm_number(arm) for arm in listed(arms, "arms", OWNER)]
+    state = _checked(agent, event)
+    row = np.frombuffer(bytearray(state.raw(event.context)))
+    wanted = [state.arm_number(arm) for arm in listed(arms, "arms", OWNER)]
     dials = _sigmas(sigmas)
     tries = None if most is None else MOST.check(most, "most", OWNER)
     shown = TOP.check(top, "top", OWNER)
     if reward is not None:
-        know.unit_reward(reward)
+        state.unit_reward(reward)
         reward = float(reward)
-    again = remade(know, event, row)
-    answered = answered_in(know, event)
-    believed = believed_of(know, row, event.item, answered)
-    k = _about(know, event, believed)
+    again = remade(state, event, row)
+    answered = answered_in(state, event)
+    believed = believed_of(state, row, event.item, answered)
+    k = _about(state, event, believed)
     taught_by = is_teaching(event)
-    chance = taught_by is False and know.policy.needs_limits and not know.settings.legacy
+    chance = taught_by is False and state.policy.needs_limits and not state.settings.legacy
     odds = again.made.odds
     numbers = dict.fromkeys([k, *wanted])
-    balance = balance_of(know, event, row, again)
+    balance = balance_of(state, event, row, again)
     return Account(
         id=event.id,
         kind=KINDS[type(event)],
@@ -493,32 +495,32 @@ def account_of(
         version=event.version,
         at=event.at,
         decision=event.decision if isinstance(event, Asked) else None,
-        context=know.settings.features.decode(row),
+        context=state.settings.features.decode(row),
         among=event.among,
-        policy=policy_to_json(know.policy),
+        policy=policy_to_json(state.policy),
         sigma=agent.sigma,
         propensity=event.propensity,
         abstain=None if odds is None else odds.abstain,
-        settled=odds is None and not taught_by and know.settings.legacy,
+        settled=odds is None and not taught_by and state.settings.legacy,
         agrees=agrees(event, again.made),
-        certificate=_promise(know),
-        arms=_arms(know, row, again, believed, odds, taught_by, event.item),
-        about=know.arm_ids[k],
+        certificate=_promise(state),
+        arms=_arms(state, row, again, believed, odds, taught_by, event.item),
+        about=state.arm_ids[k],
         contributions=tuple(
-            shares(know, row, j) for j in numbers for shares in (reward_shares, limit_shares)
+            shares(state, row, j) for j in numbers for shares in (reward_shares, limit_shares)
         ),
         sigmas=()
         if (odds is None and not chance) or agent.sigma is None
-        else tuple(_otherwise(know, event, row, sigma) for sigma in dials),
-        examples=influences_of(know, row, k, tries, shown, event.item),
+        else tuple(_otherwise(state, event, row, sigma) for sigma in dials),
+        examples=influences_of(state, row, k, tries, shown, event.item),
         reward=reward,
         item=event.item,
-        wanted=None if balance.wanted is None else know.arm_ids[balance.wanted],
+        wanted=None if balance.wanted is None else state.arm_ids[balance.wanted],
         worth=balance.worth,
         cost=balance.cost,
         price=balance.price,
         asking=balance.words,
-        answered=tuple(know.arm_ids[k] for k in know._with_unit(answered)),
+        answered=tuple(state.arm_ids[k] for k in state._with_unit(answered)),
     )
 
 
@@ -526,7 +528,7 @@ def account_of(
 
 
 def _arms(
-    know: Knowledge,
+    state: AgentState,
     row: Floats,
     again: Remade,
     believed: Believed,
@@ -535,15 +537,15 @@ def _arms(
     item: ArmId | None,
 ) -> tuple[ArmAccount, ...]:
     parts = again.parts.tolist()
-    nothing = [None] * len(know.arms)
+    nothing = [None] * len(state.arms)
     blend = [nothing] * 3 if taught_by else parts[4:7]
     chances = [nothing] * 2 if odds is None else [odds.play.tolist(), odds.ask.tolist()]
     columns: list[list[Any]] = [
-        list(know.arm_ids),
+        list(state.arm_ids),
         *parts[:4],
         *blend,
         *chances,
-        Chooser(know).information(row, item).tolist(),
+        Selector(state).information(row, item).tolist(),
         believed.p.tolist(),
         again.eligible.tolist(),
         believed.safe.tolist(),
@@ -556,13 +558,13 @@ def _arms(
     return tuple(ArmAccount(*one) for one in zip(*columns, strict=True))
 
 
-def _otherwise(know: Knowledge, event: Choice, row: Floats, sigma: float) -> Otherwise:
-    twin = copy(know)  # shares all that it knows, and has a dial of its own
-    twin.policy = with_sigma(know.policy, sigma)
+def _otherwise(state: AgentState, event: Choice, row: Floats, sigma: float) -> Otherwise:
+    twin = copy(state)  # shares all that it knows, and has a dial of its own
+    twin.policy = with_sigma(state.policy, sigma)
     twin.weights = np.array(twin.policy.weights)
     made = make_again(twin, event, row)
     odds = made.odds
-    if odds is None and not know.settings.legacy:  # it asks: the odds of what it would play else
+    if odds is None and not state.settings.legacy:  # it asks: the odds of what it would play else
         odds = make_again(twin, event, row, ask=False).odds
     assert odds is not None  # whether an answer settled it is not for sigma to say
     return Otherwise(
@@ -575,17 +577,17 @@ def _otherwise(know: Knowledge, event: Choice, row: Floats, sigma: float) -> Oth
     )
 
 
-def _about(know: Knowledge, event: Choice, believed: Believed) -> int:
+def _about(state: AgentState, event: Choice, believed: Believed) -> int:
     if not isinstance(event, Abstained):
-        return know.arm_number(event.arm)
-    among = range(len(know.arms))
+        return state.arm_number(event.arm)
+    among = range(len(state.arms))
     if event.among:
-        among = [know.arm_number(arm) for arm in event.among]  # type: ignore[assignment]
+        among = [state.arm_number(arm) for arm in event.among]  # type: ignore[assignment]
     return max(among, key=lambda k: (believed.p[k], -k))
 
 
-def _promise(know: Knowledge) -> Promise | None:
-    given = know.certificate
+def _promise(state: AgentState) -> Promise | None:
+    given = state.certificate
     if given is None:
         return None
     return Promise(given.alpha, given.delta, given.threshold, given.sentence())
@@ -604,7 +606,7 @@ def _plain(value: Any) -> Any:
 # -- bad input -------------------------------------------------------------------------------
 
 
-def _checked(agent: Agent, event: Choice) -> Knowledge:
+def _checked(agent: Agent, event: Choice) -> AgentState:
     if not isinstance(agent, Agent):
         raise InvalidValue("agent", OWNER, "an Agent", agent)
     if not isinstance(event, Choice):
@@ -616,7 +618,7 @@ def _checked(agent: Agent, event: Choice) -> Knowledge:
             f"This choice was made from {event.version:,} events, and the agent holds "
             f"{agent.version:,}. Fold its log up to there, and ask that agent."
         )
-    return agent._knowledge
+    return agent._state
 
 
 def _sigmas(sigmas: object) -> list[float]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bridle.agent.config import ArmId, ItemId
 from bridle.agent.limits_state import Example
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.kernels import keys, rulesets
 from bridle.kernels.types import Floats
 from bridle.limits import (
@@ -26,7 +26,7 @@ from bridle.limits import (
     LogisticLimits,
     Mixed,
     PooledLimits,
-    Relearns,
+    Refits,
     RuleLimits,
 )
 from bridle.limits.declared import denied_arms
@@ -85,7 +85,7 @@ class Contributions:
     shares: tuple[Share, ...]
 
 
-def reward_shares(know: Knowledge, row: Floats, k: int) -> Contributions:
+def reward_shares(know: AgentState, row: Floats, k: int) -> Contributions:
     """Say what each feature gave to the mean reward of an arm."""
     post = know.reward_arms.kernel_state
     weights, base = post.mu[k], 0.0
@@ -97,20 +97,20 @@ def reward_shares(know: Knowledge, row: Floats, k: int) -> Contributions:
     return _linear(know, row, k, "reward", "reward", weights, base)
 
 
-def limit_shares(know: Knowledge, row: Floats, k: int) -> Contributions:
+def limit_shares(know: AgentState, row: Floats, k: int) -> Contributions:
     """Say what each feature gave to what is believed of an arm's limits."""
-    limits = know.believing.limits
+    limits = know.limits_state.limits
     if isinstance(limits, LinearLimits):
         weights = limits.linear.kernel_state.mu[k]
         return _linear(know, row, k, "constraint", "label", weights, 0.0)
-    unit = int(know.believing.unit_of[k])
+    unit = int(know.limits_state.unit_of[k])
     if isinstance(limits, LogisticLimits):
         return _log_odds(know, limits, row, k, unit)
     return _left_out(know, limits, row, k, unit)
 
 
 def _linear(
-    know: Knowledge, row: Floats, k: int, part: str, unit: str, weights: Floats, base: float
+    know: AgentState, row: Floats, k: int, part: str, unit: str, weights: Floats, base: float
 ) -> Contributions:
     names = know.settings.features.columns
     shares = tuple(
@@ -122,7 +122,7 @@ def _linear(
 
 
 def _log_odds(
-    know: Knowledge, limits: LogisticLimits, row: Floats, k: int, unit: int
+    know: AgentState, limits: LogisticLimits, row: Floats, k: int, unit: int
 ) -> Contributions:
     features = know.settings.features.columns
     d = len(features)
@@ -141,12 +141,12 @@ def _log_odds(
     return Contributions(know.arm_ids[k], "constraint", "log-odds", total, base, shares)
 
 
-def _left_out(know: Knowledge, limits: Beliefs, row: Floats, k: int, unit: int) -> Contributions:
+def _left_out(know: AgentState, limits: Beliefs, row: Floats, k: int, unit: int) -> Contributions:
     absent = _absent(know.settings.features)
     there = np.flatnonzero(row != absent)
     rows: Floats = np.tile(row, (len(there) + 1, 1))
     rows[np.arange(len(there)) + 1, there] = absent[there]
-    p = limits.look(unit, rows).p.tolist()
+    p = limits.predict(unit, rows).p.tolist()
     names = know.settings.features.columns
     shares = tuple(
         Share(names[i], float(row[i]), p[0] - without)
@@ -226,15 +226,15 @@ class Influences:
 
 
 def influences_of(
-    know: Knowledge, row: Floats, k: int, most: int | None, top: int, item: ArmId | None = None
+    know: AgentState, row: Floats, k: int, most: int | None, top: int, item: ArmId | None = None
 ) -> Influences:
     """Leave out examples of an arm's unit in turn; give those that move the belief most.
 
     `most`: how many are tried, learning anew each time; None: up to 200, in about half a second.
     """
-    limits = know.believing.limits
-    unit = int(know.believing.unit_of[k])
-    mine = know.believing.evidence(know.believing.examples_of(unit))
+    limits = know.limits_state.limits
+    unit = int(know.limits_state.unit_of[k])
+    mine = know.limits_state.evidence(know.limits_state.examples_of(unit))
     case = _Case(know, row, k, unit, mine, item)
     way: _Way = _Anew(case)
     if isinstance(limits, FoundLimits):
@@ -288,7 +288,7 @@ class _Case:
 
     def __init__(
         self,
-        know: Knowledge,
+        know: AgentState,
         row: Floats,
         k: int,
         unit: int,
@@ -297,12 +297,12 @@ class _Case:
     ) -> None:
         self.row, self.k, self.unit, self.examples = row, k, unit, examples
         self._item, self._legacy = item, know.settings.legacy
-        self._rates, self._first = know.believing.rates, know.believing.first
-        self.limits = know.believing.limits
+        self._rates, self._first = know.limits_state.rates, know.limits_state.first
+        self.limits = know.limits_state.limits
         raw = np.frombuffer(b"".join(e.context for e in examples))
         self.contexts: Floats = raw.reshape(len(examples), len(row))
         self.allowed = np.array([e.allowed for e in examples], np.bool_)
-        self._key = know.believing.key
+        self._key = know.limits_state.key
         self._ruled = bool(denied_arms(know.compiled_rules, row, len(know.arms))[k])
         self._here = [know.remembers and self._certain(e) for e in examples]
         # A rule can deny only what holds something; all else must have been allowed once. The
@@ -336,11 +336,11 @@ class _Case:
         """Give what limits believe here: the mean label, or P(allowed)."""
         if isinstance(limits, LinearLimits):  # whose P(allowed) is cut to [0, 1]
             return math.fsum((limits.linear.kernel_state.mu[self.k] * self.row).tolist())
-        return float(limits.look(self.unit, self.row[None]).p[0])
+        return float(limits.predict(self.unit, self.row[None]).p[0])
 
     def sure(self, limits: Beliefs) -> bool:
         """Say whether limits alone judge it surely allowed."""
-        return bool(limits.look(self.unit, self.row[None]).safe[0])
+        return bool(limits.predict(self.unit, self.row[None]).safe[0])
 
     def safe(self, sure: bool, without: int | None = None) -> bool:
         """Say whether it is surely allowed: with rules, and with what was said of it just here."""
@@ -362,10 +362,10 @@ class _Case:
             rates.forget(self.unit, allowed=bool(self.allowed[without]), safe=first)
         return rates.holds(self.unit)
 
-    def relearn(self, limits: Beliefs, i: int) -> None:
+    def refit(self, limits: Beliefs, i: int) -> None:
         """Let limits learn the unit anew, without example i."""
         kept = np.arange(len(self.keys)) != i
-        cast("Relearns", limits).relearn(
+        cast("Refits", limits).refit(
             self.unit, self.contexts[kept], self.allowed[kept], self.keys[kept]
         )
 
@@ -417,7 +417,7 @@ class _Anew:
         return _seconds(self._case.limits, len(self._case.examples))
 
     def without(self, i: int) -> tuple[float, bool]:
-        self._case.relearn(self._limits, i)
+        self._case.refit(self._limits, i)
         return self._case.belief(self._limits), self._case.sure(self._limits)
 
 
@@ -465,7 +465,7 @@ class _Weighed:
             twin = member
             if name in self._twins:
                 twin = self._twins[name]
-                case.relearn(twin, i)
+                case.refit(twin, i)
             elif not isinstance(member, AllAllowed):
                 twin = member.copy()
                 twin.learn(context, case.examples[i].arm, not allowed, bits)
@@ -475,7 +475,7 @@ class _Weighed:
             weights.append(self._weights[name] / (q if allowed else 1.0 - q))
             beliefs.append(float(predictive(twin, case.unit, case.row[None])[0][0]) * stays)
             # As `AutoLimits` has it: limits by degrees that won judge in their own way.
-            own = self._legacy and not hasattr(twin, "predict") and case.sure(twin)
+            own = self._legacy and not hasattr(twin, "predict_answer") and case.sure(twin)
             sures.append(own)
         total = math.fsum(weights)
         shares = [w / total for w in weights]

@@ -5,7 +5,7 @@
 which find groups of arms that share a rule, know what they do not know.
 """
 
-from bridle.limits.base import Beliefs, Limits, Look, Mixed, Relearns
+from bridle.limits.base import Beliefs, Limits, Mixed, Prediction, Refits
 from bridle.limits.bounds import BoundLimits
 from bridle.limits.clustered import FoundGroup, FoundLimits, groups_of
 from bridle.limits.kinds import KINDS, STATES, limits_from_state, make_limits
@@ -28,12 +28,12 @@ __all__ = [
     "Limits",
     "LinearLimits",
     "LogisticLimits",
-    "Look",
     "Mixed",
     "MixtureLimits",
     "PooledLimits",
+    "Prediction",
     "Reading",
-    "Relearns",
+    "Refits",
     "RuleLimits",
     "Surprise",
     "Term",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bridle.kernels.types import Bools, Floats, Ints
 
-__all__ = ["Beliefs", "Limits", "Look", "Mixed", "Relearns"]
+__all__ = ["Beliefs", "Limits", "Mixed", "Prediction", "Refits"]
 
 
 @runtime_checkable
@@ -39,7 +39,7 @@ class Limits(Protocol):
         """Fold one answer of the teacher."""
         ...
 
-    def relearn(self, arm: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, /) -> object:
+    def refit(self, arm: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, /) -> object:
         """Forget the arm's answers and fold these, in order: what a retraction leaves."""
         ...
 
@@ -61,7 +61,7 @@ class Limits(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class Prediction:
     """What limits believe of one unit in n contexts: arrays of n; of all U units: (U, n).
 
     Attributes
@@ -94,7 +94,7 @@ class Beliefs(Protocol):
     What is believed is kept by *unit*: an arm, or a group of arms that share their limits. Contexts
     are encoded, arms and units are numbers.
 
-    To forget is not part of it: see `Relearns`.
+    To forget is not part of it: see `Refits`.
     """
 
     @property
@@ -125,12 +125,12 @@ class Beliefs(Protocol):
         """
         ...
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         ...
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
         ...
 
     def grow(self, arms: int = 1, groups: Sequence[str | int | None] | None = None) -> None:
@@ -147,14 +147,14 @@ class Beliefs(Protocol):
 
 
 @runtime_checkable
-class Relearns(Beliefs, Protocol):
+class Refits(Beliefs, Protocol):
     """Beliefs that can forget the answers of one unit: all kinds but `FoundLimits`.
 
-    There any answer moves what is believed of all units, and `relearn` takes all answers anew. As
+    There any answer moves what is believed of all units, and `refit` takes all answers anew. As
     `isinstance` goes by names alone, ask whether limits are `FoundLimits` first.
     """
 
-    def relearn(
+    def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike, /
     ) -> Ints:
         """Forget a unit's answers and fold these, in order; give the units whose belief changed."""

@@ -18,7 +18,7 @@ from bridle.kernels import gibbs, keys
 from bridle.kernels.rulesets import mix_errors
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import rules
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from bridle.limits.rules import (
     ARMS,
     CHAINS,
@@ -407,7 +407,7 @@ class BoundLimits:
         return np.array([u])
 
     def hear(self, context: Floats, unit: int, allowed: bool, key: int) -> float:
-        """`learn` for values that were checked before; gives what `predict` said until then."""
+        """`learn` for values that were checked before; return what `predict_answer` said."""
         held, Y = self._read_contexts(context[None])
         q = float(self._foreseen(unit, held, Y)[1][0])
         if unit not in self._units:
@@ -419,7 +419,7 @@ class BoundLimits:
         self._evidence[unit] += math.log(q if allowed else 1.0 - q)
         return q
 
-    def relearn(
+    def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
     ) -> Ints:
         """Forget a unit's answers and fold these, in order: what a retraction leaves.
@@ -449,16 +449,16 @@ class BoundLimits:
             self.hear(row, u, answer, key)
         return np.array([u])
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         return self._checked(unit, contexts, "BoundLimits.look")[0]
 
-    def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
+    def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
-        return self._checked(unit, contexts, "BoundLimits.predict")[1]
+        return self._checked(unit, contexts, "BoundLimits.predict_answer")[1]
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
         return self.foresee(contexts)[0]
 
     def predictive(self, unit: int, contexts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -469,8 +469,8 @@ class BoundLimits:
         look, q = self._foreseen(unit, *self._read_contexts(contexts))
         return look.p, q, look.information, look.sd
 
-    def foresee(self, contexts: npt.ArrayLike) -> tuple[Look, Floats]:
-        """Give `look_all`, and what `predict` says of all units: (U, n)."""
+    def foresee(self, contexts: npt.ArrayLike) -> tuple[Prediction, Floats]:
+        """Give `predict_all`, and what `predict_answer` says of all units: (U, n)."""
         C = validation.matrix(contexts, self.features, "contexts", "BoundLimits.look_all")
         return self._foreseen(None, *self._read_contexts(C))
 
@@ -551,7 +551,7 @@ class BoundLimits:
         """Replace the words that are known for certain of a unit.
 
         The unit's answers are forgotten: they were weighed by what was known before. Give those
-        that stand to `relearn`.
+        that stand to `refit`.
         """
         u = self._unit(unit, "BoundLimits.set_known")
         known = self._checked_known(terms)
@@ -700,12 +700,12 @@ class BoundLimits:
         held = contexts[:, self.words] > self.thresholds[self.words]
         return held, coordinates(contexts[:, self.numbers])
 
-    def _checked(self, unit: int, contexts: npt.ArrayLike, owner: str) -> tuple[Look, Floats]:
+    def _checked(self, unit: int, contexts: npt.ArrayLike, owner: str) -> tuple[Prediction, Floats]:
         u = self._unit(unit, owner)
         C = validation.matrix(contexts, self.features, "contexts", owner)
         return self._foreseen(u, *self._read_contexts(C))
 
-    def _foreseen(self, u: int | None, held: Bools, Y: Floats) -> tuple[Look, Floats]:
+    def _foreseen(self, u: int | None, held: Bools, Y: Floats) -> tuple[Prediction, Floats]:
         """What is believed of one unit, (n,), or of all, (U, n); and what the teacher would say."""
         n = len(held)
         if u is not None:
@@ -723,4 +723,4 @@ class BoundLimits:
         shape = (n,) if u is not None else shares.shape
         p, q, information = (array.reshape(shape) for array in (p, q, information))
         safe, possible = p >= 1.0 - self.doubt, p >= self.doubt
-        return Look(p, safe, possible, information, np.sqrt(p * (1.0 - p))), q
+        return Prediction(p, safe, possible, information, np.sqrt(p * (1.0 - p))), q

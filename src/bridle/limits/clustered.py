@@ -16,7 +16,7 @@ from bridle.kernels import found as kernel
 from bridle.kernels import keys, rulesets
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import rules
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from bridle.limits.rules import Group, Reading, Terms
 
 __all__ = ["FoundGroup", "FoundLimits", "groups_of", "joined", "numbered"]
@@ -276,7 +276,7 @@ class FoundLimits:
         self._fold(*self._checked(context, arm, allowed, key, "FoundLimits.learn"))
         return np.arange(self.arms)
 
-    def relearn(self, answers: Iterable[Answer]) -> Ints:
+    def refit(self, answers: Iterable[Answer]) -> Ints:
         """Forget everything and fold these answers, in order: what a retraction leaves.
 
         Each is (context, arm, allowed, key). Gives the units whose belief changed: all of them.
@@ -288,19 +288,19 @@ class FoundLimits:
             self._fold(*one)
         return np.arange(self.arms)
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         owner = "FoundLimits.look"
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
         return self._looked(self._beliefs()[k, self._free(contexts, owner)])
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
         return self._looked(self._beliefs()[:, self._free(contexts, "FoundLimits.look_all")])
 
-    def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
+    def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
-        return self.error + (1.0 - 2.0 * self.error) * self.look(unit, contexts).p
+        return self.error + (1.0 - 2.0 * self.error) * self.predict(unit, contexts).p
 
     def marginals(self, unit: int) -> Floats:
         """Give the probability that a term is denied, for each: (T,)."""
@@ -496,13 +496,13 @@ class FoundLimits:
         """Give the terms that each context does not hold, as bits: a rule within them allows it."""
         return (len(self._prior) - 1) ^ self._masks(self.terms.held(contexts, "contexts", owner))
 
-    def _looked(self, p: Floats) -> Look:
+    def _looked(self, p: Floats) -> Prediction:
         q = self.error + (1.0 - 2.0 * self.error) * p
         known = rulesets.entropy(self.error)
         information = np.maximum(-q * np.log(q) - (1.0 - q) * np.log1p(-q) - known, 0.0)
         safe = p >= 1.0 - self.doubt
         possible = safe | ((p >= self.dismiss) & (p <= self.defer))
-        return Look(p, safe, possible, information, np.sqrt(p * (1.0 - p)))
+        return Prediction(p, safe, possible, information, np.sqrt(p * (1.0 - p)))
 
     def _denied(self, inside: Floats) -> Floats:
         out: Floats = 1.0 - inside[(len(inside) - 1) ^ (1 << np.arange(len(self.terms)))]

@@ -19,7 +19,7 @@ from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels import doubt as kernel
 from bridle.kernels.rulesets import mix_members
 from bridle.kernels.types import Floats, Ints
-from bridle.limits.base import Beliefs, Look, Relearns
+from bridle.limits.base import Beliefs, Prediction, Refits
 from bridle.limits.clustered import FoundLimits
 from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.mixture import Surprise
@@ -210,7 +210,7 @@ class AutoLimits:
         self._fold(row, k, answer, validation.SEED.check(key, "key", owner))
         return np.arange(self.units)
 
-    def relearn(
+    def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
     ) -> Ints:
         """Forget a unit's answers and fold these, in order: what a retraction leaves.
@@ -231,26 +231,26 @@ class AutoLimits:
             self._fold(row, arm, answer, key)
         return np.arange(self.units)
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.look")
         u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.look")
         # A kind of no weight left has no say, and need not be asked.
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
-        looks = [member.look(u, C) for member, _ in heard]
+        looks = [member.predict(u, C) for member, _ in heard]
         Q = [said(m, u, C, self._floor, x) for (m, _), x in zip(heard, looks, strict=True)]
         return self._mixed(looks, Q, heard)
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.look_all")
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         each = [foresee(member, C, self._floor) for member, _ in heard]
         return self._mixed([look for look, _ in each], [q for _, q in each], heard)
 
-    def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
+    def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
-        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
+        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict_answer")
         each = np.array([said(m, unit, C, self._floor) for m in self.members.values()])
         return np.array([math.fsum(self._weights * column) for column in each.T])
 
@@ -283,7 +283,7 @@ class AutoLimits:
         """Replace what is known for certain of a unit; it binds the members that are rules.
 
         Rules of single features ignore pairs. The unit's answers are forgotten, by all members:
-        they were weighed by what was known before. Give those that stand to `relearn`.
+        they were weighed by what was known before. Give those that stand to `refit`.
         """
         u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.set_known")
         if not isinstance(terms, Mapping):
@@ -404,14 +404,14 @@ class AutoLimits:
         self._weigh()
 
     def _forget(self, u: int) -> None:
-        able: list[Relearns] = []
+        able: list[Refits] = []
         for name, member in self.members.items():
             # A unit's answers alone cannot be taken out of groups that are found.
-            if isinstance(member, FoundLimits) or not isinstance(member, Relearns):
+            if isinstance(member, FoundLimits) or not isinstance(member, Refits):
                 raise NotPossible(f"The limits {name!r} cannot forget. Leave them out of members.")
             able.append(member)
         for member in able:
-            member.relearn(u, np.empty((0, self.features)), [], [])
+            member.refit(u, np.empty((0, self.features)), [], [])
         self._evidence[:, u] = 0.0
         kept = [surprise for surprise in self.surprises if surprise.unit != u]
         self.surprised -= len(self.surprises) - len(kept)
@@ -419,8 +419,8 @@ class AutoLimits:
         self._weigh()
 
     def _mixed(
-        self, looks: list[Look], Q: list[Floats], heard: Sequence[tuple[Beliefs, float]]
-    ) -> Look:
+        self, looks: list[Prediction], Q: list[Floats], heard: Sequence[tuple[Beliefs, float]]
+    ) -> Prediction:
         """Mix what members believe in the same contexts, of one unit or of all.
 
         Limits by degrees hardly ever give an arm .99. Where they have won, what is safe, or not
@@ -437,10 +437,10 @@ class AutoLimits:
         p, information, sd = (array.reshape(shape) for array in (p, information, sd))
         sure, maybe = p.copy(), p.copy()
         for look, (member, w) in zip(looks, heard, strict=True):
-            if w > WON and not hasattr(member, "predict"):
+            if w > WON and not hasattr(member, "predict_answer"):
                 sure[look.safe] += w * (1.0 - look.p[look.safe])
                 maybe[~look.possible] -= w * look.p[~look.possible]
-        return Look(p, sure >= 1.0 - self.doubt, maybe >= self.doubt, information, sd)
+        return Prediction(p, sure >= 1.0 - self.doubt, maybe >= self.doubt, information, sd)
 
     def _totals(self) -> Floats:
         each = zip(self.members.values(), self._evidence, strict=True)
@@ -518,23 +518,23 @@ def floor_of(members: Iterable[Beliefs]) -> float:
 
 
 def said(
-    member: Beliefs, unit: int, contexts: Floats, floor: float, look: Look | None = None
+    member: Beliefs, unit: int, contexts: Floats, floor: float, look: Prediction | None = None
 ) -> Floats:
     """P(the teacher says allowed) by one member; what it believes itself, if it has no errors."""
-    if hasattr(member, "predict"):
-        out: Floats = member.predict(unit, contexts)
+    if hasattr(member, "predict_answer"):
+        out: Floats = member.predict_answer(unit, contexts)
         return out
-    p = member.look(unit, contexts).p if look is None else look.p
+    p = member.predict(unit, contexts).p if look is None else look.p
     return np.clip(p, floor, 1.0 - floor)
 
 
-def foresee(member: Beliefs, contexts: Floats, floor: float) -> tuple[Look, Floats]:
+def foresee(member: Beliefs, contexts: Floats, floor: float) -> tuple[Prediction, Floats]:
     """What a member believes of all units, and what `said` gives for each: (U, n)."""
     if isinstance(member, RuleLimits):
         return member.foresee(contexts)
-    look = member.look_all(contexts)
-    if hasattr(member, "predict"):
-        return look, np.array([member.predict(u, contexts) for u in range(member.units)])
+    look = member.predict_all(contexts)
+    if hasattr(member, "predict_answer"):
+        return look, np.array([member.predict_answer(u, contexts) for u in range(member.units)])
     return look, np.clip(look.p, floor, 1.0 - floor)
 
 

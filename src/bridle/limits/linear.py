@@ -13,7 +13,7 @@ from bridle import validation
 from bridle.errors import CorruptState
 from bridle.kernels import posterior as kernel
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits.base import Beliefs, Look
+from bridle.limits.base import Beliefs, Prediction
 from bridle.reward.posterior import LinearArms
 
 __all__ = ["LABEL_CODINGS", "LinearLimits", "hope_of"]
@@ -91,7 +91,7 @@ class LinearLimits:
         self.linear.update(arm, context, LABEL_CODINGS[self.label_coding][not answer])
         return np.array([arm])
 
-    def relearn(
+    def refit(
         self,
         unit: int,
         contexts: npt.ArrayLike,
@@ -111,7 +111,7 @@ class LinearLimits:
         self.linear.update_many(which, C, self.code(answers))
         return np.array([k])
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Say what is believed of an arm in each of n contexts, (n, d)."""
         owner = "LinearLimits.look"
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
@@ -121,8 +121,8 @@ class LinearLimits:
         kernel.score_many(post.A[k : k + 1], post.mu[k : k + 1], C, mean, sd)
         return self._looked(mean[:, 0], sd[:, 0])
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
         mean, sd = self.scores_many(contexts)
         return self._looked(np.ascontiguousarray(mean.T), np.ascontiguousarray(sd.T))
 
@@ -140,7 +140,7 @@ class LinearLimits:
         return (self.scores_many(contexts)[0] - low) / (high - low)
 
     @staticmethod
-    def hope(look: Look) -> Floats:
+    def hope(look: Prediction) -> Floats:
         """Return the probability that the label is nearer to "allowed" than to "denied".
 
         The mean of a label is no probability: where nothing was taught it is 0, and nobody would
@@ -185,15 +185,15 @@ class LinearLimits:
         self.linear = linear
         return self
 
-    def _looked(self, mean: Floats, sd: Floats) -> Look:
+    def _looked(self, mean: Floats, sd: Floats) -> Prediction:
         high, low = LABEL_CODINGS[self.label_coding]
         p, spread = (mean - low) / (high - low), sd / (high - low)
         safe, possible = p - spread >= LEVEL, p + spread >= LEVEL
         # Of a normal answer with noise 1, and a mean that is known to sd.
         information = 0.5 * np.log1p(sd * sd)
-        return Look(np.clip(p, 0.0, 1.0), safe, possible, information, spread)
+        return Prediction(np.clip(p, 0.0, 1.0), safe, possible, information, spread)
 
 
-def hope_of(limits: Beliefs, look: Look) -> Floats:
+def hope_of(limits: Beliefs, look: Prediction) -> Floats:
     """Return the probability of "allowed" by which a question is judged: P(allowed), in general."""
     return limits.hope(look) if isinstance(limits, LinearLimits) else look.p

@@ -20,7 +20,7 @@ from bridle import validation
 from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached, NotPossible
 from bridle.kernels import logistic as kernel
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 
 __all__ = ["MAX_COLUMNS", "LogisticLimits", "Tally", "columns", "expand", "names"]
 
@@ -414,7 +414,7 @@ class LogisticLimits:
         self._fits[u] = None
         return np.array([u])
 
-    def relearn(
+    def refit(
         self,
         unit: int,
         contexts: npt.ArrayLike,
@@ -434,14 +434,14 @@ class LogisticLimits:
         self._fits[u] = None
         return np.array([u])
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "look")
         C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.look")
         return self._looked(*self._scores(u, C))
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
         C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.look_all")
         mean, sd = np.empty((2, self.units, len(C)))
         kernel.score_many(C, self.crosses, *self._prior, mean[0], sd[0])
@@ -601,13 +601,13 @@ class LogisticLimits:
         kernel.score_many(C, self.crosses, *self._fit(u), mean, sd)
         return mean, sd
 
-    def _looked(self, mean: Floats, sd: Floats) -> Look:
+    def _looked(self, mean: Floats, sd: Floats) -> Prediction:
         p, nats, spread = np.empty((3, mean.size))
         safe, possible = np.empty((2, mean.size), np.bool_)
         kernel.chances(mean.ravel(), sd.ravel(), p, spread)
         kernel.judge(mean.ravel(), sd.ravel(), self.beta, self._level, safe, possible, nats)
         shape = mean.shape
-        return Look(
+        return Prediction(
             p.reshape(shape),
             safe.reshape(shape),
             possible.reshape(shape),

@@ -19,7 +19,7 @@ from bridle import validation
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels import mixture as kernel
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from bridle.limits.bounds import BoundLimits
 from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.pooled import PooledLimits
@@ -99,7 +99,7 @@ def predictive(member: Any, unit: int, contexts: Floats) -> tuple[Floats, Floats
         return p, p, np.zeros(len(p)), np.zeros(len(p))
     if isinstance(member, RuleLimits | BoundLimits):
         return member.predictive(unit, contexts)
-    look = member.look(unit, contexts)
+    look = member.predict(unit, contexts)
     return look.p, look.p, look.information, look.sd
 
 
@@ -113,7 +113,7 @@ def predictive_all(member: Any, contexts: Floats, units: int) -> Floats:
     if isinstance(member, RuleLimits | BoundLimits):
         look, said = member.foresee(contexts)
     else:
-        look = member.look_all(contexts)
+        look = member.predict_all(contexts)
         said = look.p
     for kind, part in enumerate((look.p, said, look.information, look.sd)):
         out[kind] = part
@@ -134,7 +134,7 @@ class Predictions:
         self._empty: Bools = limits._holds_nothing(contexts)
         self._places = _places(contexts)
 
-    def look(self) -> Look:
+    def predict(self) -> Prediction:
         """Return what is believed of all units now: arrays (U, n)."""
         limits = self._limits
         for m, stale in enumerate(self._seen != limits._revision):
@@ -315,7 +315,7 @@ class MixtureLimits:
         self._fold(row, k, answer, validation.SEED.check(key, "key", owner))
         return np.arange(self.units)
 
-    def relearn(
+    def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
     ) -> Ints:
         """Forget a unit's answers and fold these, in order: what a retraction leaves.
@@ -342,7 +342,7 @@ class MixtureLimits:
         C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predictions")
         return Predictions(self, C)
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of a unit in each of n contexts, (n, d)."""
         C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.look")
         u = self._unit(unit, "look")
@@ -353,16 +353,16 @@ class MixtureLimits:
         told, places = self._told[u : u + 1], _places(C)
         stacked = np.ascontiguousarray(stacked)
         look = self._mixed(stacked, rates, self._weights[u : u + 1], told, places)
-        return Look(*(getattr(look, name)[0] for name in LOOKED))
+        return Prediction(*(getattr(look, name)[0] for name in LOOKED))
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Return what is believed of all units: (U, n), the bits of `look` unit by unit."""
-        return self.predictions(contexts).look()
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
+        return self.predictions(contexts).predict()
 
-    def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
+    def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n,)."""
-        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predict")
-        u = self._unit(unit, "predict")
+        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predict_answer")
+        u = self._unit(unit, "predict_answer")
         empty = self._holds_nothing(C)
         each = [self._predictive(m, u, C, empty)[1] for m in range(len(self.members))]
         Q = np.array(each) * (1.0 - self._rates[:, u : u + 1])
@@ -401,7 +401,7 @@ class MixtureLimits:
         """Replace what is known for certain of a unit; it binds the members that are rules.
 
         Rules of single features ignore pairs. The unit's answers are forgotten, by all members:
-        they were weighed by what was known before. Give those that stand to `relearn`.
+        they were weighed by what was known before. Give those that stand to `refit`.
         """
         u = self._unit(unit, "set_known")
         if not isinstance(terms, Mapping):
@@ -600,7 +600,7 @@ class MixtureLimits:
         weights: Floats,
         told: Sequence[Mapping[bytes, Sequence[int]]],
         places: Mapping[bytes, list[int]],
-    ) -> Look:
+    ) -> Prediction:
         """Mix the members; what was denied of this very vector of features lowers it further.
 
         Things that look alike may differ, so a denial of one does not settle another. But no member
@@ -630,7 +630,7 @@ class MixtureLimits:
                     p[u, here] = np.minimum(
                         had, (yes + PRIOR_ANSWERS * had) / (yes + no + PRIOR_ANSWERS)
                     )
-        return Look(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
+        return Prediction(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
 
     def _fold(self, row: Floats, arm: int, allowed: bool, key: int) -> None:
         u = int(self._unit_of[arm])
@@ -663,7 +663,7 @@ class MixtureLimits:
     def _forget(self, u: int) -> None:
         for member in self.members.values():
             if not isinstance(member, AllAllowed):
-                member.relearn(u, np.empty((0, self.features)), [], [])
+                member.refit(u, np.empty((0, self.features)), [], [])
         self._evidence[u] = 0.0
         self._allowed[u] = 0
         self._told[u] = {}

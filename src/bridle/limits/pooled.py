@@ -15,7 +15,7 @@ from bridle.errors import BridleError, CorruptState
 from bridle.kernels import logistic as scoring
 from bridle.kernels import pooled as kernel
 from bridle.kernels.types import Floats, Ints
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from bridle.limits.logistic import (
     MAX_ARMS,
     MAX_ENTRIES,
@@ -180,7 +180,7 @@ class PooledLimits:
         if len(tally) + more > tally.most:
             tally.refuse()
 
-    def relearn(
+    def refit(
         self,
         unit: int,
         contexts: npt.ArrayLike,
@@ -199,14 +199,14 @@ class PooledLimits:
         self._tallies[u] = tally
         return self._changed()
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "look")
         C = validation.matrix(contexts, self._features, "contexts", "PooledLimits.look")
         return self._looked(*self._scores(u, C))
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Return what is believed of all units at once: (U, n), the bits of `look` by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Return what is believed of all units at once: (U, n), the bits of `predict` by unit."""
         C = validation.matrix(contexts, self._features, "contexts", "PooledLimits.look_all")
         mean, sd = np.empty((2, self.units, len(C)))
         if not all(map(len, self._tallies)):
@@ -366,7 +366,7 @@ class PooledLimits:
         scoring.score_many(C, False, *self._belief(unit), mean, sd)
         return mean, sd
 
-    def _looked(self, mean: Floats, sd: Floats) -> Look:
+    def _looked(self, mean: Floats, sd: Floats) -> Prediction:
         p, nats, spread = np.empty((3, mean.size))
         scoring.chances(mean.ravel(), sd.ravel(), p, spread)
         safe, possible = np.empty((2, mean.size), np.bool_)
@@ -374,7 +374,7 @@ class PooledLimits:
         np.greater_equal(p, 1.0 - self.doubt, out=safe)  # by P(allowed), not by m and s
         np.greater_equal(p, self.doubt, out=possible)
         shape = mean.shape
-        return Look(
+        return Prediction(
             p.reshape(shape),
             safe.reshape(shape),
             possible.reshape(shape),

@@ -16,7 +16,7 @@ from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import gibbs, keys
 from bridle.kernels import rulesets as kernel
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits.base import Look
+from bridle.limits.base import Prediction
 from bridle.schema import Number, Schema
 
 __all__ = [
@@ -773,14 +773,14 @@ class RuleLimits:
         return np.array([u]) if len(self.errors) == 1 else np.arange(self.units)
 
     def hear(self, context: Floats, unit: int, allowed: bool, key: int) -> float:
-        """`learn` for values that were checked before; gives what `predict` said until then."""
+        """`learn` for values that were checked before; return what `predict_answer` said."""
         held = self.terms.held_in(context[None])
         q = float(self._mixed(unit, held)[1][0])
         self._fold(unit, held[0], allowed, key)
         self._weigh_errors()
         return q
 
-    def relearn(
+    def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
     ) -> Ints:
         """Forget a unit's answers and fold these, in order: what a retraction leaves.
@@ -812,17 +812,17 @@ class RuleLimits:
         self._weigh_errors()
         return np.array([u]) if len(self.errors) == 1 else np.arange(self.units)
 
-    def look(self, unit: int, contexts: npt.ArrayLike) -> Look:
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Say what is believed of a unit in each of n contexts, (n, d)."""
         return self._looked(*self._checked(unit, contexts, "RuleLimits.look"))[0]
 
-    def look_all(self, contexts: npt.ArrayLike) -> Look:
-        """Say what is believed of all units at once: (U, n), the bits of `look` unit by unit."""
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
         return self.foresee(contexts)[0]
 
-    def predict(self, unit: int, contexts: npt.ArrayLike) -> Floats:
+    def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Give the probability that the teacher, who may err, says "allowed": (n,)."""
-        return self._checked(unit, contexts, "RuleLimits.predict")[1]
+        return self._checked(unit, contexts, "RuleLimits.predict_answer")[1]
 
     def predictive(self, unit: int, contexts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return P(allowed), P(the teacher says so), information and standard deviation: (n,) each.
@@ -832,8 +832,8 @@ class RuleLimits:
         p, q, information = self._mixed(unit, self.terms.held_in(contexts))
         return p, q, information, np.sqrt(p * (1.0 - p))
 
-    def foresee(self, contexts: npt.ArrayLike) -> tuple[Look, Floats]:
-        """Give `look_all`, and what `predict` says of all units: (U, n)."""
+    def foresee(self, contexts: npt.ArrayLike) -> tuple[Prediction, Floats]:
+        """Give `predict_all`, and what `predict_answer` says of all units: (U, n)."""
         held = self.terms.held(contexts, "contexts", "RuleLimits.look_all")
         G, U, n = len(self.errors), self.units, len(held)
         shares: Floats = np.empty((G, U, n))
@@ -872,7 +872,7 @@ class RuleLimits:
         """Replace what is known for certain of a unit.
 
         The unit's answers are forgotten: they were weighed by what was known before. Give those
-        that stand to `relearn`.
+        that stand to `refit`.
         """
         u = self._unit(unit, "RuleLimits.set_known")
         known = self.terms.known(terms)
@@ -1005,6 +1005,6 @@ class RuleLimits:
         kernel.mix_errors(shares, self.errors, self._error_weights, p, q, information)
         return p, q, information
 
-    def _looked(self, p: Floats, q: Floats, information: Floats) -> tuple[Look, Floats]:
+    def _looked(self, p: Floats, q: Floats, information: Floats) -> tuple[Prediction, Floats]:
         safe, possible = p >= 1.0 - self.doubt, p >= self.doubt
-        return Look(p, safe, possible, information, np.sqrt(p * (1.0 - p))), q
+        return Prediction(p, safe, possible, information, np.sqrt(p * (1.0 - p))), q

@@ -25,9 +25,9 @@ from bridle.agent.events import Created
 from bridle.errors import BridleError, Busy, StoreFailed, UnknownId
 from bridle.server.limits import Limits
 from bridle.server.tokens import NewToken, Tokens
-from bridle.store.aggregate import Kept, load
+from bridle.store.aggregate import Aggregate, load
 from bridle.store.log import Head, New, Store
-from bridle.store.writer import Desk, Halfway, Work, Writer
+from bridle.store.writer import PartialWork, UnitOfWork, Work, Writer
 
 if TYPE_CHECKING:
     from bridle.web.jobs import Jobs
@@ -169,7 +169,7 @@ class Ticker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    def note(self, agent: str, kept: Kept) -> None:
+    def note(self, agent: str, kept: Aggregate) -> None:
         """Take note of an agent that work was just done with. It is called by the writer."""
         self._held.add(agent)
         self._noted[agent] = _noted(kept)
@@ -198,7 +198,7 @@ class Ticker:
         service = self._service
         try:
             if agent in self._held:
-                await service.do(agent, lambda desk: None)
+                await service.do(agent, lambda unit_of_work: None)
             else:
                 # Not through the writer: a long log takes long, and others want to write.
                 noted = await service.aside(lambda: _noted(load(service.store, agent)))
@@ -214,11 +214,13 @@ class Ticker:
     async def _expire(self, agent: str) -> int:
         most = self._service.limits.expired_at_once
 
-        def expire(desk: Desk) -> int:
-            ids = list(islice(desk.kept.deadlines.due(desk.now), most))
+        def expire(unit_of_work: UnitOfWork) -> int:
+            ids = list(islice(unit_of_work.aggregate.deadlines.due(unit_of_work.now), most))
             for id in ids:
-                desk.kept.record(desk.kept.agent.make.expired(id, at=desk.now))
-            return len(ids) + _end(desk, most, self._service.steady)
+                unit_of_work.aggregate.record(
+                    unit_of_work.aggregate.agent.make.expired(id, at=unit_of_work.now)
+                )
+            return len(ids) + _end(unit_of_work, most, self._service.steady)
 
         try:
             return await self._service.do(agent, expire)
@@ -240,20 +242,20 @@ class Ticker:
             await asyncio.sleep(seconds)
 
 
-def _end(desk: Desk, most: int, steady: Callable[[], float]) -> int:
+def _end(unit_of_work: UnitOfWork, most: int, steady: Callable[[], float]) -> int:
     """Retract examples whose time is over, one or more; the rest is still due at the next tick."""
-    kept, began, ended = desk.kept, steady(), 0
-    for id in kept.lives.due(desk.now, most):
+    kept, began, ended = unit_of_work.aggregate, steady(), 0
+    for id in kept.lives.due(unit_of_work.now, most):
         # What an example taught is learned anew without it, which takes long where there are many.
         if ended and steady() - began > ENDING_SECONDS:
             break
-        kept.record(kept.agent.make.retracted(id, note=OVER, at=desk.now))
+        kept.record(kept.agent.make.retracted(id, note=OVER, at=unit_of_work.now))
         ended += 1
     return ended
 
 
-def _noted(kept: Kept) -> _Noted:
-    wait, since = kept.know.wait, kept.deadlines.since
+def _noted(kept: Aggregate) -> _Noted:
+    wait, since = kept.state.wait, kept.deadlines.since
     dues = [since[0][1] + wait] if since and wait is not None else []
     ends = kept.lives.next
     return _Noted(kept.version, min([*dues, *([] if ends is None else [ends])], default=None))
@@ -365,11 +367,11 @@ class Service:
     async def do(
         self,
         agent: str,
-        do: Callable[[Desk], T],
+        do: Callable[[UnitOfWork], T],
         *,
         created: Created | None = None,
         timeout: float | None = None,
-        many: Callable[[Desk, list[Any]], list[T] | None] | None = None,
+        many: Callable[[UnitOfWork, list[Any]], list[T] | None] | None = None,
         item: Any = None,
     ) -> T:
         """Have the writer do something with an agent; give what it gave, after the commit.
@@ -384,8 +386,8 @@ class Service:
             raise StoreFailed("The service is not running.")
         future: asyncio.Future[T] = loop.create_future()
 
-        def watched(desk: Desk) -> tuple[T, list[New]]:
-            return self._watched(agent, desk, do, created)
+        def watched(unit_of_work: UnitOfWork) -> tuple[T, list[New]]:
+            return self._watched(agent, unit_of_work, do, created)
 
         # The writer only hands it back.
         together = None if many is None else self._watched_many(many)
@@ -419,7 +421,7 @@ class Service:
         if writer is not None and writer.failing:
             # Nobody sends work to who is not ready: an empty commit is tried in its place.
             with contextlib.suppress(UnknownId):
-                await self.do("", lambda desk: None)
+                await self.do("", lambda unit_of_work: None)
 
     @property
     def waiting(self) -> int:
@@ -439,31 +441,37 @@ class Service:
     # -- the writer's thread -----------------------------------------------------------------
 
     def _watched(
-        self, agent: str, desk: Desk, do: Callable[[Desk], T], created: Created | None
+        self,
+        agent: str,
+        unit_of_work: UnitOfWork,
+        do: Callable[[UnitOfWork], T],
+        created: Created | None,
     ) -> tuple[T, list[New]]:
-        kept = desk.kept
+        kept = unit_of_work.aggregate
         before = len(kept.staged)
         try:
-            given = do(desk)
+            given = do(unit_of_work)
         except Exception as error:
             if len(kept.staged) == before or isinstance(error, StoreFailed):
                 raise
-            raise Halfway from error
+            raise PartialWork from error
         self.ticker.note(agent, kept)
         return given, kept.staged[0 if created is not None else before :]
 
-    def _watched_many(self, many: Callable[[Desk, list[Any]], list[T] | None]) -> Any:
+    def _watched_many(self, many: Callable[[UnitOfWork, list[Any]], list[T] | None]) -> Any:
         """Give what does many pieces of work, and says what was recorded. One for each `many`."""
         found = self._many.get(many)
         if found is None:
 
-            def found(desk: Desk, items: list[Any]) -> list[tuple[T, list[New]]] | None:
-                kept = desk.kept
+            def found(
+                unit_of_work: UnitOfWork, items: list[Any]
+            ) -> list[tuple[T, list[New]]] | None:
+                kept = unit_of_work.aggregate
                 before = len(kept.staged)
-                given = many(desk, items)
+                given = many(unit_of_work, items)
                 if given is None:
                     return None
-                self.ticker.note(desk.agent, kept)
+                self.ticker.note(unit_of_work.agent, kept)
                 nothing: list[New] = []
                 staged = kept.staged[before:]
                 return [(one, nothing if n else staged) for n, one in enumerate(given)]

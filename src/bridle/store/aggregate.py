@@ -34,12 +34,12 @@ from bridle.agent.outcomes import Decisions
 from bridle.agent.snapshot import (
     DAMAGE,
     Arrays,
-    knowledge_from_state,
-    knowledge_to_state,
     pack,
+    state_from_arrays,
+    state_to_arrays,
     unpack,
 )
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.audit.log import Auditing
 from bridle.audit.meter import AuditMeter
 from bridle.certificates.calibration import Certification
@@ -57,7 +57,7 @@ from bridle.store.projections import (
 )
 
 __all__ = [
-    "Kept",
+    "Aggregate",
     "agent_at",
     "catch_up",
     "event_of",
@@ -75,7 +75,7 @@ __all__ = [
 FORM = "bridle kept 2"
 
 
-class Kept:
+class Aggregate:
     """An agent and all else that follows from its log.
 
     Attributes
@@ -94,10 +94,10 @@ class Kept:
 
     def __init__(self, agent: Agent, head: Head) -> None:
         self.agent = agent
-        self.know: Knowledge = agent._knowledge
+        self.state: AgentState = agent._state
         self.auditing = Auditing()
-        self.deadlines = Deadlines(self.know)
-        self.lives = Lives(self.know)
+        self.deadlines = Deadlines(self.state)
+        self.lives = Lives(self.state)
         self.shadows = Shadows()
         self.calibrating = Calibrating(agent)
         self.chronicle = Chronicle()
@@ -112,17 +112,17 @@ class Kept:
         self._staged_names: dict[tuple[str, str], tuple[Event, bytes | None, int]] = {}
 
     @classmethod
-    def begin(cls, created: Created) -> Kept:
+    def begin(cls, created: Created) -> Aggregate:
         """Give a new agent, its creation staged."""
         check_event(created)
-        kept = cls(Agent.of(Knowledge(created.settings)), START)
+        kept = cls(Agent.of(AgentState(created.settings)), START)
         kept.staged.append(New("Created", payload_of(created)))
         return kept
 
     @property
     def version(self) -> int:
         """How many events are folded, the staged ones among them."""
-        return self.know.version
+        return self.state.version
 
     def record(self, event: Event, digest: bytes | None = None) -> None:
         """Fold an event of our own and stage it; `digest` is of the request that led to it.
@@ -131,7 +131,7 @@ class Kept:
         """
         self._check(event)
         self._say_where(getattr(event, "at", None))
-        said = names_of(event, self.know)
+        said = names_of(event, self.state)
         names = tuple(Name(space, id, digest) for space, id in said)
         new = New(type(event).__name__, payload_of(event), names)
         self._fold(event)
@@ -148,10 +148,10 @@ class Kept:
         """
         self._say_where(None)
         first = self.version + 1
-        follows = self.auditing.follows or self.know.wait is not None
+        follows = self.auditing.follows or self.state.wait is not None
         events = made.events() if follows or digests is not None else []
         texts = [event_to_text(event) for event in events] or made.texts()
-        self.know.fold_decisions(made.ids, made.contexts, made.numbers, made.items, made.coins)
+        self.state.fold_decisions(made.ids, made.contexts, made.numbers, made.items, made.coins)
         if not follows:
             self.auditing.before += len(made)
             self.recent.fold_rows(made.contexts)
@@ -191,12 +191,12 @@ class Kept:
                 raise CorruptState(f"The log is damaged: {why}. See `bridle verify`.")
             said = names.get(entry.seq, ())
             event = event_of(entry, said)
-            if self.know.settings.lives:
+            if self.state.settings.lives:
                 event = without_erased(event, said, self.erased)
             if entry.seq == 1:
                 raise CorruptState("A log begins once.")
             if bare:
-                self.know.fold(event)
+                self.state.fold(event)
             else:
                 self._fold(event)
             self.head = Head(entry.seq, entry.hash)
@@ -217,9 +217,9 @@ class Kept:
             Auditing.fold(_copy_of(self.auditing), event)
 
     def _fold(self, event: Event) -> None:
-        self.shadows.fold(event, self.know)
-        self.guesses.fold(event, self.know)
-        self.know.fold(event)
+        self.shadows.fold(event, self.state)
+        self.guesses.fold(event, self.state)
+        self.state.fold(event)
         self._follow(event, self.version)
 
     def _follow(self, event: Event, seq: int) -> None:
@@ -227,9 +227,9 @@ class Kept:
         self.deadlines.fold(event)
         self.lives.fold(event)
         self.calibrating.fold(event)
-        self.recent.fold(event, self.know)
+        self.recent.fold(event, self.state)
         meters = self.auditing.meter, self.auditing.promise_meter
-        self.chronicle.fold(seq, event, self.know, *meters)
+        self.chronicle.fold(seq, event, self.state, *meters)
         if isinstance(event, RunsOn):
             self.platform = event.platform
         elif isinstance(event, Erasure):
@@ -240,7 +240,7 @@ class Kept:
     def to_blob(self) -> bytes:
         """Give all of it as bytes. Equal states give equal bytes."""
         assert not self.staged
-        meta, arrays = knowledge_to_state(self.know)
+        meta, arrays = state_to_arrays(self.state)
         auditing, asking = self.auditing, self.calibrating.now
         meter, promised = auditing.meter, auditing.promise_meter
         sides: dict[str, Any] = {
@@ -258,7 +258,7 @@ class Kept:
         }
         parts: Arrays = {f"agent.{name}": array for name, array in arrays.items()}
         parts["deadlines"] = np.array([at for _, at in self.deadlines.since], np.float64)
-        parts["recent"] = self.recent.to_array(self.know.settings.features.width)
+        parts["recent"] = self.recent.to_array(self.state.settings.features.width)
         sources = (
             ("audits.", meter),
             ("promise.", promised),
@@ -271,14 +271,14 @@ class Kept:
         return pack(FORM, {"agent": meta, "sides": sides}, parts)
 
     @classmethod
-    def from_blob(cls, blob: bytes, head: Head) -> Kept:
+    def from_blob(cls, blob: bytes, head: Head) -> Aggregate:
         """Give back what `to_blob` wrote, or raise `CorruptState`."""
         meta, parts = unpack(blob, FORM)
         try:
-            know = knowledge_from_state(meta["agent"], _under("agent.", parts))
-            if know.version != head.seq:
-                raise CorruptState(f"It is of version {know.version}, not of {head.seq}.")
-            kept, sides = cls(Agent.of(know), head), meta["sides"]
+            state = state_from_arrays(meta["agent"], _under("agent.", parts))
+            if state.version != head.seq:
+                raise CorruptState(f"It is of version {state.version}, not of {head.seq}.")
+            kept, sides = cls(Agent.of(state), head), meta["sides"]
             since = zip(sides["deadlines"], parts["deadlines"].tolist(), strict=True)
             kept.deadlines.since.extend(since)
             kept.shadows = Shadows(*sides["shadows"])
@@ -370,7 +370,7 @@ def load(
     *,
     snapshots: bool = True,
     progress: Progress | None = None,
-) -> Kept:
+) -> Aggregate:
     """Give an agent as its log has it, at a version or now.
 
     Every entry that is read is checked against the chain. A snapshot is used only if it is whole
@@ -388,7 +388,7 @@ def agent_at(store: Store, agent: str, version: int) -> Agent:
     return kept.agent
 
 
-def _nearest(store: Store, agent: str, at: int | None, snapshots: bool) -> tuple[Kept, int]:
+def _nearest(store: Store, agent: str, at: int | None, snapshots: bool) -> tuple[Aggregate, int]:
     """Give the agent as it was at or before a version, and the version."""
     head = log_head(store, agent)
     if at is not None and not 1 <= at <= head.seq:
@@ -409,7 +409,7 @@ def log_head(store: Store, agent: str) -> Head:
 
 
 def catch_up(
-    kept: Kept,
+    kept: Aggregate,
     store: Store,
     agent: str,
     until: int,
@@ -418,7 +418,7 @@ def catch_up(
     *,
     bare: bool = False,
 ) -> None:
-    """Fold what the log has beyond what is folded, up to a sequence; `bare` as in `Kept.follow`."""
+    """Fold what the log has beyond what is folded; `bare` as in `Aggregate.follow`."""
     while kept.head.seq < until:
         source = store if within is None else within
         entries = source.read(agent, kept.head.seq, min(PAGE, until - kept.head.seq))
@@ -448,7 +448,7 @@ def next_snapshot(size: int) -> int:
     return max(EVERY, size // BYTES_AN_EVENT)
 
 
-def keep_snapshot(store: Store, agent: str, kept: Kept) -> int:
+def keep_snapshot(store: Store, agent: str, kept: Aggregate) -> int:
     """Keep a snapshot of an agent that has nothing staged; give its size."""
     blob = kept.to_blob()
     store.keep_snapshot(agent, Snapshot(kept.head, blob))
@@ -456,13 +456,13 @@ def keep_snapshot(store: Store, agent: str, kept: Kept) -> int:
     return len(blob)
 
 
-def _from_snapshot(store: Store, agent: str, until: int) -> Kept | None:
+def _from_snapshot(store: Store, agent: str, until: int) -> Aggregate | None:
     at_most = until
     while (found := store.snapshot(agent, at_most)) is not None:
         try:
             [entry] = store.read(agent, found.head.seq - 1, 1)
             if entry.hash == found.head.hash:
-                kept = Kept.from_blob(found.blob, found.head)
+                kept = Aggregate.from_blob(found.blob, found.head)
                 kept.snapped = found.head.seq, len(found.blob)
                 return kept
         except (CorruptState, ValueError):
@@ -471,7 +471,7 @@ def _from_snapshot(store: Store, agent: str, until: int) -> Kept | None:
     return None
 
 
-def _from_the_start(store: Store, agent: str) -> Kept:
+def _from_the_start(store: Store, agent: str) -> Aggregate:
     entries = store.read(agent, 0, 1)
     why = broken(START, entries[0]) if entries else "it is empty"
     if why is not None:
@@ -479,7 +479,7 @@ def _from_the_start(store: Store, agent: str) -> Kept:
     created = event_of(entries[0])
     if not isinstance(created, Created):
         raise CorruptState("A log begins with the event Created.")
-    return Kept(Agent.of(Knowledge(created.settings)), Head(1, entries[0].hash))
+    return Aggregate(Agent.of(AgentState(created.settings)), Head(1, entries[0].hash))
 
 
 def _names_of_erased(store: Store, agent: str, entries: list[Entry]) -> dict[int, tuple[Name, ...]]:

@@ -24,7 +24,7 @@ from bridle.agent.events import (
     Shadowed,
     Taught,
 )
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.errors import InvalidValue
 
 __all__ = ["check_id", "id_of", "names_of", "text_of"]
@@ -52,20 +52,20 @@ def id_of(text: str) -> ItemId:
     return int(text) if plain else text
 
 
-def names_of(event: Event, know: Knowledge) -> tuple[tuple[str, str], ...]:
+def names_of(event: Event, state: AgentState) -> tuple[tuple[str, str], ...]:
     """Give the names of an event that is about to be folded: pairs of a space and an id.
 
     A decision that asks is named by its question, and again, as settled, when it is made. The
     judgement of a play that a check's coin chose has the name of its decision. The word of one of
     several teachers has its own, if whoever sent it gave it one.
     """
-    waiting = know.questions.waiting
+    waiting = state.questions.waiting
     if isinstance(event, Decided | Abstained):
         return (("settled" if event.id in waiting else "decision", text_of(event.id)),)
     if isinstance(event, Asked):
         mine = ("question", text_of(event.id))
         first = event.decision is not None and event.decision not in waiting
-        if first and know.settings.on_doubt == "wait":
+        if first and state.settings.on_doubt == "wait":
             assert event.decision is not None
             return (("decision", text_of(event.decision)), mine)
         return (mine,)

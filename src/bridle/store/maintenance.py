@@ -37,7 +37,7 @@ from bridle.agent.events import (
     Taught,
 )
 from bridle.agent.replay import Choice, remade
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.errors import (
     BridleError,
     CorruptState,
@@ -285,10 +285,10 @@ def replay(store: Store, agent: str, *, progress: ReplayProgress | None = None) 
     created = next(stream, None)
     if not isinstance(created, Created):
         raise CorruptState("A log begins with the event Created.")
-    know = Knowledge(created.settings)
+    state = AgentState(created.settings)
     counts = Replayed()
-    for choice, again in remade(know, stream):
-        here = watch.platform_at(know.version) == platform_here()
+    for choice, again in remade(state, stream):
+        here = watch.platform_at(state.version) == platform_here()
         counts = _counted(counts, choice, again, here, _rests_on(erased, choice.version))
     return counts
 

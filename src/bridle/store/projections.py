@@ -33,7 +33,7 @@ from bridle.agent.events import (
     Taught,
     WaitChanged,
 )
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.audit.meter import AuditMeter, Tally, tally_of
 from bridle.certificates.calibration import Certification
 from bridle.errors import CorruptState, NotPossible
@@ -66,7 +66,7 @@ class Recent:
         self.contexts: OrderedDict[bytes, None] = OrderedDict()
         self._unsure: tuple[object, float] | None = None
 
-    def fold(self, event: Event, know: Knowledge) -> None:
+    def fold(self, event: Event, know: AgentState) -> None:
         """Take one event."""
         if isinstance(event, Decided | Abstained | Asked):
             self._meet(know.raw(event.context))
@@ -81,7 +81,7 @@ class Recent:
         for context in reversed(last):
             self._meet(context)
 
-    def unsure(self, know: Knowledge) -> float | None:
+    def unsure(self, know: AgentState) -> float | None:
         """Give the share of choices, in contexts met of late, that are neither surely allowed nor
         surely denied; None if nothing was met.
         """  # noqa: D205
@@ -94,7 +94,7 @@ class Recent:
             len(know.examples),
             tuple(know.rules.values()),
             len(know.arms),
-            know.believing,  # another one once arms are regrouped
+            know.limits_state,  # another one once arms are regrouped
         )
         if self._unsure is not None and self._unsure[0] == key:
             return self._unsure[1]
@@ -103,7 +103,7 @@ class Recent:
         for raw in list(self.contexts)[-most:]:
             row = np.frombuffer(bytearray(raw))
             said = know.said(row, know.offered(row, None))
-            marks = know.believing.seen(raw).marks
+            marks = know.limits_state.seen(raw).marks
             open_ = (marks == doubt.UNSURE) & (said != doubt.SAID_YES) & (said != doubt.SAID_NO)
             shares.append(float(open_.mean()))
         share = sum(shares) / len(shares)
@@ -134,13 +134,13 @@ class Guesses:
     def __init__(self) -> None:
         self.of: OrderedDict[str, deque[bool]] = OrderedDict()
 
-    def fold(self, event: Event, know: Knowledge) -> None:
+    def fold(self, event: Event, know: AgentState) -> None:
         """Take an event that is about to be folded into what is known."""
         if not isinstance(event, Taught | Judged) or event.question is None or event.by is None:
             return
         if isinstance(event, Taught) and know.settled_by(event.by):
             return  # what several teachers say is counted as they say it, each for themselves
-        p = know.believing.seen(know.raw(event.context)).p[know.arm_number(event.arm)]
+        p = know.limits_state.seen(know.raw(event.context)).p[know.arm_number(event.arm)]
         mine = self.of.setdefault(event.by, deque(maxlen=MOST_ANSWERS))
         mine.append(bool(p >= 0.5) == event.allowed)
         self.of.move_to_end(event.by)
@@ -254,7 +254,7 @@ class Chronicle:
         self,
         seq: int,
         event: Event,
-        know: Knowledge,
+        know: AgentState,
         meter: AuditMeter | None,
         promise_meter: AuditMeter | None = None,
     ) -> None:
@@ -391,7 +391,7 @@ class Chronicle:
         return made
 
 
-def part_of(whole: Span, events: Sequence[Event], know: Knowledge) -> Span:
+def part_of(whole: Span, events: Sequence[Event], know: AgentState) -> Span:
     """Give a span of some events of another, which say when they came."""
     part = Span(whole.first, whole.last, whole.began, whole.ended)
     part.audits, part.promise = whole.audits, whole.promise
@@ -402,7 +402,7 @@ def part_of(whole: Span, events: Sequence[Event], know: Knowledge) -> Span:
     return part
 
 
-def _count(span: Span, event: Event, know: Knowledge) -> None:
+def _count(span: Span, event: Event, know: AgentState) -> None:
     if isinstance(event, Decided):
         span.decisions += 1
         span.drawn += event.checked
@@ -492,7 +492,7 @@ SWEEP = 1_000
 class Deadlines:
     """Since when each decision waits for its reward, oldest first. Empty if all wait for ever."""
 
-    def __init__(self, know: Knowledge) -> None:
+    def __init__(self, know: AgentState) -> None:
         self._know = know
         self.since: deque[tuple[ItemId, float]] = deque()
 
@@ -530,7 +530,7 @@ class Deadlines:
 class Lives:
     """When the examples end that have an end, the next first. It follows from those that stand."""
 
-    def __init__(self, know: Knowledge) -> None:
+    def __init__(self, know: AgentState) -> None:
         self._know = know
         # Ids may be numbers or text, which have no order: the place is that in which they came.
         self._ends: list[tuple[float, int, ItemId]] = [
@@ -594,13 +594,13 @@ class Shadows:
     believed_ours: float = 0.0
     believed_theirs: float = 0.0
 
-    def fold(self, event: Event, know: Knowledge) -> None:
+    def fold(self, event: Event, know: AgentState) -> None:
         """Take an event that is about to be folded into what is known."""
         if not isinstance(event, Shadowed):
             return
         row = np.frombuffer(bytearray(know.raw(event.context)))
         said = know.said(row, know.offered(row, None))
-        p = know.believing.seen(row.tobytes()).p
+        p = know.limits_state.seen(row.tobytes()).p
         p = np.where(said == doubt.SAID_NO, 0.0, np.where(said == doubt.SAID_YES, 1.0, p))
         theirs = know.arm_number(event.arm)
         self.decisions += 1

@@ -20,10 +20,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from bridle.agent.events import Created, Event, event_from_json
 from bridle.errors import BridleError, Busy, Duplicate, StoreFailed, UnknownId
-from bridle.store.aggregate import Kept, catch_up, event_of, keep_snapshot, load, next_snapshot
+from bridle.store.aggregate import Aggregate, catch_up, event_of, keep_snapshot, load, next_snapshot
 from bridle.store.log import Head, Store, Transaction
 
-__all__ = ["Desk", "Halfway", "Stood", "Work", "Writer"]
+__all__ = ["Existing", "PartialWork", "UnitOfWork", "Work", "Writer"]
 
 T = TypeVar("T")
 log = logging.getLogger("bridle.store")
@@ -33,7 +33,7 @@ MOST_TOGETHER = 256
 MOST_AGENTS = 100
 
 
-class Stood(NamedTuple):
+class Existing(NamedTuple):
     """An event that stands under a name, the digest of its request, and its sequence."""
 
     event: Event
@@ -41,7 +41,7 @@ class Stood(NamedTuple):
     seq: int
 
 
-class Halfway(Exception):
+class PartialWork(Exception):
     """Work was refused after a part of it was recorded: nothing of it may be kept.
 
     Memory has that part already. So the whole commit is dropped, and what else was in it is done
@@ -49,49 +49,51 @@ class Halfway(Exception):
     """
 
 
-class Desk:
+class UnitOfWork:
     """What a piece of work has before it.
 
     Attributes
     ----------
     agent : str
         Its name.
-    kept : Kept
+    aggregate : Aggregate
         The agent, as the log has it and with what was recorded before in the same commit.
     now : float
         The time, in seconds since 1970: one for all events of a piece of work.
     """
 
-    def __init__(self, kept: Kept, agent: str, transaction: Transaction, now: float) -> None:
-        self.kept = kept
+    def __init__(
+        self, aggregate: Aggregate, agent: str, transaction: Transaction, now: float
+    ) -> None:
+        self.aggregate = aggregate
         self.now = now
         self.agent = agent
         self._transaction = transaction
 
-    def stood(self, space: str, id: str) -> Stood | None:
+    def stood(self, space: str, id: str) -> Existing | None:
         """Give the event that stands under a name, whenever it came."""
         return self.stood_many(space, [id])[0]
 
-    def stood_many(self, space: str, ids: Sequence[str]) -> list[Stood | None]:
+    def stood_many(self, space: str, ids: Sequence[str]) -> list[Existing | None]:
         """Give the event that stands under each of these names."""
-        staged = [self.kept.staged_as(space, id) for id in ids]
+        staged = [self.aggregate.staged_as(space, id) for id in ids]
         open_ = [id for id, one in zip(ids, staged, strict=True) if one is None]
         places = self._transaction.find(self.agent, space, open_) if open_ else {}
-        found: list[Stood | None] = []
+        found: list[Existing | None] = []
         for id, one in zip(ids, staged, strict=True):
             if one is not None:
-                found.append(Stood(*one))
+                found.append(Existing(*one))
             elif id in places:
                 seq, digest = places[id]
                 [entry] = self._transaction.read(self.agent, seq - 1, 1)
-                found.append(Stood(event_of(entry), digest, seq))
+                found.append(Existing(event_of(entry), digest, seq))
             else:
                 found.append(None)
         return found
 
     def at(self, seq: int) -> Event | None:
         """Give the event at a place of the log; None beyond its end."""
-        head, staged = self.kept.head.seq, self.kept.staged
+        head, staged = self.aggregate.head.seq, self.aggregate.staged
         if seq > head:
             place = seq - head - 1
             return (
@@ -111,12 +113,12 @@ class Work(Generic[T]):
     """
 
     agent: str
-    do: Callable[[Desk], T]
+    do: Callable[[UnitOfWork], T]
     created: Created | None = None
     result: Any = None  # what hands it out: a Future, or what `deliver` knows
     given: Any = None
     error: BaseException | None = None
-    many: Callable[[Desk, list[Any]], list[T] | None] | None = None
+    many: Callable[[UnitOfWork, list[Any]], list[T] | None] | None = None
     item: Any = None
 
 
@@ -155,7 +157,7 @@ class Writer:
         self._agents = agents
         self._clock = clock
         self._deliver = deliver if deliver is not None else _hand_out
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, Aggregate] = OrderedDict()
         self._closing = threading.Event()
         self.failing = False  # whether the last commit failed
         self._thread = threading.Thread(target=self._run, name="bridle-writer", daemon=True)
@@ -171,12 +173,12 @@ class Writer:
         """How many agents are in memory."""
         return len(self._kept)
 
-    def held(self, agent: str) -> Kept | None:
+    def held(self, agent: str) -> Aggregate | None:
         """Give an agent that is in memory, to look at its `head`: the rest is the thread's."""
         return self._kept.get(agent)
 
     def submit(
-        self, agent: str, do: Callable[[Desk], T], *, created: Created | None = None
+        self, agent: str, do: Callable[[UnitOfWork], T], *, created: Created | None = None
     ) -> Work[T]:
         """Hand in work; `Busy` if too much waits."""
         work = Work(agent, do, created, Future())
@@ -195,7 +197,7 @@ class Writer:
     def do(
         self,
         agent: str,
-        do: Callable[[Desk], T],
+        do: Callable[[UnitOfWork], T],
         *,
         created: Created | None = None,
         timeout: float | None = None,
@@ -250,7 +252,7 @@ class Writer:
                     self._do_all([work])
                 return
             works[0].error = error
-        except Halfway as error:
+        except PartialWork as error:
             if len(works) > 1:
                 for work in works:
                     work.error = work.given = None
@@ -270,7 +272,7 @@ class Writer:
 
     def _commit(self, works: list[Work[Any]]) -> None:
         """Do works in one transaction; if it does not commit, forget the agents it was about."""
-        touched: dict[str, Kept] = {}
+        touched: dict[str, Aggregate] = {}
         heads: dict[str, Head] = {}
         for agent in {work.agent for work in works if work.created is None} - self._kept.keys():
             # Before the transaction: a long log takes long to fold, and others want to write.
@@ -302,13 +304,15 @@ class Writer:
         while len(self._kept) > self._agents:
             self._kept.popitem(last=False)
 
-    def _create(self, work: Work[Any], transaction: Transaction, touched: dict[str, Kept]) -> None:
+    def _create(
+        self, work: Work[Any], transaction: Transaction, touched: dict[str, Aggregate]
+    ) -> None:
         assert work.created is not None
         if work.agent in touched or self._store.head(work.agent) is not None:
             work.error = Duplicate("agent", work.agent, "Choose another name.")
             return
         try:
-            kept = Kept.begin(work.created)
+            kept = Aggregate.begin(work.created)
         except BridleError as error:
             work.error = error
             return
@@ -320,11 +324,11 @@ class Writer:
         work: Work[Any],
         transaction: Transaction,
         locked: dict[str, Head],
-        touched: dict[str, Kept],
+        touched: dict[str, Aggregate],
     ) -> None:
         try:
             work.given = work.do(self._desk(work.agent, transaction, locked, touched))
-        except (StoreFailed, Halfway):
+        except (StoreFailed, PartialWork):
             raise
         except BridleError as error:
             work.error = error
@@ -337,22 +341,22 @@ class Writer:
         run: list[Work[Any]],
         transaction: Transaction,
         locked: dict[str, Head],
-        touched: dict[str, Kept],
+        touched: dict[str, Aggregate],
     ) -> bool:
         """Do a run of work at once; say whether it was done."""
         many = run[0].many
         assert many is not None
         try:
-            desk = self._desk(run[0].agent, transaction, locked, touched)
-            before = len(desk.kept.staged)
-            given = many(desk, [work.item for work in run])
+            unit_of_work = self._desk(run[0].agent, transaction, locked, touched)
+            before = len(unit_of_work.aggregate.staged)
+            given = many(unit_of_work, [work.item for work in run])
         except UnknownId:
             return False
-        except (StoreFailed, Halfway):
+        except (StoreFailed, PartialWork):
             raise
         except Exception as error:
-            if len(desk.kept.staged) != before:
-                raise Halfway from error
+            if len(unit_of_work.aggregate.staged) != before:
+                raise PartialWork from error
             return False
         if given is None:
             return False
@@ -365,17 +369,17 @@ class Writer:
         agent: str,
         transaction: Transaction,
         locked: dict[str, Head],
-        touched: dict[str, Kept],
-    ) -> Desk:
+        touched: dict[str, Aggregate],
+    ) -> UnitOfWork:
         kept = touched.get(agent)
         if kept is None:
             head = locked.get(agent)
             if head is None:
                 raise UnknownId("agent", agent, "Create it first.")
             kept = touched[agent] = self._at(agent, head, transaction)
-        return Desk(kept, agent, transaction, self._clock())
+        return UnitOfWork(kept, agent, transaction, self._clock())
 
-    def _at(self, agent: str, head: Head, transaction: Transaction) -> Kept:
+    def _at(self, agent: str, head: Head, transaction: Transaction) -> Aggregate:
         """Give an agent as of its locked head."""
         kept = self._kept.get(agent)
         if kept is None or kept.head.seq > head.seq:
@@ -389,7 +393,7 @@ class Writer:
         self._kept[agent] = kept
         return kept
 
-    def _snapshot(self, agent: str, kept: Kept) -> None:
+    def _snapshot(self, agent: str, kept: Aggregate) -> None:
         try:
             keep_snapshot(self._store, agent, kept)
         except StoreFailed as error:  # it is only a shortcut

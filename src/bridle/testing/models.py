@@ -552,13 +552,13 @@ def doubt_never_rises(make: MakeLimits) -> None:
 
 
 def relearn_is_the_fold(make: MakeLimits) -> None:
-    """`relearn` leaves the arm as if it had been taught these answers alone, in order, in bits."""
+    """`refit` leaves the arm as if it had been taught these answers alone, in order, in bits."""
     stream = examples(120)
     mine = np.flatnonzero(stream.arms == 1)
     for stand in (mine[1:], mine[:-1], mine[::2], mine[:1], mine[:0]):
         limits = _LIMITS_FAMILY.trained(make, stream)
         before = look(limits)[:, :, [0, 2, 3]]
-        limits.relearn(1, stream.contexts[stand], stream.outcomes[stand] > 0.5)
+        limits.refit(1, stream.contexts[stand], stream.outcomes[stand] > 0.5)
         fold = _LIMITS_FAMILY.trained(make, stream.only(stand))
         what = f"the fold of the {len(stand)} answers that stand"
         expect_bits(look(limits)[:, :, 1], look(fold)[:, :, 1], what)
@@ -595,15 +595,15 @@ def _bad_examples(limits: Limits, make: MakeLimits) -> Calls:
             lambda answer: limits.learn(good, 0, answer),
             (2, -1, 0.5, "yes", "True", None, np.nan, [True]),
         ),
-        *each("relearn of the arm {}", lambda k: limits.relearn(k, rows, yes), bad_arms()),
+        *each("relearn of the arm {}", lambda k: limits.refit(k, rows, yes), bad_arms()),
         *each(
             "relearn in {}",
-            lambda C: limits.relearn(0, C, yes),
+            lambda C: limits.refit(0, C, yes),
             (*last, rows[:2], rows[:, :-1], good, "abc", None),
         ),
         *each(
             "relearn of the answers {}",
-            lambda answers: limits.relearn(0, rows, answers),
+            lambda answers: limits.refit(0, rows, answers),
             (yes[:2], [True, False, 2], [0.5] * 3, ["yes"] * 3, True, None),
         ),
         *each("scores of {}", limits.scores, bad_contexts()),

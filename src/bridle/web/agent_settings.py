@@ -17,7 +17,7 @@ from bridle.server.handlers import agents
 from bridle.server.handlers.agents import Change, Grouped, Groups, Wait
 from bridle.server.problems import Problem, problem_of
 from bridle.store.maintenance import Verified, head_from_text, replay, verify
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.forms import Fields
 from bridle.web.jobs import jobs_of
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
@@ -125,7 +125,7 @@ async def withdraw(visit: Visit) -> Shown:
 
 async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None = None) -> Html:
     after = visit.query.whole("after", 0, low=0, high=2**53)
-    seen = await visit.service.do(visit.agent, lambda desk: _seen(desk, after))
+    seen = await visit.service.do(visit.agent, lambda work: _seen(work, after))
     if typed is None:
         typed = Fields([])
     values: dict[str, Any] = {
@@ -142,16 +142,16 @@ async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None
     return Html("agent-settings-rules.html", values, 200 if wrong is None else wrong.status)
 
 
-def _seen(desk: Desk, after: int) -> Seen:
-    know = desk.kept.know
-    features = desk.kept.agent.schema.features
+def _seen(work: UnitOfWork, after: int) -> Seen:
+    state = work.aggregate.state
+    features = work.aggregate.agent.schema.features
     rules = [
         Told(rule.id, describe(rule), rule.note)
-        for rule in islice(know.rules.values(), after, after + PER_PAGE)
+        for rule in islice(state.rules.values(), after, after + PER_PAGE)
     ]
     told = [(feature.name, _values(feature)) for feature in features[:MOST_FEATURES]]
     names = [feature.name for feature in features]
-    return Seen(rules, len(know.rules), told, names, groups_of(know.arms))
+    return Seen(rules, len(state.rules), told, names, groups_of(state.arms))
 
 
 def _values(feature: Feature) -> str:
@@ -169,8 +169,8 @@ def _values(feature: Feature) -> str:
 # -- from the form ---------------------------------------------------------------------------
 
 
-def _known(desk: Desk) -> tuple[Schema, tuple[Arm, ...]]:
-    return desk.kept.agent.schema, tuple(desk.kept.know.arms)
+def _known(work: UnitOfWork) -> tuple[Schema, tuple[Arm, ...]]:
+    return work.aggregate.agent.schema, tuple(work.aggregate.state.arms)
 
 
 def _rule(schema: Schema, known_arms: Sequence[Arm], form: Fields) -> RuleForm:
@@ -277,22 +277,22 @@ async def look_at_settings(visit: Visit) -> Shown:
     return Html("agent-settings.html", values)
 
 
-def _facts(desk: Desk) -> Facts:
-    know = desk.kept.know
+def _facts(work: UnitOfWork) -> Facts:
+    state = work.aggregate.state
     return Facts(
-        version=desk.kept.version,
-        arms=len(know.arms),
-        groups=groups_of(know.arms)[:MOST_GROUPS],
-        decisions=know.decisions,
-        pending=len(know.pending),
-        examples=len(know.examples),
-        rules=len(know.rules),
-        budget_left=know.questions.left,
-        asks=know.settings.budget > 0,
-        limits=know.believing.kind,
-        wait=know.wait,
-        default_reward=know.default_reward,
-        reward_range=know.settings.reward_range,
+        version=work.aggregate.version,
+        arms=len(state.arms),
+        groups=groups_of(state.arms)[:MOST_GROUPS],
+        decisions=state.decisions,
+        pending=len(state.pending),
+        examples=len(state.examples),
+        rules=len(state.rules),
+        budget_left=state.questions.left,
+        asks=state.settings.budget > 0,
+        limits=state.limits_state.kind,
+        wait=state.wait,
+        default_reward=state.default_reward,
+        reward_range=state.settings.reward_range,
     )
 
 
@@ -341,7 +341,7 @@ async def regroup(visit: Visit) -> Shown:
 
 
 async def _arms(visit: Visit) -> tuple[Arm, ...]:
-    return await visit.service.do(visit.agent, lambda desk: tuple(desk.kept.know.arms))
+    return await visit.service.do(visit.agent, lambda work: tuple(work.aggregate.state.arms))
 
 
 async def _changed(visit: Visit, place: str, **change: Any) -> Redirect:

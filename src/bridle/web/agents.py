@@ -19,7 +19,7 @@ from bridle.errors import BridleError, StoreFailed
 from bridle.server.handlers import agents as api
 from bridle.server.handlers.agents import AgentLine
 from bridle.server.service import Service
-from bridle.store.aggregate import Kept, load
+from bridle.store.aggregate import Aggregate, load
 from bridle.store.log import Store
 from bridle.store.projections import Span
 from bridle.web.page import Html, Page, Shown, Visit
@@ -71,9 +71,9 @@ class Doing(NamedTuple):
     teachers: int = 0
 
 
-def doing_of(kept: Kept) -> Doing:
+def doing_of(kept: Aggregate) -> Doing:
     """Say what an agent is doing."""
-    know, spans = kept.know, kept.chronicle.spans
+    know, spans = kept.state, kept.chronicle.spans
     rewards = sum(span.rewards for span in spans)
     return Doing(
         version=kept.version,
@@ -159,7 +159,7 @@ class Overview:
 
 async def _asked(service: Service, name: str) -> Doing | None:
     try:
-        return await service.do(name, lambda desk: doing_of(desk.kept), timeout=LONG_PATIENCE)
+        return await service.do(name, lambda work: doing_of(work.aggregate), timeout=LONG_PATIENCE)
     except StoreFailed:
         return None
 

@@ -15,7 +15,7 @@ from bridle.server.problems import Problem
 from bridle.store.aggregate import event_of
 from bridle.store.idempotency import text_of
 from bridle.store.log import Store
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.charts import Line
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
 from bridle.web.rendering import arm_words, number_words, schema_context_words, url
@@ -52,7 +52,9 @@ class Gauge(NamedTuple):
 
 async def audits(visit: Visit) -> Shown:
     """Show the audit meter."""
-    if not await visit.service.do(visit.agent, lambda desk: desk.kept.auditing.meter is not None):
+    if not await visit.service.do(
+        visit.agent, lambda work: work.aggregate.auditing.meter is not None
+    ):
         return Html("audits-none.html", {"agent": visit.agent})
     level = visit.query.number("level", 1.0, low=0.0, high=100.0)
     after = visit.query.whole("after", 0, low=0, high=2**53)
@@ -72,7 +74,7 @@ async def audits(visit: Visit) -> Shown:
         "bounds": whole_bounds(audit.total),
         "gauge": _gauge(audit.total),
         "alarms": [(one, standing_words(one)) for one in reversed(audit.alarms[-MOST_ALARMS:])],
-        "waiting": await visit.service.do(visit.agent, lambda desk: _in_words(desk, ids, events)),
+        "waiting": await visit.service.do(visit.agent, lambda work: _in_words(work, ids, events)),
         "lines": await visit.service.do(visit.agent, _lines),
     }
     return Html("audits.html", values)
@@ -149,11 +151,11 @@ def _gauge(one: StandingShown) -> Gauge:
     )
 
 
-def _lines(desk: Desk) -> list[Line]:
+def _lines(work: UnitOfWork) -> list[Line]:
     """Give both bounds in the course of the log: at most a few hundred points."""
-    meter = desk.kept.auditing.meter
+    meter = work.aggregate.auditing.meter
     assert meter is not None
-    tallies = [span.audits for span in desk.kept.chronicle.spans if span.audits is not None]
+    tallies = [span.audits for span in work.aggregate.chronicle.spans if span.audits is not None]
     points = [(float(tally.actions), meter.bounds_at(tally)) for tally in tallies]
     return [
         Line("at most", [(x, bounds.upper) for x, bounds in points], "c2"),
@@ -175,8 +177,8 @@ def _events(store: Store, agent: str, ids: Sequence[ItemId]) -> dict[str, Decide
     return found
 
 
-def _in_words(desk: Desk, ids: Sequence[ItemId], events: dict[str, Decided]) -> list[Waiting]:
-    know, schema = desk.kept.know, desk.kept.agent.schema
+def _in_words(work: UnitOfWork, ids: Sequence[ItemId], events: dict[str, Decided]) -> list[Waiting]:
+    state, schema = work.aggregate.state, work.aggregate.agent.schema
     shown = []
     for id in ids:
         text = text_of(id)
@@ -184,7 +186,7 @@ def _in_words(desk: Desk, ids: Sequence[ItemId], events: dict[str, Decided]) -> 
         if event is None:
             shown.append(Waiting(text, None, None, []))
             continue
-        arm = arm_words(know.arms[know.arm_number(event.arm)])
+        arm = arm_words(state.arms[state.arm_number(event.arm)])
         features = schema_context_words(schema, schema.decode(event.context))
         more = max(0, len(features) - MOST_LINES)
         shown.append(Waiting(text, event.at, arm, features[:MOST_LINES], more))

@@ -23,7 +23,7 @@ from bridle.schema import Schema
 from bridle.server.handlers import teaching
 from bridle.server.handlers.teaching import Example, TeachMany
 from bridle.server.problems import Problem, problem_of
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.csvs import (
     MAX_ROWS,
     BadCsv,
@@ -150,27 +150,27 @@ def read_csv(schema: Schema, arms: Sequence[Arm], text: str) -> ReadCsv:
     )
 
 
-def standing_of(desk: Desk, read: ReadCsv) -> Standing:
+def standing_of(work: UnitOfWork, read: ReadCsv) -> Standing:
     """Read of the agent what its examples say of each row, and copy what it believes."""
-    kept, know = desk.kept, desk.kept.know
+    kept, state = work.aggregate, work.aggregate.state
     said = zip(read.contexts, read.arms, read.rows, strict=True)
     same, other = [], []
     for context, arm, row in said:
-        item, allowed = know.settings.features.item(row.context), row.allowed
+        item, allowed = state.settings.features.item(row.context), row.allowed
         case: Any = context if item is None else item
-        yes, no = know.allowances.get(case, ()), know.denials.get(case, ())
+        yes, no = state.allowances.get(case, ()), state.denials.get(case, ())
         same.append(arm in (yes if allowed else no))
         other.append(arm in (no if allowed else yes))
-    width = know.settings.features.width
+    width = state.settings.features.width
     return Standing(
         kept.version,
         same,
         other,
-        know.believing.limits.copy(),
-        know.believing.unit_of.copy(),
-        tuple(know.compiled_rules),
+        state.limits_state.limits.copy(),
+        state.limits_state.unit_of.copy(),
+        tuple(state.compiled_rules),
         kept.recent.to_array(width).copy(),
-        know.believing.key,
+        state.limits_state.key,
     )
 
 
@@ -250,7 +250,7 @@ def _sure(standing: Standing, X: Floats, arms: Ints) -> tuple[Bools, Bools]:
     units = standing.unit_of[arms]
     for unit in np.unique(units):
         mine = np.flatnonzero(units == unit)
-        look = standing.limits.look(int(unit), np.ascontiguousarray(X[mine]))
+        look = standing.limits.predict(int(unit), np.ascontiguousarray(X[mine]))
         yes[mine], no[mine] = look.safe, ~look.possible
     return yes, no
 
@@ -287,7 +287,7 @@ def _changed(read: ReadCsv, standing: Standing, order: list[int], name: str) -> 
 
 def _marks(limits: Beliefs, rows: Floats) -> Ints:
     """Give what is believed of each unit in each context: 2 surely yes, 0 surely no, 1 unsure."""
-    look = limits.look_all(rows)
+    look = limits.predict_all(rows)
     return look.possible.astype(np.int64) + look.safe.astype(np.int64)
 
 
@@ -318,7 +318,7 @@ async def preview(visit: Visit) -> Shown:
             raise BadCsv(["Choose a file, or write some lines."])
         schema, arms = await _about(visit)
         read = await visit.service.aside(lambda: read_csv(schema, arms, text))
-        standing = await visit.service.do(visit.agent, lambda desk: standing_of(desk, read))
+        standing = await visit.service.do(visit.agent, lambda work: standing_of(work, read))
         found = await visit.service.aside(lambda: preview_of(schema, arms, read, standing, name_of))
         most = visit.service.limits.body_bytes * 9 // 10
         if len(found.csv.encode()) + found.csv.count("\n") > most:
@@ -407,9 +407,9 @@ def _text(sent: str) -> str:
 
 
 async def _about(visit: Visit) -> tuple[Schema, list[Arm]]:
-    def look(desk: Desk) -> tuple[Schema, list[Arm]]:
-        know = desk.kept.know
-        return know.settings.features, know.arms
+    def look(work: UnitOfWork) -> tuple[Schema, list[Arm]]:
+        state = work.aggregate.state
+        return state.settings.features, state.arms
 
     return await visit.service.do(visit.agent, look)
 
@@ -418,7 +418,7 @@ async def _form(
     visit: Visit, text: str = "", problem: Problem | None = None, taught: int = 0
 ) -> Html:
     schema, arms = await _about(visit)
-    voice = await visit.service.do(visit.agent, lambda desk: voice_of(visit, desk.kept.know))
+    voice = await visit.service.do(visit.agent, lambda work: voice_of(visit, work.aggregate.state))
     wrongs: list[str] = []
     if problem is not None:
         wrongs = problem.wrongs if isinstance(problem, BadCsv) else [problem.message]

@@ -9,7 +9,7 @@ import numpy as np
 from bridle.agent.config import Arm
 from bridle.agent.events import Decided
 from bridle.agent.queries import unit_name
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.errors import Duplicate, NotPossible, UnknownId
 from bridle.server.handlers import checks as checking
 from bridle.server.handlers import promise
@@ -24,7 +24,7 @@ from bridle.server.handlers.checks import (
 from bridle.server.handlers.promise import StartAnew
 from bridle.server.problems import Problem
 from bridle.store.idempotency import id_of, text_of
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.examples import ExampleLine, line_of
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
 from bridle.web.progress import Undone, undone_of
@@ -87,7 +87,7 @@ class _Look(NamedTuple):
 async def show(visit: Visit) -> Shown:
     """Show the oldest play that waits, and what was found so far."""
     after = visit.query.whole("after", 0, low=0, high=2**53)
-    voice = await visit.service.do(visit.agent, lambda desk: voice_of(visit, desk.kept.know))
+    voice = await visit.service.do(visit.agent, lambda work: voice_of(visit, work.aggregate.state))
     listed = await _listed(visit, voice, after)
     if not listed.checks and after:  # all others were skipped, or judged meanwhile
         passed, after = after, 0
@@ -98,13 +98,13 @@ async def show(visit: Visit) -> Shown:
     last, undone = visit.query.get("last"), visit.query.get("undone")
     mine, to = voice.mine if voice.names else _mine(visit), visit.query.get("to")
 
-    def read(desk: Desk) -> _Look:
+    def read(work: UnitOfWork) -> _Look:
         return _Look(
-            None if one is None else _waiting(desk, one),
-            _found(desk.kept.know),
-            _last(desk.kept.know, mine, last),
-            undone_of(desk, mine, undone) if undone else None,
-            len(desk.kept.know.checks.open),
+            None if one is None else _waiting(work, one),
+            _found(work.aggregate.state),
+            _last(work.aggregate.state, mine, last),
+            undone_of(work, mine, undone) if undone else None,
+            len(work.aggregate.state.checks.open),
         )
 
     look = await visit.service.do(visit.agent, read)
@@ -166,9 +166,9 @@ async def start_again(visit: Visit) -> Shown:
 # -- in words --------------------------------------------------------------------------------
 
 
-def _waiting(desk: Desk, one: CheckShown) -> Waiting:
-    know = desk.kept.know
-    schema, id = know.settings.features, text_of(one.decision)
+def _waiting(work: UnitOfWork, one: CheckShown) -> Waiting:
+    state = work.aggregate.state
+    schema, id = state.settings.features, text_of(one.decision)
     lines = schema_context_words(schema, one.context)
     if len(lines) > MOST_LINES:
         lines.sort(key=lambda line: line[1] in ("no", "none", "not known"))
@@ -176,44 +176,44 @@ def _waiting(desk: Desk, one: CheckShown) -> Waiting:
         id,
         short_words(schema, one.context),
         lines,
-        know.arms[know.arm_number(one.arm)],
+        state.arms[state.arm_number(one.arm)],
         None if one.item is None else str(one.item),
         one_in(one.coin),
-        _when(desk, id),
+        _when(work, id),
     )
 
 
-def _when(desk: Desk, id: str) -> float | None:
+def _when(work: UnitOfWork, id: str) -> float | None:
     """Say when a play was made; one that asked first was made when it was settled."""
-    for stood in (desk.stood("settled", id), desk.stood("decision", id)):
+    for stood in (work.stood("settled", id), work.stood("decision", id)):
         if stood is not None and isinstance(stood.event, Decided):
             return stood.event.at
     return None
 
 
-def _last(know: Knowledge, mine: str | None, text: str) -> ExampleLine | None:
+def _last(state: AgentState, mine: str | None, text: str) -> ExampleLine | None:
     """Give what this person has just said, if it stands."""
-    example = know.examples.get(id_of(text)) if text else None
-    mine_it_is = example is not None and said_by(know, example.by, mine)
-    return line_of(know, example) if example is not None and mine_it_is else None
+    example = state.examples.get(id_of(text)) if text else None
+    mine_it_is = example is not None and said_by(state, example.by, mine)
+    return line_of(state, example) if example is not None and mine_it_is else None
 
 
-def _found(know: Knowledge) -> Found:
-    checks, rates, purse = know.checks, know.believing.rates, know.purse
+def _found(state: AgentState) -> Found:
+    checks, rates, purse = state.checks, state.limits_state.rates, state.purse
     frozen = purse is not None and purse.frozen
     units: list[UnitRow] = []
     many = 0
     if rates is not None:
         many = rates.units
         least = 0.0 if purse is None or frozen else purse.coin()
-        granted = checks.may(know.decisions + 1)
+        granted = checks.may(state.decisions + 1)
         # The worst first, then those of which most is known.
         order = np.lexsort((-rates.judged.sum(axis=1), -rates.rates, -rates.judged[:, 1]))
         for u in order[:MOST_UNITS].tolist():
             coin = max(rates.coin(u) if granted and not frozen else 0.0, least)
             units.append(
                 UnitRow(
-                    unit_name(know, u),
+                    unit_name(state, u),
                     int(rates.judged[u].sum()),
                     int(rates.judged[u, 1]),
                     float(rates.rates[u]),

@@ -167,7 +167,7 @@ async def _arms(visit: Visit, asked: Asked) -> frozenset[ArmId] | None:
     text = asked.given["arm"]
     if not text:
         return None
-    found = await visit.service.do(visit.agent, lambda desk: arms_like(desk.kept, text))
+    found = await visit.service.do(visit.agent, lambda work: arms_like(work.aggregate, text))
     if not found:
         wanted = "the id of an arm, or a part of its name or group"
         raise InvalidValue("arm", "the form", wanted, text)

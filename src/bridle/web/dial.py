@@ -30,7 +30,7 @@ from bridle.server.handlers.agents import Change, change
 from bridle.server.problems import Problem
 from bridle.store.aggregate import events_in
 from bridle.store.log import Store
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.charts import Line, curve
 from bridle.web.forms import Fields
 from bridle.web.jobs import Progress, jobs_of
@@ -347,14 +347,14 @@ async def _dial(visit: Visit, wrong: str = "", typed: Fields | None = None) -> H
     return Html("dial.html", values, 422 if wrong else 200)
 
 
-def _looked_up(desk: Desk) -> _Agent:
-    know = desk.kept.know
+def _looked_up(work: UnitOfWork) -> _Agent:
+    state = work.aggregate.state
     return _Agent(
-        type(know.policy).__name__,
-        desk.kept.agent.sigma,
-        desk.kept.version,
-        know.decisions,
-        know.settings.reward_range,
+        type(state.policy).__name__,
+        work.aggregate.agent.sigma,
+        work.aggregate.version,
+        state.decisions,
+        state.settings.reward_range,
     )
 
 

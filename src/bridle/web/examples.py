@@ -9,9 +9,9 @@ import numpy as np
 
 from bridle.agent.config import ArmId, ItemId
 from bridle.agent.limits_state import Example
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.server.handlers import teaching
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.csvs import MAX_ROWS, example_columns, written
 from bridle.web.page import Data, Html, Page, Redirect, Shown, Visit
 from bridle.web.rendering import arm_words, url
@@ -51,10 +51,10 @@ class Disagreement(NamedTuple):
     older: bool
 
 
-def line_of(know: Knowledge, example: Example) -> ExampleLine:
+def line_of(state: AgentState, example: Example) -> ExampleLine:
     """Give an example in words."""
-    context = know.settings.features.decode(np.frombuffer(example.context))
-    arm = arm_words(know.arms[example.arm])
+    context = state.settings.features.decode(np.frombuffer(example.context))
+    arm = arm_words(state.arms[example.arm])
     return ExampleLine(
         example.id,
         context,
@@ -68,22 +68,22 @@ def line_of(know: Knowledge, example: Example) -> ExampleLine:
     )
 
 
-def disagreements(know: Knowledge, most: int) -> list[Disagreement]:
+def disagreements(state: AgentState, most: int) -> list[Disagreement]:
     """Find what the latest examples say both ways of: the same context, the same arm."""
     found: dict[tuple[bytes, int], list[Example]] = {}
-    for one in islice(reversed(know.examples.values()), MOST_LOOKED_AT):
-        other = know.denials if one.allowed else know.allowances
+    for one in islice(reversed(state.examples.values()), MOST_LOOKED_AT):
+        other = state.denials if one.allowed else state.allowances
         if one.arm in other.get(one.context, ()):
             voices = found.setdefault((one.context, one.arm), [])
             voices.append(one)
-    return [_disagreement(know, voices) for voices in islice(found.values(), most)]
+    return [_disagreement(state, voices) for voices in islice(found.values(), most)]
 
 
-def _disagreement(know: Knowledge, voices: list[Example]) -> Disagreement:
+def _disagreement(state: AgentState, voices: list[Example]) -> Disagreement:
     """Show both sides, a few voices of each; the other side may lie too far back to be seen."""
     sides = [[one for one in voices if one.allowed is side] for side in (True, False)]
     shown = [*sides[0][:MOST_VOICES], *sides[1][:MOST_VOICES]]
-    lines = [line_of(know, one) for one in shown]
+    lines = [line_of(state, one) for one in shown]
     teachers = len({one.by for one in voices})
     return Disagreement(lines[0].context, lines[0].arm, lines, teachers, not all(sides))
 
@@ -96,13 +96,13 @@ async def listing(visit: Visit) -> Shown:
     """List the examples that stand, the latest first."""
     after = visit.query.whole("after", 0, low=0, high=LAST)
 
-    def look(desk: Desk) -> dict[str, Any]:
-        know = desk.kept.know
-        some = islice(reversed(know.examples.values()), after, after + PER_PAGE)
+    def look(work: UnitOfWork) -> dict[str, Any]:
+        state = work.aggregate.state
+        some = islice(reversed(state.examples.values()), after, after + PER_PAGE)
         return {
-            "examples": [line_of(know, one) for one in some],
-            "total": len(know.examples),
-            "some_live": any(not _for_good(one) for one in know.examples.values()),
+            "examples": [line_of(state, one) for one in some],
+            "total": len(state.examples),
+            "some_live": any(not _for_good(one) for one in state.examples.values()),
         }
 
     values = await visit.service.do(visit.agent, look)
@@ -115,11 +115,11 @@ async def listing(visit: Visit) -> Shown:
 async def download(visit: Visit) -> Shown:
     """Give the examples that stand as a csv: one that can be sent back in."""
 
-    def look(desk: Desk) -> tuple[Any, list[Any], list[Example]]:
-        know = desk.kept.know
+    def look(work: UnitOfWork) -> tuple[Any, list[Any], list[Example]]:
+        state = work.aggregate.state
         # A csv has no place for a scope or an end, and would come back as said of all for ever.
-        some = (one for one in know.examples.values() if _for_good(one))
-        return know.settings.features, know.arms, list(islice(some, MAX_ROWS))
+        some = (one for one in state.examples.values() if _for_good(one))
+        return state.settings.features, state.arms, list(islice(some, MAX_ROWS))
 
     schema, arms, some = await visit.service.do(visit.agent, look)
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.agent.limits_state import Example
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.kernels import doubt
 from bridle.kernels.types import Bools, Floats
 from bridle.limits import FoundLimits, LinearLimits, Mixed, RuleLimits
@@ -26,8 +26,8 @@ from bridle.limits.declared import CompiledRule, denied_arms, describe
 from bridle.schema import Flag, Id, Number, Schema
 from bridle.server.handlers.teaching import retract
 from bridle.server.problems import Problem
-from bridle.store.aggregate import Kept
-from bridle.store.writer import Desk
+from bridle.store.aggregate import Aggregate
+from bridle.store.writer import UnitOfWork
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
 from bridle.web.rendering import arm_words, number_words, url
 
@@ -184,28 +184,28 @@ def rest_of(schema: Schema) -> Floats:
     return row
 
 
-def without_part(know: Knowledge) -> set[int]:
+def without_part(state: AgentState) -> set[int]:
     """Give the columns of a context that play no part: numbers, where all limits are rules."""
-    limits = know.believing.limits
+    limits = state.limits_state.limits
     if not isinstance(limits, RuleLimits | FoundLimits):
         return set()
-    named = {column for rule in know.compiled_rules for column, _, _ in rule.conditions}
+    named = {column for rule in state.compiled_rules for column, _, _ in rule.conditions}
     return set(range(limits.features)) - set(limits.terms.columns.tolist()) - named
 
 
 # -- rows ------------------------------------------------------------------------------------
 
 
-def units_of(know: Knowledge, wanted: str = "") -> list[Unit]:
+def units_of(state: AgentState, wanted: str = "") -> list[Unit]:
     """Give all units whose name, or that of one of their arms, holds a text; in order."""
-    unit_of = know.believing.unit_of.tolist()
-    alone = isinstance(know.believing.limits, FoundLimits | LinearLimits)  # whatever the groups
-    shared = know.settings.share == "group" and not alone
-    sizes = np.bincount(know.believing.unit_of).tolist()
+    unit_of = state.limits_state.unit_of.tolist()
+    alone = isinstance(state.limits_state.limits, FoundLimits | LinearLimits)  # whatever the groups
+    shared = state.settings.share == "group" and not alone
+    sizes = np.bincount(state.limits_state.unit_of).tolist()
     text = wanted.casefold()
     found: dict[int, Unit] = {}
     firsts: dict[int, str] = {}
-    for u, arm in zip(unit_of, know.arms, strict=True):
+    for u, arm in zip(unit_of, state.arms, strict=True):
         group = arm.group if shared else None
         first = firsts.setdefault(u, group if group is not None else arm.label)
         if u in found:
@@ -215,30 +215,30 @@ def units_of(know: Knowledge, wanted: str = "") -> list[Unit]:
     return [found[u] for u in sorted(found)]
 
 
-def rows_of(know: Knowledge, units: Sequence[Unit], columns: Sequence[Column]) -> list[Row]:
+def rows_of(state: AgentState, units: Sequence[Unit], columns: Sequence[Column]) -> list[Row]:
     """Give the rows of some units."""
-    believing, schema = know.believing, know.settings.features
-    by_column = cells_of(know, units, [row_of(schema, column) for column in columns])
-    words = _Words(know, len(units))
+    limits_state, schema = state.limits_state, state.settings.features
+    by_column = cells_of(state, units, [row_of(schema, column) for column in columns])
+    words = _Words(state, len(units))
     return [
         Row(
             unit,
             tuple(mine[n] for mine in by_column),
-            len(believing.examples_of(unit.number)),
+            len(limits_state.examples_of(unit.number)),
             *words.of(unit.number),
         )
         for n, unit in enumerate(units)
     ]
 
 
-def cells_of(know: Knowledge, units: Sequence[Unit], rows: Sequence[Floats]) -> list[list[Cell]]:
+def cells_of(state: AgentState, units: Sequence[Unit], rows: Sequence[Floats]) -> list[list[Cell]]:
     """Give, for each encoded context, what is believed of each unit there."""
-    members = [np.flatnonzero(know.believing.unit_of == unit.number) for unit in units]
+    members = [np.flatnonzero(state.limits_state.unit_of == unit.number) for unit in units]
     found: list[list[Cell]] = []
     for row in rows:
-        seen = know.believing.seen(row.tobytes())
-        denied = denied_arms(know.compiled_rules, row, len(know.arms))
-        said = know.said(row, know.offered(row, None))
+        seen = state.limits_state.seen(row.tobytes())
+        denied = denied_arms(state.compiled_rules, row, len(state.arms))
+        said = state.said(row, state.offered(row, None))
         found.append(
             [
                 _cell(float(seen.p[arms[0]]), int(seen.marks[arms[0]]), denied[arms], said[arms])
@@ -262,10 +262,10 @@ def _cell(p: float, mark: int, denied: Bools, said: npt.NDArray[np.int8]) -> Cel
 class _Words:
     """Limits read back as what is denied and what is unsure; nothing where they are no rules."""
 
-    def __init__(self, know: Knowledge, units: int) -> None:
-        limits = know.believing.limits
+    def __init__(self, state: AgentState, units: int) -> None:
+        limits = state.limits_state.limits
         self._read: RuleLimits | Mixed | FoundLimits | None = None
-        self._names = know.settings.features.columns
+        self._names = state.settings.features.columns
         self._short: set[str] = set()
         terms = limits.terms if isinstance(limits, RuleLimits | FoundLimits | Mixed) else None
         if terms is not None and len(terms) * units <= MOST_TERMS:
@@ -284,7 +284,7 @@ class _Words:
 
 
 def examples_behind(
-    know: Knowledge, unit: int, column: Column | None, after: int, limit: int
+    state: AgentState, unit: int, column: Column | None, after: int, limit: int
 ) -> tuple[list[Example], int, int]:
     """Give examples of a unit that hold what a column is about, the latest first.
 
@@ -293,7 +293,7 @@ def examples_behind(
     list of Example, int, int
         Some of them, how many there are, and how many the unit has in all.
     """
-    every = know.believing.examples_of(unit)
+    every = state.limits_state.examples_of(unit)
     found = every
     if column is not None:
         at, low, high = 8 * column.at, column.low, column.high
@@ -303,11 +303,11 @@ def examples_behind(
     return found[max(last - limit, 0) : max(last, 0)][::-1], len(found), len(every)
 
 
-def rule_behind(know: Knowledge, unit: int, column: Column) -> list[CompiledRule]:
+def rule_behind(state: AgentState, unit: int, column: Column) -> list[CompiledRule]:
     """Give the declared rules that deny an arm of a unit where just this holds."""
-    row = row_of(know.settings.features, column)
-    arms = know.believing.unit_of == unit
-    return [rule for rule in know.compiled_rules if rule.denied(row) and (rule.arms & arms).any()]
+    row = row_of(state.settings.features, column)
+    arms = state.limits_state.unit_of == unit
+    return [rule for rule in state.compiled_rules if rule.denied(row) and (rule.arms & arms).any()]
 
 
 # --- What is believed otherwise of two things together than of each alone: what no cell can show
@@ -343,28 +343,28 @@ class Together(NamedTuple):
 
 
 def together(
-    know: Knowledge, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
+    state: AgentState, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
 ) -> Together:
     """Give pairs of columns of which something else is believed than of each alone."""
     if not units:
         return Together([], 0)
-    most = max(FEWEST_PAIRS, min(MOST_PAIRS, MOST_CELLS // know.believing.limits.units))
-    met = _met(know, units, columns, recent)
+    most = max(FEWEST_PAIRS, min(MOST_PAIRS, MOST_CELLS // state.limits_state.limits.units))
+    met = _met(state, units, columns, recent)
     pairs = [pair for pair, _ in met.most_common(most)]
-    schema = know.settings.features
+    schema = state.settings.features
     by_number = {column.number: column for column in columns}
     numbers = sorted({number for pair in pairs for number in pair})
-    alone = cells_of(know, units, [row_of(schema, by_number[number]) for number in numbers])
+    alone = cells_of(state, units, [row_of(schema, by_number[number]) for number in numbers])
     single = dict(zip(numbers, alone, strict=True))
     rows = [_row(schema, by_number[one], by_number[two]) for one, two in pairs]
     found: list[Pair] = []
-    for (one, two), both in zip(pairs, cells_of(know, units, rows), strict=True):
+    for (one, two), both in zip(pairs, cells_of(state, units, rows), strict=True):
         name = f"{by_number[one].name} with {by_number[two].name}"
         each = zip(units, both, single[one], single[two], strict=True)
         found += [
             Pair(unit, name, cell, (a, b))
             for unit, cell, a, b in each
-            if _tells(cell, a, b) and (cell.rule or know.believing.taught(unit.number))
+            if _tells(cell, a, b) and (cell.rule or state.limits_state.taught(unit.number))
         ]
     found.sort(key=lambda pair: pair.cell.p - min(cell.p for cell in pair.alone))
     return Together(found[:MOST_SHOWN], len(pairs))
@@ -384,14 +384,14 @@ def _row(schema: Schema, one: Column, two: Column) -> Floats:
 
 
 def _met(
-    know: Knowledge, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
+    state: AgentState, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
 ) -> Counter[tuple[int, int]]:
     """Count how often pairs of columns, by their numbers, were met."""
-    rest = rest_of(know.settings.features)
+    rest = rest_of(state.settings.features)
     # A number in the middle of its range is at rest: that is so in every cell.
     told = [column for column in columns if column.value != rest[column.at]]
     met: Counter[tuple[int, int]] = Counter()
-    for raw, weight in (*_taught(know, units), *((raw, 1) for raw in recent)):
+    for raw, weight in (*_taught(state, units), *((raw, 1) for raw in recent)):
         row = np.frombuffer(raw)
         held = [c for c in told if c.low <= row[c.at] <= c.high][:MOST_HELD]
         for one, two in combinations(held, 2):
@@ -400,11 +400,11 @@ def _met(
     return met
 
 
-def _taught(know: Knowledge, units: Sequence[Unit]) -> Iterator[tuple[bytes, int]]:
+def _taught(state: AgentState, units: Sequence[Unit]) -> Iterator[tuple[bytes, int]]:
     """Give contexts of the last examples of each unit, and of its last denials."""
     each = max(4, MOST_EXAMPLES // len(units))
     for unit in units:
-        mine: list[Example] = know.believing.examples_of(unit.number)
+        mine: list[Example] = state.limits_state.examples_of(unit.number)
         denied = [one for one in mine[-10 * MOST_EXAMPLES :] if not one.allowed]
         yield from ((one.context, DENIED) for one in denied[-each:])
         yield from ((one.context, 1) for one in mine[-each:])
@@ -442,28 +442,28 @@ async def limits(visit: Visit) -> Shown:
         query.get("feature")[:200],
         *(query.whole(name, 0, low=0, high=_MOST_PLACES) for name in ("rows", "columns", "rules")),
     )
-    found = await visit.service.do(visit.agent, lambda desk: _picture(desk.kept, ask))
+    found = await visit.service.do(visit.agent, lambda work: _picture(work.aggregate, ask))
     return Html("limits.html", {"agent": visit.agent, "ask": ask, **found})
 
 
-def _picture(kept: Kept, ask: _Ask) -> dict[str, Any]:
-    know = kept.know
+def _picture(kept: Aggregate, ask: _Ask) -> dict[str, Any]:
+    state = kept.state
     text = ask.feature.casefold()
-    every = columns_of(know.settings.features)
-    aside = without_part(know)
+    every = columns_of(state.settings.features)
+    aside = without_part(state)
     columns = [c for c in every if c.at not in aside and text in c.name.casefold()]
-    units = units_of(know, ask.find)
+    units = units_of(state, ask.find)
     shown = columns[ask.columns : ask.columns + COLUMNS]
-    taught = bool(know.examples or know.rules)
+    taught = bool(state.examples or state.rules)
     some = units[ask.rows : ask.rows + ROWS] if taught else []
-    rows = rows_of(know, some, shown)
-    rules = list(know.rules.values())
+    rows = rows_of(state, some, shown)
+    rules = list(state.rules.values())
     return {
         "taught": taught,
-        "examples": len(know.examples),
+        "examples": len(state.examples),
         "rows": rows,
         "columns": shown,
-        "together": together(know, some, columns, kept.recent.contexts),
+        "together": together(state, some, columns, kept.recent.contexts),
         "heads": _heads(shown),
         "units": len(units),
         "all_columns": len(columns),
@@ -520,21 +520,21 @@ async def cell(visit: Visit) -> Shown:
         query.whole("column", low=0, high=_MOST_PLACES) if query.get("column") else None,
         query.whole("after", 0, low=0, high=_MOST_PLACES),
     )
-    found = await visit.service.do(visit.agent, lambda desk: _behind(desk, place))
+    found = await visit.service.do(visit.agent, lambda work: _behind(work, place))
     return Html("limits-cell.html", {"agent": visit.agent, "place": place, **found})
 
 
-def _behind(desk: Desk, place: _Place) -> dict[str, Any]:
-    know = desk.kept.know
-    columns = columns_of(know.settings.features)
-    units = know.believing.limits.units
+def _behind(work: UnitOfWork, place: _Place) -> dict[str, Any]:
+    state = work.aggregate.state
+    columns = columns_of(state.settings.features)
+    units = state.limits_state.limits.units
     if place.unit >= units or (place.column is not None and place.column >= len(columns)):
         raise Problem("not_found", "There is no such cell.", remedy="Go back to the picture.")
     column = None if place.column is None else columns[place.column]
-    unit = _unit(know, place.unit)
-    some, total, of_unit = examples_behind(know, place.unit, column, place.after, EXAMPLES)
-    believed, rules = _believed(know, unit, column)
-    decode = know.settings.features.decode
+    unit = _unit(state, place.unit)
+    some, total, of_unit = examples_behind(state, place.unit, column, place.after, EXAMPLES)
+    believed, rules = _believed(state, unit, column)
+    decode = state.settings.features.decode
     return {
         "unit": unit,
         "column": column,
@@ -544,7 +544,7 @@ def _behind(desk: Desk, place: _Place) -> dict[str, Any]:
             _Behind(
                 one.id,
                 decode(np.frombuffer(one.context)),
-                arm_words(know.arms[one.arm]),
+                arm_words(state.arms[one.arm]),
                 one.allowed,
                 one.by,
                 one.note,
@@ -557,17 +557,17 @@ def _behind(desk: Desk, place: _Place) -> dict[str, Any]:
     }
 
 
-def _unit(know: Knowledge, number: int) -> Unit:
-    return next(unit for unit in units_of(know) if unit.number == number)
+def _unit(state: AgentState, number: int) -> Unit:
+    return next(unit for unit in units_of(state) if unit.number == number)
 
 
 def _believed(
-    know: Knowledge, unit: Unit, column: Column | None
+    state: AgentState, unit: Unit, column: Column | None
 ) -> tuple[Cell | None, list[tuple[str, str, str]]]:
     if column is None:
         return None, []
-    row: Row = rows_of(know, [unit], [column])[0]
-    rules = [one.rule for one in rule_behind(know, unit.number, column)[:EXAMPLES]]
+    row: Row = rows_of(state, [unit], [column])[0]
+    rules = [one.rule for one in rule_behind(state, unit.number, column)[:EXAMPLES]]
     return row.cells[0], [(rule.id, describe(rule), rule.note) for rule in rules]
 
 

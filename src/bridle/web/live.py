@@ -22,7 +22,7 @@ from markupsafe import Markup
 from bridle.agent.events import Event, Expired, Rewarded
 from bridle.audit.meter import AuditMeter
 from bridle.errors import Busy, InvalidValue
-from bridle.store.aggregate import Kept, event_of, log_head
+from bridle.store.aggregate import Aggregate, event_of, log_head
 from bridle.store.idempotency import text_of
 from bridle.store.log import Store
 from bridle.store.projections import MOST_ARMS, Span, part_of
@@ -161,7 +161,7 @@ class Course:
         return self.audits[-1] if self.audits else None
 
 
-def edges_of(kept: Kept, first: float | None, last: float | None) -> list[Edge]:
+def edges_of(kept: Aggregate, first: float | None, last: float | None) -> list[Edge]:
     """Name the spans that lie partly between two times."""
     width = kept.chronicle.width
     cut = (
@@ -173,7 +173,7 @@ def edges_of(kept: Kept, first: float | None, last: float | None) -> list[Edge]:
 
 
 def course_of(
-    kept: Kept,
+    kept: Aggregate,
     first: float | None = None,
     last: float | None = None,
     edges: Edges = {},  # noqa: B006 -- it is only read
@@ -193,13 +193,13 @@ def course_of(
             rough = rough or events is None
             if events is not None and not events:
                 continue  # what came in this time came in other spans
-            span = span if events is None else part_of(span, events, kept.know)
+            span = span if events is None else part_of(span, events, kept.state)
         spans.append(span)
     size = max(1, -(-len(spans) // MOST_POINTS), LEAST_ENTRIES // width)
     groups = [spans[i : i + size] for i in range(0, len(spans), size)]
     if len(groups) > 1 and 2 * len(groups[-1]) < size:
         groups[-2:] = [groups[-2] + groups[-1]]  # a point of few entries shows chance alone
-    arms = kept.know.arms
+    arms = kept.state.arms
     plays = _plays(spans)
     top = np.argsort(-plays[:MOST_ARMS], kind="stable")[:MOST_LINES]
     top = top[plays[top] > 0]
@@ -487,11 +487,11 @@ async def _course(visit: Visit, span: Range) -> dict[str, Any]:
     service, store, agent = visit.service, visit.service.store, visit.agent
     edges: Edges = {}
     if span.first is not None or span.last is not None:
-        cut = await service.do(agent, lambda desk: edges_of(desk.kept, span.first, span.last))
+        cut = await service.do(agent, lambda work: edges_of(work.aggregate, span.first, span.last))
         if cut:
             edges = await service.aside(lambda: _edges(store, agent, span, cut))
     course: Course = await service.do(
-        agent, lambda desk: course_of(desk.kept, span.first, span.last, edges)
+        agent, lambda work: course_of(work.aggregate, span.first, span.last, edges)
     )
     return {"course": course, "charts_shown": charts_of(course)}
 

@@ -27,10 +27,10 @@ from bridle.agent.events import (
 from bridle.errors import InvalidValue
 from bridle.schema import Schema
 from bridle.server.service import Service
-from bridle.store.aggregate import Kept, event_of
+from bridle.store.aggregate import Aggregate, event_of
 from bridle.store.idempotency import text_of
 from bridle.store.log import Entry, Store
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.rendering import arm_words, context_words, iso, number_words, time_words, url
 
 __all__ = [
@@ -392,9 +392,11 @@ class Naming:
         """Give that of an agent; refused if there is none."""
         wanted = set(arms)
 
-        def do(desk: Desk) -> Naming:
-            settings = desk.kept.know.settings
-            return cls(agent, settings.features, settings.reward_range, _arms(desk.kept, wanted))
+        def do(work: UnitOfWork) -> Naming:
+            settings = work.aggregate.state.settings
+            return cls(
+                agent, settings.features, settings.reward_range, _arms(work.aggregate, wanted)
+            )
 
         return await service.do(agent, do)
 
@@ -405,7 +407,7 @@ class Naming:
             return
         if len(self.arms) > MOST_NAMES:
             self.arms.clear()
-        self.arms |= await service.do(self.agent, lambda desk: _arms(desk.kept, wanted))
+        self.arms |= await service.do(self.agent, lambda work: _arms(work.aggregate, wanted))
 
     def arm(self, id: ArmId | None) -> str:
         """Give an arm in words."""
@@ -446,9 +448,9 @@ class Naming:
         }
 
 
-def arms_like(kept: Kept, text: str) -> frozenset[ArmId]:
+def arms_like(kept: Aggregate, text: str) -> frozenset[ArmId]:
     """Give the arm of that id, or all whose name or group holds it; on the writer's thread."""
-    arms, part = kept.know.arms, text.casefold()
+    arms, part = kept.state.arms, text.casefold()
     exact = frozenset(arm.id for arm in arms if str(arm.id) == text)
     return exact or frozenset(
         arm.id
@@ -491,7 +493,7 @@ def earned_words(had: Earned) -> str:
     }[had.how]
 
 
-def _arms(kept: Kept, wanted: Iterable[ArmId]) -> dict[ArmId, Arm]:
+def _arms(kept: Aggregate, wanted: Iterable[ArmId]) -> dict[ArmId, Arm]:
     """Give arms by their ids, on the writer's thread; those that there are not are left out."""
-    know = kept.know
-    return {id: know.arms[know.number_of[id]] for id in wanted if id in know.number_of}
+    state = kept.state
+    return {id: state.arms[state.number_of[id]] for id in wanted if id in state.number_of}

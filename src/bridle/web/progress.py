@@ -23,15 +23,15 @@ from bridle.agent.config import ArmId, ItemId
 from bridle.agent.events import Judged, Taught
 from bridle.agent.limits_state import Example, Open
 from bridle.agent.queries import open_questions
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.kernels import doubt
 from bridle.kernels.types import Floats
 from bridle.limits import FoundLimits
 from bridle.policies import ACTIVE
 from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema
-from bridle.store.aggregate import Kept
+from bridle.store.aggregate import Aggregate
 from bridle.store.idempotency import id_of
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.examples import Disagreement, ExampleLine, disagreements, line_of
 from bridle.web.limits import Row, Unit, rows_of
 from bridle.web.teachers import said_by
@@ -105,7 +105,11 @@ class Found(NamedTuple):
 
 
 def next_question(
-    kept: Kept, teacher: str, now: float, skipped: Collection[str] = (), voice: str | None = None
+    kept: Aggregate,
+    teacher: str,
+    now: float,
+    skipped: Collection[str] = (),
+    voice: str | None = None,
 ) -> Found:
     """Find the next question for a teacher.
 
@@ -122,40 +126,40 @@ def next_question(
     voice : str, optional
         Which of several declared teachers they are: what is to be asked of them comes first.
     """
-    know = kept.know
-    if know.teachers.teachers:
+    state = kept.state
+    if state.teachers.teachers:
         return _for_voice(kept, skipped, voice)
     live = sum(
         one.decision is not None
-        for one in itertools.islice(know.questions.open.values(), MOST_OPEN)
+        for one in itertools.islice(state.questions.open.values(), MOST_OPEN)
     )
     if live:
-        first = next(one for one in open_questions(know) if one.decision is not None)
-        asked = know.questions.open[first.id]
+        first = next(one for one in open_questions(state) if one.decision is not None)
+        asked = state.questions.open[first.id]
         return Found(
             Next(asked.context, asked.arm, first.id, first.decision, item=asked.item), live
         )
-    mine, taken = _filed(know, teacher, now)
+    mine, taken = _filed(state, teacher, now)
     if mine is not None and _worth(kept, mine.context)[0][mine.arm] > NOTHING:
         return Found(mine)
     best = _most_useful(kept, {*skipped, *taken})
     return Found(best, settled=None if mine is None else mine.id)
 
 
-def _for_voice(kept: Kept, skipped: Collection[str], voice: str | None) -> Found:
+def _for_voice(kept: Aggregate, skipped: Collection[str], voice: str | None) -> Found:
     """Find the next question for one of several teachers; nobody is asked twice about a case.
 
     First what they are to be asked, live before the rest; then what live decisions wait for, of
     others; then a new one; and what is left of others at last.
     """
-    know = kept.know
+    state = kept.state
     mine: list[Next] = []
     others: list[Next] = []
     live = 0
-    for one in open_questions(know)[:MOST_OPEN]:
-        asked = know.questions.open[one.id]
-        key = know.case_key(asked.context, asked.item, asked.arm)
-        if voice in know.teachers.said(*key) or pair_of(asked.context, asked.arm) in skipped:
+    for one in open_questions(state)[:MOST_OPEN]:
+        asked = state.questions.open[one.id]
+        key = state.case_key(asked.context, asked.item, asked.arm)
+        if voice in state.teachers.said(*key) or pair_of(asked.context, asked.arm) in skipped:
             continue
         live += one.decision is not None
         found = Next(asked.context, asked.arm, one.id, one.decision, item=asked.item)
@@ -166,14 +170,14 @@ def _for_voice(kept: Kept, skipped: Collection[str], voice: str | None) -> Found
         return Found((mine or others)[0], live)
     # What others are asked already is not asked anew.
     taken = {pair_of(one.context, one.arm) for one in others}
-    best = _most_useful(kept, {*skipped, *taken, *_spoken_of(know, voice)})
+    best = _most_useful(kept, {*skipped, *taken, *_spoken_of(state, voice)})
     return Found(best if best is not None or not others else others[0], live)
 
 
-def _spoken_of(know: Knowledge, voice: str | None) -> set[str]:
+def _spoken_of(state: AgentState, voice: str | None) -> set[str]:
     """Return the pairs of which this teacher has said something that settled nothing yet."""
-    open_ = know.teachers.open[-MOST_OPEN:]
-    said = [know.judged[key] for key in open_ if voice in know.teachers.said(*key)]
+    open_ = state.teachers.open[-MOST_OPEN:]
+    said = [state.judged[key] for key in open_ if voice in state.teachers.said(*key)]
     return {pair_of(case.context, case.arm) for case in said}
 
 
@@ -201,16 +205,16 @@ def pair_of(context: bytes, arm: int) -> str:
     return f"{hashlib.blake2b(context, digest_size=6).hexdigest()}-{arm}"
 
 
-def context_form(know: Knowledge, context: bytes) -> dict[str, Value]:
+def context_form(state: AgentState, context: bytes) -> dict[str, Value]:
     """Give an encoded context as the API takes it: it encodes to the same bits."""
-    decoded = know.settings.features.decode(np.frombuffer(context))
+    decoded = state.settings.features.decode(np.frombuffer(context))
     return {k: list(v) if isinstance(v, tuple) else v for k, v in decoded.items()}  # type: ignore[misc]
 
 
-def _filed(know: Knowledge, teacher: str, now: float) -> tuple[Next | None, set[str]]:
+def _filed(state: AgentState, teacher: str, now: float) -> tuple[Next | None, set[str]]:
     """Give the question that was filed for a teacher, and what others were shown just now."""
     taken: set[str] = set()
-    newest: Iterator[tuple[ItemId, Open]] = reversed(know.questions.open.items())
+    newest: Iterator[tuple[ItemId, Open]] = reversed(state.questions.open.items())
     for id, one in itertools.islice(newest, MOST_OPEN):
         parts = id.split(".") if isinstance(id, str) else []
         if len(parts) != 4 or parts[0] != "teach" or one.decision is not None:
@@ -222,16 +226,16 @@ def _filed(know: Knowledge, teacher: str, now: float) -> tuple[Next | None, set[
     return None, taken
 
 
-def _most_useful(kept: Kept, banned: Collection[str]) -> Next | None:
+def _most_useful(kept: Aggregate, banned: Collection[str]) -> Next | None:
     """Give the context and the arm of which an answer would teach most."""
-    know = kept.know
-    most = max(8, min(MOST_CONTEXTS, MOST_PAIRS // len(know.arms)))
-    bits = random.Random(know.taught)  # others each time, where there are too many
+    state = kept.state
+    most = max(8, min(MOST_CONTEXTS, MOST_PAIRS // len(state.arms)))
+    bits = random.Random(state.taught)  # others each time, where there are too many
     met = bits.sample(list(kept.recent.contexts), min(most, len(kept.recent.contexts)))
     found = _weighed(kept, met, banned)
-    if know.decisions < FEW_DECISIONS or max(found, default=(0.0,))[0] < LITTLE:
+    if state.decisions < FEW_DECISIONS or max(found, default=(0.0,))[0] < LITTLE:
         # Little was met, or little is left to learn of it.
-        schema = know.settings.features
+        schema = state.settings.features
         made = schema.encode_many(made_contexts(schema, most, bits))
         found += _weighed(kept, [row.tobytes() for row in made], banned)
     if not found:
@@ -242,7 +246,7 @@ def _most_useful(kept: Kept, banned: Collection[str]) -> Next | None:
 
 
 def _weighed(
-    kept: Kept, contexts: list[bytes], banned: Collection[str]
+    kept: Aggregate, contexts: list[bytes], banned: Collection[str]
 ) -> list[tuple[float, Next]]:
     """Give the best question of each context, with what an answer is worth."""
     found = []
@@ -253,29 +257,29 @@ def _weighed(
         worth[[k for k in out if k < len(worth)]] = 0.0
         k = int(worth.argmax())
         # The agent chooses the arm itself where it asks: it may choose none that is banned.
-        asks = kept.know.settings.teaching in ACTIVE and out.isdisjoint(best.tolist())
+        asks = kept.state.settings.teaching in ACTIVE and out.isdisjoint(best.tolist())
         if worth[k] > NOTHING:
             found.append((float(worth[k]), Next(context, k, file=asks and k in best)))
     return found
 
 
-def _worth(kept: Kept, context: bytes) -> tuple[Floats, Floats]:
+def _worth(kept: Aggregate, context: bytes) -> tuple[Floats, Floats]:
     """Say what an answer about each arm is worth, here and as the agent has it."""
-    know, row = kept.know, np.frombuffer(bytearray(context))
+    state, row = kept.state, np.frombuffer(bytearray(context))
     value = kept.agent.make.chooser.value(row)
-    unsaid = know.said(row, know.eligible(row, None)) == doubt.UNASKED
-    open_ = unsaid & (know.believing.seen(context).marks == doubt.UNSURE)
+    unsaid = state.said(row, state.eligible(row, None)) == doubt.UNASKED
+    open_ = unsaid & (state.limits_state.seen(context).marks == doubt.UNSURE)
     # What it is unsure of it will not play, even where no rule it can think of denies it.
     return np.where(open_, np.maximum(value, UNSURE), value), value
 
 
-def _answered_here(kept: Kept, context: bytes) -> set[int]:
+def _answered_here(kept: Aggregate, context: bytes) -> set[int]:
     """Return the arms that a teacher spoke of in this very context: they would say the same."""
-    know = kept.know
-    if not know.remembers:
+    state = kept.state
+    if not state.remembers:
         return set()
-    said = (*know.allowances.get(context, ()), *know.denials.get(context, ()))
-    return set(said if know.settings.legacy else know._with_unit(said))
+    said = (*state.allowances.get(context, ()), *state.denials.get(context, ()))
+    return set(said if state.settings.legacy else state._with_unit(said))
 
 
 def _banned_here(context: bytes, banned: Collection[str]) -> set[int]:
@@ -389,43 +393,43 @@ class Progress(NamedTuple):
     learned: list[Row]
 
 
-def progress_of(desk: Desk, mine: str | None, undone: str = "") -> Progress:
+def progress_of(work: UnitOfWork, mine: str | None, undone: str = "") -> Progress:
     """Read how far teaching is; `mine` is how the log names the teacher. It is quick."""
-    kept, know = desk.kept, desk.kept.know
-    unsure = kept.recent.unsure(know)
+    kept, state = work.aggregate, work.aggregate.state
+    unsure = kept.recent.unsure(state)
     guesses = kept.guesses.of.get(mine or "", ())
     return Progress(
-        len(know.examples),
+        len(state.examples),
         unsure,
-        unsure == 0.0 and know.decisions >= FEW_DECISIONS,
+        unsure == 0.0 and state.decisions >= FEW_DECISIONS,
         sum(guesses),
         len(guesses),
-        _last(know, mine),
-        undone_of(desk, mine, undone) if undone else None,
-        disagreements(know, MOST_DISAGREEMENTS),
-        _learned(know),
+        _last(state, mine),
+        undone_of(work, mine, undone) if undone else None,
+        disagreements(state, MOST_DISAGREEMENTS),
+        _learned(state),
     )
 
 
-def _last(know: Knowledge, mine: str | None) -> ExampleLine | None:
-    for one in islice(reversed(know.examples.values()), MOST_LOOKED_AT):
+def _last(state: AgentState, mine: str | None) -> ExampleLine | None:
+    for one in islice(reversed(state.examples.values()), MOST_LOOKED_AT):
         bulk = isinstance(one.id, str) and one.id.startswith(FROM_CSV)
-        if said_by(know, one.by, mine) and not bulk:
-            return line_of(know, one)
+        if said_by(state, one.by, mine) and not bulk:
+            return line_of(state, one)
     return None
 
 
-def undone_of(desk: Desk, mine: str | None, text: str) -> Undone | None:
+def undone_of(work: UnitOfWork, mine: str | None, text: str) -> Undone | None:
     """Give an example of this teacher that does not stand any more."""
-    know, found = desk.kept.know, desk.stood("example", text)
-    if found is None or not isinstance(found.event, Taught) or id_of(text) in know.examples:
+    state, found = work.aggregate.state, work.stood("example", text)
+    if found is None or not isinstance(found.event, Taught) or id_of(text) in state.examples:
         return None
     event = found.event
-    if not said_by(know, event.by, mine) or event.arm not in know.number_of:
+    if not said_by(state, event.by, mine) or event.arm not in state.number_of:
         return None
-    raw = know.raw(event.context)
+    raw = state.raw(event.context)
     about = {
-        "context": context_form(know, raw),
+        "context": context_form(state, raw),
         "arm": event.arm,
         "item": event.item,
         "scope": event.scope,
@@ -434,7 +438,7 @@ def undone_of(desk: Desk, mine: str | None, text: str) -> Undone | None:
     example = Example(
         event.id,
         raw,
-        know.arm_number(event.arm),
+        state.arm_number(event.arm),
         event.allowed,
         event.by,
         event.note,
@@ -442,52 +446,54 @@ def undone_of(desk: Desk, mine: str | None, text: str) -> Undone | None:
         event.scope,
         event.until,
     )
-    return Undone(line_of(know, example), json.dumps(about), f"instead.{_key(mine, text)}")
+    return Undone(line_of(state, example), json.dumps(about), f"instead.{_key(mine, text)}")
 
 
-def word_said(desk: Desk, mine: str | None, text: str) -> Undone | None:
+def word_said(work: UnitOfWork, mine: str | None, text: str) -> Undone | None:
     """Give what this one of several teachers said last, if it has not settled its case.
 
     There is no example to take back; but they can say the opposite.
     """
-    know, found = desk.kept.know, desk.stood("word", text)
+    state, found = work.aggregate.state, work.stood("word", text)
     if found is None or not isinstance(found.event, Judged) or found.event.by != mine:
         return None
     event = found.event
-    if event.arm not in know.number_of:
+    if event.arm not in state.number_of:
         return None
-    raw, k = know.raw(event.context), know.arm_number(event.arm)
-    key = know.case_key(raw, event.item, k)
-    if know.teachers.settled(*key) is not None or mine not in know.teachers.said(*key):
+    raw, k = state.raw(event.context), state.arm_number(event.arm)
+    key = state.case_key(raw, event.item, k)
+    if state.teachers.settled(*key) is not None or mine not in state.teachers.said(*key):
         return None
-    allowed = know.teachers.said(*key)[mine]
+    allowed = state.teachers.said(*key)[mine]
     example = Example(
         event.id or "", raw, k, allowed, event.by, event.note, event.item, event.scope, event.until
     )
     about = {
-        "context": context_form(know, raw),
+        "context": context_form(state, raw),
         "arm": event.arm,
         "item": event.item,
         "scope": event.scope,
         "until": event.until,
     }
-    return Undone(line_of(know, example), json.dumps(about), f"instead.{_key(mine, text)}")
+    return Undone(line_of(state, example), json.dumps(about), f"instead.{_key(mine, text)}")
 
 
 def _key(mine: str | None, text: str) -> str:
     return hashlib.blake2b(f"{mine} {text}".encode(), digest_size=12).hexdigest()
 
 
-def _learned(know: Knowledge) -> list[Row]:
+def _learned(state: AgentState) -> list[Row]:
     """Read back what is believed of what was taught about last; not where limits are no rules."""
-    shared = know.settings.share == "group" and not isinstance(know.believing.limits, FoundLimits)
+    shared = state.settings.share == "group" and not isinstance(
+        state.limits_state.limits, FoundLimits
+    )
     units: dict[int, Unit] = {}
-    for one in islice(reversed(know.examples.values()), MOST_LOOKED_AT):
-        u, arm = int(know.believing.unit_of[one.arm]), know.arms[one.arm]
+    for one in islice(reversed(state.examples.values()), MOST_LOOKED_AT):
+        u, arm = int(state.limits_state.unit_of[one.arm]), state.arms[one.arm]
         if u not in units:
             group = arm.group if shared else None
             units[u] = Unit(u, arm.label if group is None else group, 1, group is not None)
         if len(units) == MOST_UNITS:
             break
-    rows = rows_of(know, list(units.values()), ())
+    rows = rows_of(state, list(units.values()), ())
     return [row for row in rows if row.denied or row.unsure]

@@ -34,7 +34,7 @@ from bridle.server.handlers.promise import (
 from bridle.server.problems import Problem, problem_of
 from bridle.store.aggregate import event_of
 from bridle.store.log import Store
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.audits import standing_words
 from bridle.web.csvs import read_contexts
 from bridle.web.forms import Fields
@@ -267,7 +267,7 @@ async def draft_of(visit: Visit, draft: Draft) -> dict[str, Any]:
     if len(draft.on) > 1_000:
         raise Problem("invalid_value", "Where they come from is longer than 1,000 characters.")
     service, agent = visit.service, visit.agent
-    schema = await service.do(agent, lambda desk: desk.kept.agent.schema)
+    schema = await service.do(agent, lambda work: work.aggregate.agent.schema)
     if draft.source == "log":
         number = form.whole("number", low=1, high=MOST_ENTRIES)
         contexts = await service.aside(
@@ -298,8 +298,8 @@ async def draft_of(visit: Visit, draft: Draft) -> dict[str, Any]:
 async def cost_of(visit: Visit, form: Calibrate) -> Cost:
     """Say how many questions a calibration would ask. Nothing is begun."""
 
-    def do(desk: Desk) -> Cost:
-        agent = desk.kept.agent
+    def do(work: UnitOfWork) -> Cost:
+        agent = work.aggregate.agent
         rows = agent.schema.encode_many(form.contexts)
         asking = agent.certification_of(rows, form.alpha, form.delta, lambda_min=form.lambda_min)
         _, contexts, _, most = asking.progress
@@ -377,16 +377,16 @@ async def promises(visit: Visit) -> Shown:
     return Html("promises.html", values)
 
 
-def _more(desk: Desk) -> _More:
-    kept = desk.kept
-    auto = kept.know.believing.kind == "auto"
+def _more(work: UnitOfWork) -> _More:
+    kept = work.aggregate
+    auto = kept.state.limits_state.kind == "auto"
     return _More(
         kept.auditing.meter is not None,
         len(kept.auditing.pending),
         len(kept.agent.surprises) if auto else None,
-        len(kept.know.rules),
-        len(kept.know.examples),
-        kept.know.remembers,
+        len(kept.state.rules),
+        len(kept.state.examples),
+        kept.state.remembers,
     )
 
 
@@ -420,8 +420,10 @@ async def begin(visit: Visit) -> Shown:
 async def _begin_form(
     visit: Visit, draft: Draft, *, wrong: Problem | None = None, cost: Cost | None = None
 ) -> Html:
-    def features(desk: Desk) -> tuple[list[str], int]:
-        return [one.name for one in desk.kept.agent.schema.features], len(desk.kept.know.arms)
+    def features(work: UnitOfWork) -> tuple[list[str], int]:
+        return [one.name for one in work.aggregate.agent.schema.features], len(
+            work.aggregate.state.arms
+        )
 
     columns, arms = await visit.service.do(visit.agent, features)
     needed = [(alpha, contexts_needed(alpha, 0.1)) for alpha in (0.1, 0.05, 0.02, 0.01)]
@@ -447,9 +449,9 @@ async def question(visit: Visit) -> Shown:
     if asked is None:
         return Redirect(url("agents", visit.agent, "promises"))
 
-    def in_words(desk: Desk) -> tuple[str, list[tuple[str, str]]]:
-        kept = desk.kept
-        arm = kept.know.arms[kept.know.arm_number(asked.arm)]
+    def in_words(work: UnitOfWork) -> tuple[str, list[tuple[str, str]]]:
+        kept = work.aggregate
+        arm = kept.state.arms[kept.state.arm_number(asked.arm)]
         return arm_words(arm), schema_context_words(kept.agent.schema, asked.context)
 
     arm, context = await visit.service.do(visit.agent, in_words)

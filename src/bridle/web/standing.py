@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from bridle.agent.purse import Purse
 from bridle.agent.queries import FreshStart, fresh_start_of
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.errors import BridleError
 from bridle.server.problems import Problem
 from bridle.server.service import Service
-from bridle.store.aggregate import Kept
+from bridle.store.aggregate import Aggregate
 from bridle.web.rendering import percent
 
 __all__ = ["Standing", "look", "one_in", "plays", "standing_of"]
@@ -53,18 +53,18 @@ async def look(service: Service, agent: str) -> Standing | None:
     So long as an agent is there, only its store can be in the way, and then its pages say so.
     """
     try:
-        return await service.do(agent, lambda desk: standing_of(desk.kept), timeout=PATIENCE)
+        return await service.do(agent, lambda work: standing_of(work.aggregate), timeout=PATIENCE)
     except (BridleError, Problem) as error:
         log.warning("where agent %s stands is not known: %s", agent, error)
         return None
 
 
-def standing_of(kept: Kept) -> Standing:
+def standing_of(kept: Aggregate) -> Standing:
     """Say where an agent stands."""
-    know = kept.know
-    tone, text = _checked(know) if know.purse is None else _promised(know.purse)
-    many = len(know.teachers.teachers)
-    return Standing(tone, text, len(know.checks.open), fresh_start_of(know), many)
+    state = kept.state
+    tone, text = _checked(state) if state.purse is None else _promised(state.purse)
+    many = len(state.teachers.teachers)
+    return Standing(tone, text, len(state.checks.open), fresh_start_of(state), many)
 
 
 def one_in(coin: float) -> str:
@@ -120,16 +120,16 @@ def _frozen(purse: Purse) -> str:
     )
 
 
-def _checked(know: Knowledge) -> tuple[str, str]:
+def _checked(state: AgentState) -> tuple[str, str]:
     """Say how spot checks stand, where no promise binds."""
-    checks = know.checks
-    if not know.policy.needs_limits:
+    checks = state.checks
+    if not state.policy.needs_limits:
         text = "No spot checks: with its way of choosing this agent may play what is not allowed."
         return "warn", text
-    if know.believing.rates is None:
+    if state.limits_state.rates is None:
         return "warn", "Spot checks are off: exceptions will not be noticed."
     said = f"Spot checks: {checks.judged:,} judged, "
     said += "1 was not allowed" if checks.found == 1 else f"{checks.found:,} were not allowed"
-    if not checks.may(know.decisions + 1) and isinstance(know.settings.checks, int):
+    if not checks.may(state.decisions + 1) and isinstance(state.settings.checks, int):
         return "warn", f"{said}. All are used up: exceptions will no longer be noticed."
     return "warn" if checks.found else "plain", said

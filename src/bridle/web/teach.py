@@ -24,7 +24,7 @@ from bridle.server.handlers.teaching import (
 )
 from bridle.server.problems import Problem
 from bridle.store.idempotency import id_of
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web import examples
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
 from bridle.web.progress import (
@@ -93,26 +93,26 @@ async def show(visit: Visit) -> Shown:
     skipped = _skipped(visit.query.get("skipped"))
     teacher, undone, word = _teacher(visit), visit.query.get("undone"), visit.query.get("word")
 
-    def read(desk: Desk) -> _Look:
-        kept, know = desk.kept, desk.kept.know
-        voice = voice_of(visit, know)
+    def read(work: UnitOfWork) -> _Look:
+        kept, state = work.aggregate, work.aggregate.state
+        voice = voice_of(visit, state)
         mine = voice.mine if voice.names else _mine(visit)
         found = Found(None)
         if not voice.asks:
-            found = next_question(kept, teacher, desk.now, skipped, voice.mine)
+            found = next_question(kept, teacher, work.now, skipped, voice.mine)
         question = found.question
         return _Look(
             found,
-            progress_of(desk, mine, undone),
-            question_id(teacher, kept.version, desk.now),
+            progress_of(work, mine, undone),
+            question_id(teacher, kept.version, work.now),
             f"said.{teacher}.{kept.version}",
-            None if question is None else context_form(know, question.context),
-            know.settings.features,
-            know.arms,
-            know.number_of,
-            know.settings.lives,
+            None if question is None else context_form(state, question.context),
+            state.settings.features,
+            state.arms,
+            state.number_of,
+            state.settings.lives,
             voice,
-            word_said(desk, mine, word) if word else None,
+            word_said(work, mine, word) if word else None,
         )
 
     look = await visit.service.do(visit.agent, read)
@@ -156,7 +156,7 @@ async def _question(visit: Visit, look: _Look, following: Next) -> Question:
     if look.voice.names:
         whom = await visit.service.do(
             visit.agent,
-            lambda desk: asked_of(desk.kept.know, following.context, following.item, arm),
+            lambda work: asked_of(work.aggregate.state, following.context, following.item, arm),
         )
     pair = pair_of(following.context, arm)
     about = {"context": look.context, "arm": look.arms[arm].id, "item": following.item}
@@ -222,21 +222,23 @@ async def _spoken(visit: Visit, question: str, given: Any) -> Shown:
 
 async def _stands(visit: Visit, example: ItemId | None) -> bool:
     """Say whether an example stands: an answer that is sent again may have been taken back."""
-    return await visit.service.do(visit.agent, lambda desk: example in desk.kept.know.examples)
+    return await visit.service.do(
+        visit.agent, lambda work: example in work.aggregate.state.examples
+    )
 
 
 async def _anyway(visit: Visit, question: str, allowed: bool) -> str:
     """Take an answer to a question that is closed by now: as an example, beside what stands."""
     mine = _mine(visit)
 
-    def read(desk: Desk) -> tuple[Any, ArmId, ArmId | None, bool | None, str | None]:
-        asked, before = desk.stood("question", question), desk.stood("answer", question)
+    def read(work: UnitOfWork) -> tuple[Any, ArmId, ArmId | None, bool | None, str | None]:
+        asked, before = work.stood("question", question), work.stood("answer", question)
         if asked is None or not isinstance(asked.event, Asked):
             raise UnknownId("question", question, "It was never asked, or was erased.")
-        know = desk.kept.know
-        context = context_form(know, know.raw(asked.event.context))
+        state = work.aggregate.state
+        context = context_form(state, state.raw(asked.event.context))
         taught = before.event if before is not None else None
-        if not isinstance(taught, Taught) or taught.id not in know.examples:
+        if not isinstance(taught, Taught) or taught.id not in state.examples:
             return context, asked.event.arm, asked.event.item, None, None
         return context, asked.event.arm, asked.event.item, taught.allowed, taught.by
 
@@ -260,10 +262,10 @@ async def _free(visit: Visit, id: str) -> str:
     So a form that is sent twice teaches once, and one that is sent again after undo teaches anew.
     """
 
-    def read(desk: Desk) -> str:
+    def read(work: UnitOfWork) -> str:
         for n in range(MOST_AGAIN):
             name = f"{id}.{n}" if n else id
-            if desk.stood("example", name) is None or id_of(name) in desk.kept.know.examples:
+            if work.stood("example", name) is None or id_of(name) in work.aggregate.state.examples:
                 return name
         raise Problem("conflict", "This was said and taken back too often.")
 

@@ -11,7 +11,7 @@ import math
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.api.models import Page as Part
 from bridle.server.handlers import teachers as api
 from bridle.server.handlers.teachers import (
@@ -22,7 +22,7 @@ from bridle.server.handlers.teachers import (
     WhomShown,
 )
 from bridle.server.problems import Problem
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
 from bridle.web.rendering import arm_words, url
 
@@ -47,9 +47,9 @@ class Voice(NamedTuple):
         return bool(self.names) and self.mine is None
 
 
-def voice_of(visit: Visit, know: Knowledge) -> Voice:
+def voice_of(visit: Visit, state: AgentState) -> Voice:
     """Return as whom a person judges: the only one there is, or whom they chose before."""
-    names = tuple(teacher.name for teacher in know.teachers.teachers)
+    names = tuple(teacher.name for teacher in state.teachers.teachers)
     if len(names) == 1:
         return Voice(names, names[0])
     chosen = _chosen(visit)
@@ -69,8 +69,8 @@ async def choose(visit: Visit) -> Shown:
     """Remember as whom a person judges."""
     wanted, back = visit.form.get("teacher"), BACK.get(visit.form.get("back"), ("teach",))
 
-    def read(desk: Desk) -> bool:
-        return desk.kept.know.declares(wanted)
+    def read(work: UnitOfWork) -> bool:
+        return work.aggregate.state.declares(wanted)
 
     if not await visit.service.do(visit.agent, read):
         raise Problem("invalid_value", f"{wanted[:100]!r} is no teacher here.", field="teacher")
@@ -89,11 +89,11 @@ def word_name(*parts: str) -> str:
     return f"page.{hashlib.blake2b(chr(0).join(parts).encode(), digest_size=12).hexdigest()}"
 
 
-def said_by(know: Knowledge, by: str | None, mine: str | None) -> bool:
+def said_by(state: AgentState, by: str | None, mine: str | None) -> bool:
     """Say whether an example is this person's, or is among others' by the teacher that they are."""
     if by == mine:
         return True
-    return by is not None and know.declares(mine) and mine in by.split(", ")
+    return by is not None and state.declares(mine) and mine in by.split(", ")
 
 
 def came(judgement: Judgement, allowed: bool) -> dict[str, str]:
@@ -140,14 +140,14 @@ async def show(visit: Visit) -> Shown:
     after = visit.query.whole("after", 0, low=0, high=LAST)
     shown: TeachersShown = await visit.api(api.teachers, query=Part(after=after, limit=PER_PAGE))
 
-    def read(desk: Desk) -> tuple[Voice, list[CaseRow]]:
-        know = desk.kept.know
+    def read(work: UnitOfWork) -> tuple[Voice, list[CaseRow]]:
+        state = work.aggregate.state
         rows = [
-            CaseRow(one, arm_words(know.arms[know.number_of[one.arm]]))
+            CaseRow(one, arm_words(state.arms[state.number_of[one.arm]]))
             for one in shown.open
-            if one.arm in know.number_of
+            if one.arm in state.number_of
         ]
-        return voice_of(visit, know), rows
+        return voice_of(visit, state), rows
 
     voice, rows = await visit.service.do(visit.agent, read)
     values: dict[str, Any] = {

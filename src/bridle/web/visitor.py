@@ -16,8 +16,8 @@ from bridle.server.endpoints import Call, Endpoint
 from bridle.server.problems import Problem, wrong_form
 from bridle.server.service import Service
 from bridle.server.table import endpoints
-from bridle.store.aggregate import Kept
-from bridle.store.writer import Desk
+from bridle.store.aggregate import Aggregate
+from bridle.store.writer import UnitOfWork
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
 from bridle.web.rendering import url
 
@@ -180,7 +180,7 @@ async def recommend(visit: Visit) -> Shown:
 async def movie(visit: Visit) -> Shown:
     """Show what was recommended."""
     visiting, id = _visiting(visit), _id(visit)
-    made = await visit.service.do(visiting.agent, lambda desk: _look(desk, id, visiting.child))
+    made = await visit.service.do(visiting.agent, lambda work: _look(work, id, visiting.child))
     seen = _seen(visit.query.get("seen"), visiting)
     return Html(
         "visitor-movie.html",
@@ -199,7 +199,7 @@ async def rate(visit: Visit) -> Shown:
     """Take the stars, and have the next movie recommended."""
     visiting, id = _visiting(visit), _id(visit)
     stars = visit.form.whole("stars", low=0, high=STARS)
-    made = await visit.service.do(visiting.agent, lambda desk: _look(desk, id, visiting.child))
+    made = await visit.service.do(visiting.agent, lambda work: _look(work, id, visiting.child))
     if made.movie is None:
         raise Problem("conflict", "Nothing was recommended, so there is nothing to rate.")
     await visiting.rate(id, stars)
@@ -240,19 +240,19 @@ def _seen(text: str, visiting: Visiting) -> list[str]:
     return [one for one in given if one in movies]
 
 
-def _look(desk: Desk, id: str, child: str) -> Seen:
-    kept = desk.kept
-    found = desk.stood("decision", id)
+def _look(work: UnitOfWork, id: str, child: str) -> Seen:
+    kept = work.aggregate
+    found = work.stood("decision", id)
     if found is None or not isinstance(found.event, Decided | Abstained):
         raise Problem("not_found", "No visitor was recommended anything under that address.")
     event = found.event
-    context = kept.know.settings.features.decode(event.context)
+    context = kept.state.settings.features.decode(event.context)
     # A question that was filed with it stands next to it.
-    filed = desk.at(found.seq + 1) if event.ask else None
+    filed = work.at(found.seq + 1) if event.ask else None
     doubted = None
     if isinstance(filed, Asked) and filed.decision == event.id:
         doubted = _arm(kept, filed.arm)
-    outcome = desk.stood("outcome", id)
+    outcome = work.stood("outcome", id)
     stars = None
     if outcome is not None and isinstance(outcome.event, Rewarded):
         stars = STARS * outcome.event.value
@@ -266,8 +266,8 @@ def _look(desk: Desk, id: str, child: str) -> Seen:
     )
 
 
-def _arm(kept: Kept, id: int | str) -> Arm:
-    return kept.know.arms[kept.know.arm_number(id)]
+def _arm(kept: Aggregate, id: int | str) -> Arm:
+    return kept.state.arms[kept.state.arm_number(id)]
 
 
 PAGES: tuple[Page, ...] = (

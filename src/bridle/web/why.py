@@ -19,10 +19,10 @@ from bridle.server.handlers.explanations import (
     explain,
 )
 from bridle.server.problems import Problem
-from bridle.store.aggregate import Kept, event_of
+from bridle.store.aggregate import Aggregate, event_of
 from bridle.store.idempotency import id_of
 from bridle.store.log import Entry, Store
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 from bridle.web.forms import MOST_FIELDS, PREFIX, context_from, fields_of, is_given
 from bridle.web.log import (
     Earned,
@@ -407,7 +407,7 @@ async def why(visit: Visit) -> Shown:
     except NotPossible:
         return _gone(visit, "erased", 410)
     find = visit.query.get("find")[:200]
-    now = await service.do(agent, lambda desk: _now(desk, account, id, find))
+    now = await service.do(agent, lambda work: _now(work, account, id, find))
     since = await service.aside(lambda: _since(service.store, agent, id))
     erased = None
     if not account["agrees"]:
@@ -469,15 +469,15 @@ def _gone(visit: Visit, how: str, status: int) -> Shown:
     return Html("why-gone.html", values, status)
 
 
-def _now(desk: Desk, account: dict[str, Any], id: str, find: str) -> Now:
-    kept: Kept = desk.kept
-    know = kept.know
-    k = know.number_of.get(account["about"])
+def _now(work: UnitOfWork, account: dict[str, Any], id: str, find: str) -> Now:
+    kept: Aggregate = work.aggregate
+    state = kept.state
+    k = state.number_of.get(account["about"])
     return Now(
-        on_empty=know.settings.on_empty,
-        unit=None if k is None else int(know.believing.unit_of[k]),
-        waits=id_of(id) in know.questions.waiting,
-        awaited=id_of(id) in know.pending,
+        on_empty=state.settings.on_empty,
+        unit=None if k is None else int(state.limits_state.unit_of[k]),
+        waits=id_of(id) in state.questions.waiting,
+        awaited=id_of(id) in state.pending,
         like=arms_like(kept, find) if find else None,
     )
 
@@ -690,15 +690,15 @@ async def what_if(visit: Visit) -> Shown:
     return Html("whatif.html", values)
 
 
-def _looked_up(desk: Desk) -> _Agent:
-    know = desk.kept.know
+def _looked_up(work: UnitOfWork) -> _Agent:
+    state = work.aggregate.state
     return _Agent(
-        know.settings.features,
-        know.arms,
-        know.believing.unit_of.tolist(),
-        bool(know.examples or know.rules),
-        know.policy.needs_limits,
-        not know.settings.legacy,
+        state.settings.features,
+        state.arms,
+        state.limits_state.unit_of.tolist(),
+        bool(state.examples or state.rules),
+        state.policy.needs_limits,
+        not state.settings.legacy,
     )
 
 

@@ -183,7 +183,9 @@ def test_a_past_that_lies_back_and_doors_that_are_open(running):
                 teachers = {one["by"] for one in events if one["event"] == "Taught"}
                 assert {by.partition(" (token")[0] for by in teachers} == {ADA, crowds.BEN}
             assert "Asked" in [one["event"] for one in entries(service, "movies")]
-            seen = await service.do("movies", lambda desk: desk.kept.recent.unsure(desk.kept.know))
+            seen = await service.do(
+                "movies", lambda work: work.aggregate.recent.unsure(work.aggregate.state)
+            )
             assert seen is not None and 0.1 < seen < 0.7
             assert [door.name for door in service.open_doors] == ["teacher", "auditor", "admin"]
             for door in service.open_doors:
@@ -236,13 +238,13 @@ def test_guests_come_rate_and_are_looked_after(running):
         clock.set(None)
         for _ in range(120):
             await crowd.come()
-        kept = await service.do("movies", lambda desk: desk.kept)
-        assert kept.know.decisions == 120
+        kept = await service.do("movies", lambda work: work.aggregate)
+        assert kept.state.decisions == 120
         # All have rated but the last few.
         played = sum(span.decisions for span in kept.chronicle.spans)
         assert sum(span.rewards for span in kept.chronicle.spans) == played - crowds.LAG
-        assert kept.know.taught > 20  # questions from the inbox were answered
-        assert len(kept.know.questions.open) >= crowds.QUESTIONS_LEFT - 1
+        assert kept.state.taught > 20  # questions from the inbox were answered
+        assert len(kept.state.questions.open) >= crowds.QUESTIONS_LEFT - 1
         # What came after the teacher last looked may wait, too.
         assert len(kept.auditing.pending) <= crowds.AUDITS_LEFT + crowds.A_JUDGEMENT
         assert crowd.events > 240
@@ -297,10 +299,12 @@ def test_audits_of_what_nobody_saw_are_left_to_people(running):
         for _ in range(60):
             await crowd._decide()
         crowd._known.clear()
-        waits = await service.do("movies", lambda desk: len(desk.kept.auditing.pending))
+        waits = await service.do("movies", lambda work: len(work.aggregate.auditing.pending))
         assert waits > 0
         await crowd._judge(0)
-        assert waits == await service.do("movies", lambda desk: len(desk.kept.auditing.pending))
+        assert waits == await service.do(
+            "movies", lambda work: len(work.aggregate.auditing.pending)
+        )
 
     running(do)
 
@@ -313,7 +317,7 @@ def test_what_is_remembered_is_bounded(running, monkeypatch):
             crowd.remember(id, {}, "x")
         assert [*crowd._known] == ["b", "c"]
         await crowd.disagree()  # nothing was taught: there is nothing to say the contrary of
-        assert await service.do("movies", lambda desk: len(desk.kept.know.examples)) == 0
+        assert await service.do("movies", lambda work: len(work.aggregate.state.examples)) == 0
 
     running(do)
 

@@ -183,7 +183,7 @@ def test_what_polars_refuses_and_we_would_not_is_an_error_of_ours(tmp_path, monk
 
 def test_without_polars_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(NotPossible, match=r"needs polars: pip install '\.\[study\]'"):
+    with pytest.raises(NotPossible, match=r"needs polars: pip install \./studies"):
         with_ratings(tmp_path, HEADER + "1,2,3.0,5\n")
 
 

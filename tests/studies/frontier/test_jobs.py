@@ -214,7 +214,7 @@ def test_a_noisy_teacher_is_found_out():
     said = tables.allowed[rows, arms] ^ (rng.random(3_000) < FLIPS)
     for arm in range(tables.arms):
         mine = arms == arm
-        limits.relearn(arm, tables.contexts[rows[mine]], said[mine], np.zeros(mine.sum(), int))
+        limits.refit(arm, tables.contexts[rows[mine]], said[mine], np.zeros(mine.sum(), int))
     assert limits.error == pytest.approx(FLIPS, abs=0.01)
     (found,) = work.do(Job("synthetic single", 0, "noisy-random"))
     assert (found.method, found.examples, found.answers) == ("noisy-random", 3_000, 3_000)

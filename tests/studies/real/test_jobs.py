@@ -299,7 +299,7 @@ def test_calibration_is_counted_over_pairs_never_asked(small_scenes):
     for least, (pairs, allowed) in zip(SAID, counted, strict=True):
         expected = [0, 0]
         for name, u in unit.items():
-            p = beliefs.look(u, world.tables.contexts).p
+            p = beliefs.predict(u, world.tables.contexts).p
             for row in range(len(world.tables)):
                 if (row, name) not in asked and p[row] >= least:
                     expected[0] += 1

@@ -26,8 +26,8 @@ from bridle.api.models import (
 from bridle.errors import InvalidValue
 from bridle.server.endpoints import ROLES, Call, Caller, Endpoint, Reply
 from bridle.server.problems import Problem
-from bridle.store.aggregate import Kept
-from bridle.store.writer import Desk
+from bridle.store.aggregate import Aggregate
+from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS", "AgentShown", "shown", "who"]
 
@@ -172,8 +172,8 @@ async def make(call: Call) -> Reply:
 
     wanted = promise_of(form.agent)
 
-    def do(desk: Desk) -> AgentShown:
-        kept = desk.kept
+    def do(work: UnitOfWork) -> AgentShown:
+        kept = work.aggregate
         if wanted is not None:
             event = kept.agent.make.promised(
                 wanted.alpha,
@@ -181,7 +181,7 @@ async def make(call: Call) -> Reply:
                 lag=wanted.lag,
                 b=wanted.b,
                 by=who(call.caller, None),
-                at=desk.now,
+                at=work.now,
             )
             kept.record(event)
         return shown(form.name, kept)
@@ -212,7 +212,7 @@ async def listing(call: Call) -> Reply:
 async def look(call: Call) -> Reply:
     """Show an agent."""
     name = call.path["agent"]
-    return Reply(200, await call.service.do(name, lambda desk: shown(name, desk.kept)))
+    return Reply(200, await call.service.do(name, lambda work: shown(name, work.aggregate)))
 
 
 async def change(call: Call) -> Reply:
@@ -220,14 +220,14 @@ async def change(call: Call) -> Reply:
     form: Change = call.body
     by = who(call.caller, form.by)
 
-    def do(desk: Desk) -> Answered:
-        desk.kept.record(_event(desk.kept, form, by, desk.now))
-        return Answered(version=desk.kept.version)
+    def do(work: UnitOfWork) -> Answered:
+        work.aggregate.record(_event(work.aggregate, form, by, work.now))
+        return Answered(version=work.aggregate.version)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _event(kept: Kept, form: Change, by: str | None, at: float) -> Event:
+def _event(kept: Aggregate, form: Change, by: str | None, at: float) -> Event:
     make = kept.agent.make
     said: dict[str, Any] = {"by": by, "note": form.note, "at": at}
     if form.sigma is not None:
@@ -247,36 +247,36 @@ def _event(kept: Kept, form: Change, by: str | None, at: float) -> Event:
     return make.rule_withdrawn(form.withdraw, **said)
 
 
-def shown(name: str, kept: Kept) -> AgentShown:
+def shown(name: str, kept: Aggregate) -> AgentShown:
     """Say what an agent is and does."""
-    know, agent = kept.know, kept.agent
-    settings, checks, purse = know.settings.to_json(), know.checks, know.purse
-    unchecked = know.settings.lives and know.settings.checks == 0 and know.policy.needs_limits
+    state, agent = kept.state, kept.agent
+    settings, checks, purse = state.settings.to_json(), state.checks, state.purse
+    unchecked = state.settings.lives and state.settings.checks == 0 and state.policy.needs_limits
     return AgentShown(
         name=name,
         version=kept.version,
         sigma=agent.sigma,
         policy=settings["policy"] | ({} if agent.sigma is None else {"sigma": agent.sigma}),  # type: ignore[operator, arg-type]
-        limits=know.believing.kind,
-        arms=[ArmShown(id=arm.id, label=arm.label, group=arm.group) for arm in know.arms],
+        limits=state.limits_state.kind,
+        arms=[ArmShown(id=arm.id, label=arm.label, group=arm.group) for arm in state.arms],
         features=settings["features"],  # type: ignore[arg-type]
-        rules=[rule.to_json() for rule in know.rules.values()],
-        decisions=know.decisions,
-        pending=len(know.pending),
-        taught=know.taught,
-        examples=len(know.examples),
-        open_questions=len(know.questions.open),
-        budget_left=know.questions.left,
-        certified=know.certificate is not None,
+        rules=[rule.to_json() for rule in state.rules.values()],
+        decisions=state.decisions,
+        pending=len(state.pending),
+        taught=state.taught,
+        examples=len(state.examples),
+        open_questions=len(state.questions.open),
+        budget_left=state.questions.left,
+        certified=state.certificate is not None,
         audits=kept.auditing.meter is not None,
-        wait=know.wait,
-        default_reward=know.default_reward,
-        reward_range=know.settings.reward_range,
+        wait=state.wait,
+        default_reward=state.default_reward,
+        reward_range=state.settings.reward_range,
         checks=ChecksShown(
             open=len(checks.open), drawn=checks.drawn, judged=checks.judged, found=checks.found
         ),
         promise=None if purse is None else purse.state,
-        teachers=[teacher.name for teacher in know.teachers.teachers],
+        teachers=[teacher.name for teacher in state.teachers.teachers],
         warnings=[NO_CHECKS] if unchecked else [],
         settings={key: value for key, value in settings.items() if key != "seed"},
     )

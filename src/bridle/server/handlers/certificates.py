@@ -37,9 +37,9 @@ from bridle.evaluation.evaluate import Evaluation, evaluate
 from bridle.evaluation.recommend import recommend
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.handlers.agents import who
-from bridle.store.aggregate import Kept, events_in, log_head
+from bridle.store.aggregate import Aggregate, events_in, log_head
 from bridle.store.idempotency import id_of
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS"]
 
@@ -221,7 +221,9 @@ class EvaluationList(Form):
 
 async def promise(call: Call) -> Reply:
     """Show the certificate."""
-    return Reply(200, await call.service.do(call.path["agent"], lambda desk: _promise(desk.kept)))
+    return Reply(
+        200, await call.service.do(call.path["agent"], lambda work: _promise(work.aggregate))
+    )
 
 
 async def begin(call: Call) -> Reply:
@@ -229,16 +231,16 @@ async def begin(call: Call) -> Reply:
     form: Calibrate = call.body
     by = who(call.caller, form.by)
 
-    def do(desk: Desk) -> Promise:
-        kept = desk.kept
+    def do(work: UnitOfWork) -> Promise:
+        kept = work.aggregate
         rows = kept.agent.schema.encode_many(form.contexts)
         rows.flags.writeable = False
         kept.record(
             CalibrationBegun(
-                rows, form.alpha, form.delta, form.lambda_min, form.on, by, form.note, desk.now
+                rows, form.alpha, form.delta, form.lambda_min, form.on, by, form.note, work.now
             )
         )
-        return _promise(kept, _finish(desk, by))
+        return _promise(kept, _finish(work, by))
 
     return Reply(201, await call.service.do(call.path["agent"], do))
 
@@ -248,12 +250,12 @@ async def calibrate(call: Call) -> Reply:
     form: CalibrationAnswer = call.body
     by = who(call.caller, form.by)
 
-    def do(desk: Desk) -> Promise:
-        asking, before = desk.kept.calibrating.now, form.answers
+    def do(work: UnitOfWork) -> Promise:
+        asking, before = work.aggregate.calibrating.now, form.answers
         if asking is not None and before is not None and asking.progress.answers != before:
             raise NotPossible("Another answer came meanwhile. Look at the question at hand.")
-        desk.kept.record(Calibrated(form.allowed, by, form.note, desk.now))
-        return _promise(desk.kept, _finish(desk, by))
+        work.aggregate.record(Calibrated(form.allowed, by, form.note, work.now))
+        return _promise(work.aggregate, _finish(work, by))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -263,40 +265,40 @@ async def drop(call: Call) -> Reply:
     query: Drop = call.query
     by = who(call.caller, query.by)
 
-    def do(desk: Desk) -> Promise:
-        kept = desk.kept
+    def do(work: UnitOfWork) -> Promise:
+        kept = work.aggregate
         at_hand = "certificate" if kept.calibrating.now is None else "calibration"
         if query.what not in (None, at_hand):
             raise NotPossible(f"It is not the {query.what} that is to be dropped now.")
         if at_hand == "calibration":
-            kept.record(CalibrationDropped(by, query.note, desk.now))
+            kept.record(CalibrationDropped(by, query.note, work.now))
         else:
-            kept.record(kept.agent.make.uncertified(by=by, note=query.note, at=desk.now))
+            kept.record(kept.agent.make.uncertified(by=by, note=query.note, at=work.now))
         return _promise(kept)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _finish(desk: Desk, by: str | None) -> str | None:
+def _finish(work: UnitOfWork, by: str | None) -> str | None:
     """Adopt the certificate when the last answer is in; say why, if there is none to adopt."""
-    asking = desk.kept.calibrating.now
+    asking = work.aggregate.calibrating.now
     if asking is None or asking.question() is not None:
         return None
-    make = desk.kept.agent.make
+    make = work.aggregate.agent.make
     try:
-        certificate = asking.certificate(at=desk.now)
-        event: Event = make.certified(certificate, learned_since=True, by=by, at=desk.now)
+        certificate = asking.certificate(at=work.now)
+        event: Event = make.certified(certificate, learned_since=True, by=by, at=work.now)
     except BridleError as error:
         # The answers stand in the log; another try needs fresh contexts.
         why = f"No certificate: {error}"[:1_000]
-        desk.kept.record(CalibrationDropped(by, why, desk.now))
+        work.aggregate.record(CalibrationDropped(by, why, work.now))
         return why
-    desk.kept.record(event)
+    work.aggregate.record(event)
     return None
 
 
-def _promise(kept: Kept, refused: str | None = None) -> Promise:
-    asking, certificate = kept.calibrating.now, kept.know.certificate
+def _promise(kept: Aggregate, refused: str | None = None) -> Promise:
+    asking, certificate = kept.calibrating.now, kept.state.certificate
     question = None
     if asking is not None and (now := asking.question()) is not None:
         done, contexts, answers, most = asking.progress
@@ -339,12 +341,12 @@ async def audit(call: Call) -> Reply:
     form: AuditForm = call.body
     by = who(call.caller, None)
 
-    def do(desk: Desk) -> AuditShown:
+    def do(work: UnitOfWork) -> AuditShown:
         windows = tuple((window.length, window.delta) for window in form.windows)
-        begun = AuditBegun(form.q, form.delta, secrets.randbits(64), windows, by, None, desk.now)
+        begun = AuditBegun(form.q, form.delta, secrets.randbits(64), windows, by, None, work.now)
         meter_of(begun)
-        desk.kept.record(begun)
-        return _audit(desk.kept, AuditQuery())
+        work.aggregate.record(begun)
+        return _audit(work.aggregate, AuditQuery())
 
     return Reply(201, await call.service.do(call.path["agent"], do))
 
@@ -353,8 +355,8 @@ async def audits(call: Call) -> Reply:
     """Show the audit meter."""
     query: AuditQuery = call.query
 
-    def do(desk: Desk) -> AuditShown:
-        return _audit(desk.kept, query)
+    def do(work: UnitOfWork) -> AuditShown:
+        return _audit(work.aggregate, query)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -364,20 +366,20 @@ async def judge(call: Call) -> Reply:
     form: Judge = call.body
     by, text, digest = who(call.caller, form.by), call.path["id"], digest_of(form)
 
-    def do(desk: Desk) -> Answered:
-        before = desk.stood("judgement", text)
+    def do(work: UnitOfWork) -> Answered:
+        before = work.stood("judgement", text)
         if before is not None:
             if before.digest != digest:
                 raise Duplicate("judgement", text, "An audit is answered once.")
             return Answered(version=before.seq)
-        event = Audited(id_of(text), form.allowed, by, form.note, desk.now)
-        desk.kept.record(event, digest)
-        return Answered(version=desk.kept.version)
+        event = Audited(id_of(text), form.allowed, by, form.note, work.now)
+        work.aggregate.record(event, digest)
+        return Answered(version=work.aggregate.version)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _audit(kept: Kept, query: AuditQuery) -> AuditShown:
+def _audit(kept: Aggregate, query: AuditQuery) -> AuditShown:
     meter, auditing = kept.auditing.meter, kept.auditing
     if meter is None:
         raise NotPossible("This agent has no audits. Begin them: POST …/audit.")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from bridle.agent.config import ItemId
 from bridle.agent.events import Erased, StartedAnew, Taught
-from bridle.agent.state import Knowledge, OpenCheck
+from bridle.agent.state import AgentState, OpenCheck
 from bridle.api.models import Answered, ArmName, Form, Id, ItemName, Page, Said, Words, digest_of
 from bridle.errors import Duplicate, NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
@@ -29,7 +29,7 @@ from bridle.server.handlers.teachers import (
 )
 from bridle.server.handlers.teaching import close
 from bridle.store.idempotency import id_of
-from bridle.store.writer import Desk, Stood
+from bridle.store.writer import Existing, UnitOfWork
 
 __all__ = ["ENDPOINTS"]
 
@@ -88,24 +88,24 @@ async def checks(call: Call) -> Reply:
     """List the checks that wait."""
     page: CheckQuery = call.query
 
-    def do(desk: Desk) -> CheckList:
-        know = desk.kept.know
-        open_, total = know.checks.open, len(know.checks.open)
+    def do(work: UnitOfWork) -> CheckList:
+        state = work.aggregate.state
+        open_, total = state.checks.open, len(state.checks.open)
         if page.teacher is None:
             shown = list(islice(open_.items(), page.after, page.after + page.limit))
         else:
             oldest = list(islice(open_.items(), MOST_WEIGHED))
-            mine = _for(know, oldest, teacher_of(know, page.teacher))
+            mine = _for(state, oldest, teacher_of(state, page.teacher))
             shown, total = mine[page.after : page.after + page.limit], len(mine)
-        decode = know.settings.features.decode
+        decode = state.settings.features.decode
         some = [
             CheckShown(
                 decision=id,
                 context=decode(np.frombuffer(one.context)),
-                arm=know.arm_ids[one.arm],
+                arm=state.arm_ids[one.arm],
                 item=one.item,
                 coin=one.coin,
-                whom=who_judges(know, one.context, one.item, one.arm),
+                whom=who_judges(state, one.context, one.item, one.arm),
             )
             for id, one in shown
         ]
@@ -114,12 +114,12 @@ async def checks(call: Call) -> Reply:
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _for(know: Knowledge, waiting: list[Waiting], teacher: str | None) -> list[Waiting]:
+def _for(state: AgentState, waiting: list[Waiting], teacher: str | None) -> list[Waiting]:
     """Return the checks that one of several teachers judges."""
     return [
         (id, one)
         for id, one in waiting
-        if (whom := who_judges(know, one.context, one.item, one.arm)) is not None
+        if (whom := who_judges(state, one.context, one.item, one.arm)) is not None
         and whom.teacher == teacher
     ]
 
@@ -130,15 +130,15 @@ async def judge(call: Call) -> Reply:
     by, text = who(call.caller, form.by), call.path["id"]
     digest = digest_of(form, text)  # a word of one of several teachers may have an id of its own
 
-    def do(desk: Desk) -> CheckJudged:
-        kept = desk.kept
-        teacher = teacher_of(kept.know, form.teacher)
+    def do(work: UnitOfWork) -> CheckJudged:
+        kept = work.aggregate
+        teacher = teacher_of(kept.state, form.teacher)
         if teacher is not None:
-            return _judged_by(desk, form, text, digest, teacher, by)
-        before = desk.stood("check", text)
+            return _judged_by(work, form, text, digest, teacher, by)
+        before = work.stood("check", text)
         if before is not None:
-            return _judged_before(desk, before, digest, text)
-        made = kept.agent.make.judged(id_of(text), form.allowed, by=by, note=form.note, at=desk.now)
+            return _judged_before(work, before, digest, text)
+        made = kept.agent.make.judged(id_of(text), form.allowed, by=by, note=form.note, at=work.now)
         for event in made:
             kept.record(event, digest)
         taught = made[0]
@@ -151,28 +151,28 @@ async def judge(call: Call) -> Reply:
 
 
 def _judged_by(
-    desk: Desk, form: CheckJudgement, text: str, digest: bytes, teacher: str, by: str | None
+    work: UnitOfWork, form: CheckJudgement, text: str, digest: bytes, teacher: str, by: str | None
 ) -> CheckJudged:
     """Take what one of several teachers says of a play; the check waits until it is settled."""
-    kept, word = desk.kept, word_id(form.id, "check", text, teacher)
-    found = word_of(desk, word, digest)
+    kept, word = work.aggregate, word_id(form.id, "check", text, teacher)
+    found = word_of(work, word, digest)
     if found is not None:
-        came, led, version = heard_before(desk, found)
+        came, led, version = heard_before(work, found)
     else:
-        if desk.stood("check", text) is not None:
+        if work.stood("check", text) is not None:
             remedy = (
                 "A play is judged once, and this one is settled. Retract the example, or teach."
             )
             raise Duplicate("judgement", text, remedy)
         made = kept.agent.make.judged(
-            id_of(text), form.allowed, by=teacher, note=form.note, at=desk.now, word=word, who=by
+            id_of(text), form.allowed, by=teacher, note=form.note, at=work.now, word=word, who=by
         )
         for event in made:
             kept.record(event, digest)
         [came], led, version = taken_of(made), made[1:], kept.version
     judgement = judged_of(kept, came)
     if found is None:
-        close(desk, led)
+        close(work, led)
     return CheckJudged(
         version=version,
         example=came.example,
@@ -181,7 +181,7 @@ def _judged_by(
     )
 
 
-def _judged_before(desk: Desk, found: Stood, digest: bytes, text: str) -> CheckJudged:
+def _judged_before(work: UnitOfWork, found: Existing, digest: bytes, text: str) -> CheckJudged:
     """Return the same answer again, or refuse another judgement."""
     event = found.event
     if isinstance(event, Erased):
@@ -192,7 +192,7 @@ def _judged_before(desk: Desk, found: Stood, digest: bytes, text: str) -> CheckJ
     assert isinstance(event, Taught)
     # What it began anew was recorded in the same piece of work. Whoever begins anew by hand is
     # named.
-    following = None if event.allowed else desk.at(found.seq + 1)
+    following = None if event.allowed else work.at(found.seq + 1)
     anew = isinstance(following, StartedAnew) and following.by is None
     return CheckJudged(
         version=found.seq + anew, example=event.id, started_anew=anew, judgement=None

@@ -25,7 +25,7 @@ from bridle.api.models import (
 from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.store.idempotency import id_of
-from bridle.store.writer import Desk, Stood
+from bridle.store.writer import Existing, UnitOfWork
 
 __all__ = ["ENDPOINTS"]
 
@@ -82,24 +82,24 @@ async def decide(call: Call) -> Reply:
     agent = call.path["agent"]
     if isinstance(form, DecideMany):
         many: DecideMany = form
-        made = await call.service.do(agent, lambda desk: _batch(desk, many))
+        made = await call.service.do(agent, lambda work: _batch(work, many))
         return Reply(200, {"decisions": made})
     one: Decide = form
     made_one = await call.service.do(
-        agent, lambda desk: _single(desk, one), many=_together, item=one
+        agent, lambda work: _single(work, one), many=_together, item=one
     )
     return Reply(200, made_one)
 
 
-def _single(desk: Desk, form: Decide) -> dict[str, Any]:
-    kept, digest = desk.kept, None
+def _single(work: UnitOfWork, form: Decide) -> dict[str, Any]:
+    kept, digest = work.aggregate, None
     if form.id is not None:
         digest = digest_of(form)
-        found = desk.stood("decision", form.id)
+        found = work.stood("decision", form.id)
         if found is not None:
-            return _again(desk, found, form.id, digest)
+            return _again(work, found, form.id, digest)
     if form.played is not None:
-        kept.know.arm_number(form.played)
+        kept.state.arm_number(form.played)
     made = kept.agent.make.decided(
         _row(form.context),
         form.among,
@@ -107,20 +107,20 @@ def _single(desk: Desk, form: Decide) -> dict[str, Any]:
         item=form.item,
         propensity=form.propensity,
         ask=form.ask and form.played is None,
-        at=desk.now,
+        at=work.now,
     )
     for event in made.events:
         kept.record(event, digest)
     if form.played is not None:
         assert isinstance(made, Decision | Abstention)
-        kept.record(kept.agent.make.shadowed(made, form.played, at=desk.now))
+        kept.record(kept.agent.make.shadowed(made, form.played, at=work.now))
     return plain_choice(made)
 
 
-def _together(desk: Desk, forms: list[Decide]) -> list[dict[str, Any]] | None:
+def _together(work: UnitOfWork, forms: list[Decide]) -> list[dict[str, Any]] | None:
     """Decide for many callers at once, with the bits of one by one; None if they do not fit."""
-    first, kept = forms[0], desk.kept
-    may_ask = kept.know.settings.budget > 0
+    first, kept = forms[0], work.aggregate
+    may_ask = kept.state.settings.budget > 0
     for form in forms:
         if (
             form.played is not None
@@ -133,7 +133,7 @@ def _together(desk: Desk, forms: list[Decide]) -> list[dict[str, Any]] | None:
     ids = [form.id for form in forms if form.id is not None]
     digests: list[bytes | None] | None = None
     if ids:
-        if len(set(ids)) != len(ids) or any(desk.stood_many("decision", ids)):
+        if len(set(ids)) != len(ids) or any(work.stood_many("decision", ids)):
             return None
         digests = [digest_of(form) for form in forms]
     made = kept.agent.make.decided_many(
@@ -143,14 +143,14 @@ def _together(desk: Desk, forms: list[Decide]) -> list[dict[str, Any]] | None:
         items=_items(forms),
         propensity=first.propensity,
         details=False,
-        at=desk.now,
+        at=work.now,
     )
     kept.record_many(made, digests)
     return _choices(made, first.propensity)
 
 
-def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
-    kept, items = desk.kept, form.decisions
+def _batch(work: UnitOfWork, form: DecideMany) -> list[dict[str, Any]]:
+    kept, items = work.aggregate, form.decisions
     ids = [item.id for item in items if item.id is not None]
     if ids and len(ids) != len(items):
         raise NotPossible("Give every decision of a batch an id, or none.")
@@ -160,15 +160,15 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
             raise InvalidValue("id", "POST decisions", "distinct in a batch", "one of them twice")
         how = form.model_dump_json(exclude={"decisions"})
         digests = [digest_of(item, how) for item in items]
-        known = desk.stood_many("decision", ids)
+        known = work.stood_many("decision", ids)
         if all(found is not None for found in known):
             pairs = zip(known, ids, digests, strict=True)
-            return [_again(desk, one, id, digest) for one, id, digest in pairs if one is not None]
+            return [_again(work, one, id, digest) for one, id, digest in pairs if one is not None]
         if any(found is not None for found in known):
             raise NotPossible("Some of these decisions were made before, and some were not.")
     for item in items:
         if item.played is not None:
-            kept.know.arm_number(item.played)
+            kept.state.arm_number(item.played)
     made = kept.agent.make.decided_many(
         _rows(items),
         form.among,
@@ -176,14 +176,14 @@ def _batch(desk: Desk, form: DecideMany) -> list[dict[str, Any]]:
         items=_items(items),
         propensity=form.propensity,
         details=False,
-        at=desk.now,
+        at=work.now,
     )
     shadowed = [item.played for item in items]
     events = made.events() if any(arm is not None for arm in shadowed) else []
     kept.record_many(made, digests if ids else None)
     for event, arm in zip(events, shadowed, strict=False):
         if arm is not None:
-            kept.record(kept.agent.make.shadow_of(event, arm, at=desk.now))
+            kept.record(kept.agent.make.shadow_of(event, arm, at=work.now))
     return _choices(made, form.propensity)
 
 
@@ -228,7 +228,7 @@ def _items(forms: Sequence[Item]) -> list[int | str | None] | None:
     return named if any(item is not None for item in named) else None
 
 
-def _again(desk: Desk, found: Stood, id: str, digest: bytes | None) -> dict[str, Any]:
+def _again(work: UnitOfWork, found: Existing, id: str, digest: bytes | None) -> dict[str, Any]:
     """Give the same answer again, or refuse another request of the same id."""
     if isinstance(found.event, Erased):
         raise NotPossible(f"The decision {id!r} was erased.")
@@ -237,7 +237,7 @@ def _again(desk: Desk, found: Stood, id: str, digest: bytes | None) -> dict[str,
     choice = plain_choice(found.event)
     if isinstance(found.event, Decided | Abstained) and found.event.ask:
         # A question that was filed while it plays safe stands next to it.
-        filed = desk.at(found.seq + 1)
+        filed = work.at(found.seq + 1)
         if isinstance(filed, Asked) and filed.decision == found.event.id:
             choice["question"] = {"id": filed.id, "arm": filed.arm}
     return choice
@@ -247,33 +247,33 @@ async def reward(call: Call) -> Reply:
     """Take the reward of a decision."""
     form: Reward = call.body
     text = call.path["id"]
-    given = await call.service.do(call.path["agent"], lambda desk: _rewarded(desk, text, form))
+    given = await call.service.do(call.path["agent"], lambda work: _rewarded(work, text, form))
     return Reply(200, given)
 
 
-def _rewarded(desk: Desk, text: str, form: Reward) -> dict[str, Any]:
-    kept, id, digest = desk.kept, id_of(text), digest_of(form)
-    if id in kept.know.pending:
-        kept.record(kept.agent.make.rewarded(id, form.value, at=desk.now), digest)
+def _rewarded(work: UnitOfWork, text: str, form: Reward) -> dict[str, Any]:
+    kept, id, digest = work.aggregate, id_of(text), digest_of(form)
+    if id in kept.state.pending:
+        kept.record(kept.agent.make.rewarded(id, form.value, at=work.now), digest)
         return _told("learned", kept.version)
-    outcome = desk.stood("outcome", text)
+    outcome = work.stood("outcome", text)
     if outcome is not None and isinstance(outcome.event, Rewarded):
         return _told("learned", _same(outcome, digest, text))
-    late = desk.stood("late", text)
+    late = work.stood("late", text)
     if late is not None:
         return _told("late", _same(late, digest, text))
     if outcome is None:
-        _check_made(desk, text)
+        _check_made(work, text)
     elif isinstance(outcome.event, Erased):
         raise NotPossible(f"The decision {text!r} was erased.")
-    note = RewardedLate(id, form.value, desk.now)
+    note = RewardedLate(id, form.value, work.now)
     kept.record(kept.agent.make.noted(note), digest)
     return _told("late", kept.version)
 
 
-def _check_made(desk: Desk, text: str) -> None:
+def _check_made(work: UnitOfWork, text: str) -> None:
     """Refuse the reward of what was never played."""
-    found = desk.stood("settled", text) or desk.stood("decision", text)
+    found = work.stood("settled", text) or work.stood("decision", text)
     if found is None:
         raise UnknownId("decision", text, "No decision of that id was made.")
     event: Event = found.event
@@ -285,7 +285,7 @@ def _check_made(desk: Desk, text: str) -> None:
         raise NotPossible(f"The decision {text!r} waits for an answer: nothing was played yet.")
 
 
-def _same(found: Stood, digest: bytes, text: str) -> int:
+def _same(found: Existing, digest: bytes, text: str) -> int:
     """Give the version of the same reward, which came before; refuse another one."""
     if found.digest != digest:
         raise Duplicate("reward", text, "A decision has one reward, and this is another.")

@@ -15,7 +15,7 @@ from bridle.explain.account import account_of
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.store.aggregate import agent_at, event_of
 from bridle.store.log import Store
-from bridle.store.writer import Desk
+from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS", "shown_of"]
 
@@ -154,8 +154,8 @@ async def believed(call: Call) -> Reply:
     """Say what is believed of a context."""
     form: WhatIf = call.body
 
-    def do(desk: Desk) -> BelievedShown:
-        return shown_of(desk.kept.agent.believed(form.context, form.item))
+    def do(work: UnitOfWork) -> BelievedShown:
+        return shown_of(work.aggregate.agent.believed(form.context, form.item))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -184,8 +184,8 @@ def shown_of(found: Believed) -> BelievedShown:
 async def shadows(call: Call) -> Reply:
     """Compare the agent with the system beside which it runs."""
 
-    def do(desk: Desk) -> ShadowShown:
-        one = desk.kept.shadows
+    def do(work: UnitOfWork) -> ShadowShown:
+        one = work.aggregate.shadows
         return ShadowShown(
             decisions=one.decisions,
             agreed=one.agreed,

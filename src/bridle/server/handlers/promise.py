@@ -12,8 +12,8 @@ from bridle.api.models import Answered, Form, PromiseForm, Said
 from bridle.errors import NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.handlers.agents import who
-from bridle.store.aggregate import Kept
-from bridle.store.writer import Desk
+from bridle.store.aggregate import Aggregate
+from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS"]
 
@@ -146,8 +146,8 @@ async def promise(call: Call) -> Reply:
     """Show the promise."""
     query: PromiseQuery = call.query
 
-    def do(desk: Desk) -> PromiseShown:
-        return _shown(desk.kept, query.steps)
+    def do(work: UnitOfWork) -> PromiseShown:
+        return _shown(work.aggregate, query.steps)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -157,13 +157,13 @@ async def keep(call: Call) -> Reply:
     form: PromiseWanted = call.body
     by = who(call.caller, form.by)
 
-    def do(desk: Desk) -> tuple[int, PromiseShown]:
-        kept = desk.kept
-        purse, wanted = kept.know.purse, _purse(form)
+    def do(work: UnitOfWork) -> tuple[int, PromiseShown]:
+        kept = work.aggregate
+        purse, wanted = kept.state.purse, _purse(form)
         if purse is not None and _terms(purse) == _terms(wanted):
             return 200, _shown(kept, STEPS)
         event = kept.agent.make.promised(
-            form.alpha, form.q, lag=form.lag, b=form.b, by=by, note=form.note, at=desk.now
+            form.alpha, form.q, lag=form.lag, b=form.b, by=by, note=form.note, at=work.now
         )
         kept.record(event)
         return 201, _shown(kept, STEPS)
@@ -176,9 +176,9 @@ async def drop(call: Call) -> Reply:
     query: PromiseDrop = call.query
     by = who(call.caller, query.by)
 
-    def do(desk: Desk) -> PromiseShown:
-        kept = desk.kept
-        kept.record(kept.agent.make.promise_dropped(by=by, note=query.note, at=desk.now))
+    def do(work: UnitOfWork) -> PromiseShown:
+        kept = work.aggregate
+        kept.record(kept.agent.make.promise_dropped(by=by, note=query.note, at=work.now))
         return _shown(kept, STEPS)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -188,7 +188,7 @@ async def price(call: Call) -> Reply:
     """Say what a promise would give and cost. Changes nothing."""
     form: PriceWanted = call.body
 
-    def do(desk: Desk) -> PriceShown:
+    def do(work: UnitOfWork) -> PriceShown:
         purse, steps = _purse(form), form.steps
         return PriceShown(
             alpha=purse.alpha,
@@ -213,8 +213,8 @@ def _terms(purse: Purse) -> tuple[float, float, int, float]:
     return purse.alpha, purse.q, purse.lag, purse.b
 
 
-def _shown(kept: Kept, horizon: int) -> PromiseShown:
-    purse, event = kept.know.purse, kept.know.promise
+def _shown(kept: Aggregate, horizon: int) -> PromiseShown:
+    purse, event = kept.state.purse, kept.state.promise
     if purse is None or event is None:
         return PromiseShown(version=kept.version, promise=None)
     steps = purse.steps
@@ -244,7 +244,7 @@ def _shown(kept: Kept, horizon: int) -> PromiseShown:
     return PromiseShown(version=kept.version, promise=shown)
 
 
-def _meter(kept: Kept) -> MeterShown | None:
+def _meter(kept: Aggregate) -> MeterShown | None:
     meter = kept.auditing.promise_meter
     if meter is None:
         return None
@@ -267,8 +267,8 @@ def _meter(kept: Kept) -> MeterShown | None:
 async def fresh_start(call: Call) -> Reply:
     """Show what speaks for beginning anew."""
 
-    def do(desk: Desk) -> FreshStartShown:
-        return _proposed(desk.kept)
+    def do(work: UnitOfWork) -> FreshStartShown:
+        return _proposed(work.aggregate)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -278,21 +278,21 @@ async def start_anew(call: Call) -> Reply:
     form: StartAnew = call.body
     by = who(call.caller, form.by)
 
-    def do(desk: Desk) -> FreshStartShown:
-        kept = desk.kept
-        proposed, why = fresh_start_of(kept.know), form.why
+    def do(work: UnitOfWork) -> FreshStartShown:
+        kept = work.aggregate
+        proposed, why = fresh_start_of(kept.state), form.why
         if why is None and proposed is not None:
             why = proposed.why
         if why is None:
             raise NotPossible("Nothing speaks for beginning anew. If you know better, say why.")
-        kept.record(kept.agent.make.started_anew(why, by=by, note=form.note, at=desk.now))
+        kept.record(kept.agent.make.started_anew(why, by=by, note=form.note, at=work.now))
         return _proposed(kept)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _proposed(kept: Kept) -> FreshStartShown:
-    one = fresh_start_of(kept.know)
+def _proposed(kept: Aggregate) -> FreshStartShown:
+    one = fresh_start_of(kept.state)
     shown = None if one is None else FreshStartProposed(why=one.why, kept=one.kept, lost=one.lost)
     return FreshStartShown(version=kept.version, proposal=shown)
 

@@ -17,13 +17,13 @@ from pydantic import Field
 from bridle.agent.config import ItemId
 from bridle.agent.events import Erased, Event, Judged, StartedAnew, Taught
 from bridle.agent.queries import whom_to_ask
-from bridle.agent.state import Knowledge
+from bridle.agent.state import AgentState
 from bridle.agent.teachers import Choice, Key
 from bridle.api.models import Answered, ArmName, ClientId, Form, Id, ItemName, Page, Words
 from bridle.errors import Duplicate, InvalidValue, NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
-from bridle.store.aggregate import Kept
-from bridle.store.writer import Desk, Stood
+from bridle.store.aggregate import Aggregate
+from bridle.store.writer import Existing, UnitOfWork
 
 __all__ = [
     "ENDPOINTS",
@@ -162,9 +162,9 @@ class TeachersShown(Answered):
 # -- whose word it is ------------------------------------------------------------------------
 
 
-def teacher_of(know: Knowledge, named: str | None) -> str | None:
+def teacher_of(state: AgentState, named: str | None) -> str | None:
     """Return which declared teacher speaks; None if the agent has none."""
-    names = [teacher.name for teacher in know.teachers.teachers]
+    names = [teacher.name for teacher in state.teachers.teachers]
     if not names:
         if named is not None:
             wanted = "left out: this agent has no declared teachers"
@@ -188,9 +188,9 @@ def word_id(given: str | None, kind: str, about: str, teacher: str) -> str:
     return f"{kind}/{said}"  # no id of a client has a slash
 
 
-def word_of(desk: Desk, id: str, digest: bytes) -> Stood | None:
+def word_of(work: UnitOfWork, id: str, digest: bytes) -> Existing | None:
     """Return a word that was taken before; refuse another of the same id."""
-    found = desk.stood("word", id)
+    found = work.stood("word", id)
     if found is None:
         return None
     if isinstance(found.event, Erased):
@@ -232,7 +232,7 @@ def _about(event: Taught | Judged) -> tuple[Any, ...]:
     return event.context, event.arm, event.item, event.question, event.check
 
 
-def heard_before(desk: Desk, found: Stood) -> tuple[Came, list[Event], int]:
+def heard_before(work: UnitOfWork, found: Existing) -> tuple[Came, list[Event], int]:
     """Return what came of a word that was taken before, what else it led to, and where that ends.
 
     All that a word settles is written right after it: over HTTP nobody else teaches such an agent.
@@ -240,7 +240,7 @@ def heard_before(desk: Desk, found: Stood) -> tuple[Came, list[Event], int]:
     assert isinstance(found.event, Judged)
     led: list[Event] = []
     while len(led) < MOST_FOLLOWING:
-        event = desk.at(found.seq + len(led) + 1)
+        event = work.at(found.seq + len(led) + 1)
         if not isinstance(event, Taught) and not (
             isinstance(event, StartedAnew) and event.by is None
         ):
@@ -250,26 +250,26 @@ def heard_before(desk: Desk, found: Stood) -> tuple[Came, list[Event], int]:
     return came, led, found.seq + len(led)
 
 
-def judged_of(kept: Kept, came: Came) -> Judgement:
+def judged_of(kept: Aggregate, came: Came) -> Judgement:
     """Say what stands of the case of a word, as of now."""
-    know, word = kept.know, came.judged
-    raw, k = know.raw(word.context), know.arm_number(word.arm)
-    key = know.case_key(raw, word.item, k)
-    allowed = came.allowed if came.allowed is not None else know.teachers.settled(*key)
-    p = know.teachers.posterior(*key, know.prior_of(raw, k))
+    state, word = kept.state, came.judged
+    raw, k = state.raw(word.context), state.arm_number(word.arm)
+    key = state.case_key(raw, word.item, k)
+    allowed = came.allowed if came.allowed is not None else state.teachers.settled(*key)
+    p = state.teachers.posterior(*key, state.prior_of(raw, k))
     following = None
     if allowed is None:
         choice = (
-            whom_to_ask(know, raw, word.item, k)
+            whom_to_ask(state, raw, word.item, k)
             if word.check is None
-            else know.teachers.choose_judge(*key)
+            else state.teachers.choose_judge(*key)
         )
         following = _whom(choice)
     return Judgement(
         teacher=word.by,
         allowed=allowed,
         p=p,
-        said=know.teachers.said(*key),
+        said=state.teachers.said(*key),
         next=following,
         sentence=_sentence(allowed, p, following),
     )
@@ -284,45 +284,45 @@ def _sentence(allowed: bool | None, p: float, following: WhomShown | None) -> st
     return f"{said} Ask {following.teacher} next."
 
 
-def closed_by(desk: Desk, made: Iterable[Event]) -> list[ItemId]:
+def closed_by(work: UnitOfWork, made: Iterable[Event]) -> list[ItemId]:
     """Return the open questions whose case was settled by what was just recorded.
 
     What settled it may have been a word about something else: nobody would answer them any more.
     """
-    know = desk.kept.know
+    state = work.aggregate.state
     settled: set[tuple[Key, Key]] = set()
     items, contexts = set(), set()
     for event in made:
         if isinstance(event, Taught):
-            raw, k = know.raw(event.context), know.arm_number(event.arm)
-            settled.add(know.case_key(raw, event.item, k))
+            raw, k = state.raw(event.context), state.arm_number(event.arm)
+            settled.add(state.case_key(raw, event.item, k))
             items.add(event.item)
             contexts.add(raw)
     if not settled:
         return []
     return [
         id
-        for id, one in know.questions.open.items()
+        for id, one in state.questions.open.items()
         if (one.context in contexts if one.item is None else one.item in items)
-        and know.case_key(one.context, one.item, one.arm) in settled
+        and state.case_key(one.context, one.item, one.arm) in settled
     ]
 
 
 # -- whom to ask -----------------------------------------------------------------------------
 
 
-def asked_of(know: Knowledge, context: bytes, item: Any, arm: int) -> WhomShown | None:
+def asked_of(state: AgentState, context: bytes, item: Any, arm: int) -> WhomShown | None:
     """Return whom to ask about a case; None if no teachers are declared, or none is worth it."""
-    if not know.teachers.teachers:
+    if not state.teachers.teachers:
         return None
-    return _whom(whom_to_ask(know, context, item, arm))
+    return _whom(whom_to_ask(state, context, item, arm))
 
 
-def who_judges(know: Knowledge, context: bytes, item: Any, arm: int) -> WhomShown | None:
+def who_judges(state: AgentState, context: bytes, item: Any, arm: int) -> WhomShown | None:
     """Return who judges a play that a coin chose; None if none are declared, or all have."""
-    if not know.teachers.teachers:
+    if not state.teachers.teachers:
         return None
-    return _whom(know.teachers.choose_judge(*know.case_key(context, item, arm)))
+    return _whom(state.teachers.choose_judge(*state.case_key(context, item, arm)))
 
 
 def _whom(choice: Choice | None) -> WhomShown | None:
@@ -340,14 +340,15 @@ async def teachers(call: Call) -> Reply:
     """Show the teachers, and what stands open."""
     page: Page = call.query
     return Reply(
-        200, await call.service.do(call.path["agent"], lambda desk: teachers_of(desk.kept, page))
+        200,
+        await call.service.do(call.path["agent"], lambda work: teachers_of(work.aggregate, page)),
     )
 
 
-def teachers_of(kept: Kept, page: Page) -> TeachersShown:
+def teachers_of(kept: Aggregate, page: Page) -> TeachersShown:
     """Say how often each teacher errs, and what stands open."""
-    know = kept.know
-    known, rates = know.teachers, know.teachers.rates()
+    state = kept.state
+    known, rates = state.teachers, state.teachers.rates()
     shown = [
         TeacherShown(
             name=one.name,
@@ -368,8 +369,8 @@ def teachers_of(kept: Kept, page: Page) -> TeachersShown:
     open_ = known.open
     some = open_[page.after : page.after + page.limit]
     asked = {
-        know.case_key(one.context, one.item, one.arm): id
-        for id, one in islice(know.questions.open.items(), MOST_OPEN if some else 0)
+        state.case_key(one.context, one.item, one.arm): id
+        for id, one in islice(state.questions.open.items(), MOST_OPEN if some else 0)
     }
     return TeachersShown(
         version=kept.version,
@@ -377,20 +378,20 @@ def teachers_of(kept: Kept, page: Page) -> TeachersShown:
         open_total=len(open_),
         doubt=known.doubt,
         trust=known.trust,
-        open=[_open(know, key, asked.get(key)) for key in some],
+        open=[_open(state, key, asked.get(key)) for key in some],
     )
 
 
-def _open(know: Knowledge, key: tuple[Key, Key], question: ItemId | None) -> OpenCase:
-    case = know.judged[key]
+def _open(state: AgentState, key: tuple[Key, Key], question: ItemId | None) -> OpenCase:
+    case = state.judged[key]
     return OpenCase(
-        context=know.settings.features.decode(np.frombuffer(case.context)),
-        arm=know.arm_ids[case.arm],
+        context=state.settings.features.decode(np.frombuffer(case.context)),
+        arm=state.arm_ids[case.arm],
         item=case.item,
-        p=know.teachers.posterior(*key, know.prior_of(case.context, case.arm)),
-        said=know.teachers.said(*key),
+        p=state.teachers.posterior(*key, state.prior_of(case.context, case.arm)),
+        said=state.teachers.said(*key),
         question=question,
-        whom=asked_of(know, case.context, case.item, case.arm),
+        whom=asked_of(state, case.context, case.item, case.arm),
     )
 
 

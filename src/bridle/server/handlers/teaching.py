@@ -45,9 +45,9 @@ from bridle.server.handlers.teachers import (
     word_id,
     word_of,
 )
-from bridle.store.aggregate import Kept
+from bridle.store.aggregate import Aggregate
 from bridle.store.idempotency import id_of
-from bridle.store.writer import Desk, Stood
+from bridle.store.writer import Existing, UnitOfWork
 
 __all__ = ["ENDPOINTS", "close"]
 
@@ -187,23 +187,23 @@ async def teach(call: Call) -> Reply:
     examples = form.examples if isinstance(form, TeachMany) else (form,)
     by = who(call.caller, form.by)
 
-    def do(desk: Desk) -> TaughtShown:
-        kept = desk.kept
+    def do(work: UnitOfWork) -> TaughtShown:
+        kept = work.aggregate
         more = [] if isinstance(form, Teach) else _life_said(form)
         digests = [digest_of(one, form.note, *more) for one in examples]
-        teacher = teacher_of(kept.know, form.teacher)
+        teacher = teacher_of(kept.state, form.teacher)
         if teacher is not None:
-            return _spoken(desk, form, examples, digests, teacher, by)
+            return _spoken(work, form, examples, digests, teacher, by)
         pairs = zip(examples, digests, strict=True)
-        known = [_taught_before(desk, one, digest) for one, digest in pairs]
+        known = [_taught_before(work, one, digest) for one, digest in pairs]
         if all(found is not None for found in known):
             last = max(found.seq for found in known if found is not None)
             taken: list[Id | None] = [one.id or "" for one in examples]
             return TaughtShown(version=last, examples=taken, judgements=None)
         if any(found is not None for found in known):
             raise NotPossible("Some of these examples were taken before, and some were not.")
-        _check_end(desk, form, "POST examples")
-        made: list[Taught] = _made(kept.agent.make.taught_many, desk, examples, by, form)
+        _check_end(work, form, "POST examples")
+        made: list[Taught] = _made(kept.agent.make.taught_many, work, examples, by, form)
         for event, digest in zip(made, digests, strict=True):
             kept.record(event, digest)
         taught: list[Id | None] = [event.id for event in made]
@@ -220,14 +220,14 @@ def _life_said(form: TeachMany) -> list[object]:
     return said if form.teacher is None else [*said, "by", form.teacher]
 
 
-def _check_end(desk: Desk, form: Life, owner: str) -> None:
-    if form.until is not None and form.until <= desk.now:
-        wanted = f"later than now, which is {desk.now:.0f}"
+def _check_end(work: UnitOfWork, form: Life, owner: str) -> None:
+    if form.until is not None and form.until <= work.now:
+        wanted = f"later than now, which is {work.now:.0f}"
         raise InvalidValue("until", owner, wanted, form.until)
 
 
 def _spoken(
-    desk: Desk,
+    work: UnitOfWork,
     form: Teach | TeachMany,
     examples: tuple[Example, ...],
     digests: list[bytes],
@@ -235,27 +235,27 @@ def _spoken(
     by: str | None,
 ) -> TaughtShown:
     """Take examples of one of several teachers: each is a word, and an example if it settles."""
-    kept = desk.kept
+    kept = work.aggregate
     pairs = zip(examples, digests, strict=True)
-    known = [None if one.id is None else word_of(desk, one.id, digest) for one, digest in pairs]
+    known = [None if one.id is None else word_of(work, one.id, digest) for one, digest in pairs]
     if all(found is not None for found in known):
-        heard = [heard_before(desk, found) for found in known if found is not None]
+        heard = [heard_before(work, found) for found in known if found is not None]
         return _heard_shown(kept, [came for came, _, _ in heard], max(end for *_, end in heard))
     if any(found is not None for found in known):
         raise NotPossible("Some of these examples were taken before, and some were not.")
-    _check_end(desk, form, "POST examples")
-    made = _made(kept.agent.make.examples_by, desk, examples, teacher, form, who=by).events
+    _check_end(work, form, "POST examples")
+    made = _made(kept.agent.make.examples_by, work, examples, teacher, form, who=by).events
     digest = iter(digests)
     for event in made:
         if isinstance(event, Judged):
             mine = next(digest)
         kept.record(event, mine)
     shown = _heard_shown(kept, taken_of(made), kept.version)
-    close(desk, made)
+    close(work, made)
     return shown
 
 
-def _heard_shown(kept: Kept, came: list[Came], version: int) -> TaughtShown:
+def _heard_shown(kept: Aggregate, came: list[Came], version: int) -> TaughtShown:
     return TaughtShown(
         version=version,
         examples=[one.example for one in came],
@@ -263,18 +263,18 @@ def _heard_shown(kept: Kept, came: list[Came], version: int) -> TaughtShown:
     )
 
 
-def close(desk: Desk, made: Sequence[Event]) -> None:
+def close(work: UnitOfWork, made: Sequence[Event]) -> None:
     """Close the questions that were settled by words about something else; decisions go on."""
-    kept = desk.kept
-    for id in closed_by(desk, made):
-        waits = kept.know.questions.get(id).decision
-        kept.record(kept.agent.make.lapsed(id, at=desk.now))
-        _go_on(desk, waits)
+    kept = work.aggregate
+    for id in closed_by(work, made):
+        waits = kept.state.questions.get(id).decision
+        kept.record(kept.agent.make.lapsed(id, at=work.now))
+        _go_on(work, waits)
 
 
 def _made(
     make: Callable[..., Any],
-    desk: Desk,
+    work: UnitOfWork,
     examples: tuple[Example, ...],
     by: str | None,
     form: Teach | TeachMany,
@@ -288,7 +288,7 @@ def _made(
         "note": form.note,
         "scope": form.scope,
         "until": form.until,
-        "at": desk.now,
+        "at": work.now,
         **more,
     }
     if any(one.item is not None for one in examples):
@@ -301,10 +301,10 @@ def _made(
     raise NotPossible("Give every example of a batch an id, or none.")
 
 
-def _taught_before(desk: Desk, one: Example, digest: bytes) -> Stood | None:
+def _taught_before(work: UnitOfWork, one: Example, digest: bytes) -> Existing | None:
     if one.id is None:
         return None
-    found = desk.stood("example", one.id)
+    found = work.stood("example", one.id)
     if found is None:
         return None
     if isinstance(found.event, Erased):
@@ -318,12 +318,12 @@ async def retract(call: Call) -> Reply:
     """Take an example back."""
     by, text = who(call.caller, None), call.path["id"]
 
-    def do(desk: Desk) -> Answered:
-        kept = desk.kept
-        before = desk.stood("retraction", text)
+    def do(work: UnitOfWork) -> Answered:
+        kept = work.aggregate
+        before = work.stood("retraction", text)
         if before is not None:
             return Answered(version=before.seq)
-        kept.record(kept.agent.make.retracted(id_of(text), by=by, at=desk.now))
+        kept.record(kept.agent.make.retracted(id_of(text), by=by, at=work.now))
         return Answered(version=kept.version)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -333,15 +333,15 @@ async def examples(call: Call) -> Reply:
     """List the examples that stand."""
     page: Page = call.query
 
-    def do(desk: Desk) -> ExampleList:
-        know = desk.kept.know
-        standing = list(know.examples.values())
-        decode = know.settings.features.decode
+    def do(work: UnitOfWork) -> ExampleList:
+        state = work.aggregate.state
+        standing = list(state.examples.values())
+        decode = state.settings.features.decode
         some = [
             ExampleShown(
                 id=one.id,
                 context=decode(np.frombuffer(one.context)),
-                arm=know.arm_ids[one.arm],
+                arm=state.arm_ids[one.arm],
                 allowed=one.allowed,
                 by=one.by,
                 note=one.note,
@@ -360,13 +360,13 @@ async def questions(call: Call) -> Reply:
     """List the questions that wait."""
     page: QuestionQuery = call.query
 
-    def do(desk: Desk) -> QuestionList:
-        know = desk.kept.know
-        waiting = desk.kept.agent.open_questions
+    def do(work: UnitOfWork) -> QuestionList:
+        state = work.aggregate.state
+        waiting = work.aggregate.agent.open_questions
         if page.teacher is not None:
-            teacher = teacher_of(know, page.teacher)
+            teacher = teacher_of(state, page.teacher)
             waiting = tuple(one for one in waiting if one.to == teacher)
-        decode = know.settings.features.decode
+        decode = state.settings.features.decode
         some = [
             QuestionShown(
                 id=one.id,
@@ -375,7 +375,7 @@ async def questions(call: Call) -> Reply:
                 decision=one.decision,
                 item=one.item,
                 worth=one.worth,
-                whom=asked_of(know, know.raw(one.context), one.item, know.arm_number(one.arm)),
+                whom=asked_of(state, state.raw(one.context), one.item, state.arm_number(one.arm)),
             )
             for one in waiting[page.after : page.after + page.limit]
         ]
@@ -389,34 +389,34 @@ async def ask(call: Call) -> Reply:
     form: AskFor = call.body
     digest = digest_of(form)
 
-    def do(desk: Desk) -> QuestionShown:
-        kept = desk.kept
+    def do(work: UnitOfWork) -> QuestionShown:
+        kept = work.aggregate
         if form.id is not None:
-            found = desk.stood("question", form.id)
+            found = work.stood("question", form.id)
             if found is not None:
                 if found.digest != digest or not isinstance(found.event, Asked):
                     raise Duplicate("question", form.id, "It was asked for by another request.")
-                return _question(desk, found.event)
+                return _question(work, found.event)
         made: Question = kept.agent.make.asked(
-            form.context, pool=form.pool, item=form.item, id=form.id, at=desk.now
+            form.context, pool=form.pool, item=form.item, id=form.id, at=work.now
         )
         kept.record(made.event, digest)
-        return _question(desk, made.event)
+        return _question(work, made.event)
 
     return Reply(201, await call.service.do(call.path["agent"], do))
 
 
-def _question(desk: Desk, event: Asked) -> QuestionShown:
-    know = desk.kept.know
+def _question(work: UnitOfWork, event: Asked) -> QuestionShown:
+    state = work.aggregate.state
     row = np.array(event.context)
     return QuestionShown(
         id=event.id,
-        context=know.settings.features.decode(row),
+        context=state.settings.features.decode(row),
         arm=event.arm,
         decision=event.decision,
         item=event.item,
-        worth=worth_of(know, row, know.arm_number(event.arm), event.item),
-        whom=asked_of(know, know.raw(event.context), event.item, know.arm_number(event.arm)),
+        worth=worth_of(state, row, state.arm_number(event.arm), event.item),
+        whom=asked_of(state, state.raw(event.context), event.item, state.arm_number(event.arm)),
     )
 
 
@@ -425,23 +425,23 @@ async def answer(call: Call) -> Reply:
     form: Answer = call.body
     by, text, digest = who(call.caller, form.by), call.path["id"], digest_of(form)
 
-    def do(desk: Desk) -> AnswerShown:
-        kept = desk.kept
+    def do(work: UnitOfWork) -> AnswerShown:
+        kept = work.aggregate
         if form.answer != "skip":
-            teacher = teacher_of(kept.know, form.teacher)
+            teacher = teacher_of(kept.state, form.teacher)
             if teacher is not None:
                 # A word has an id of its own, which says nothing of the question.
-                return _answered_by(desk, form, text, digest_of(form, text), teacher, by)
-        found = desk.stood("answer", text)
+                return _answered_by(work, form, text, digest_of(form, text), teacher, by)
+        found = work.stood("answer", text)
         if found is not None:
-            return _answered_before(desk, found, digest, text)
+            return _answered_before(work, found, digest, text)
         id, make = id_of(text), kept.agent.make
-        waits = kept.know.questions.get(id).decision
+        waits = kept.state.questions.get(id).decision
         example = None
         if form.answer == "skip":
-            kept.record(make.lapsed(id, at=desk.now), digest)
+            kept.record(make.lapsed(id, at=work.now), digest)
         else:
-            _check_end(desk, form, "POST answer")
+            _check_end(work, form, "POST answer")
             taught = make.answered(
                 id,
                 form.answer == "allowed",
@@ -449,30 +449,30 @@ async def answer(call: Call) -> Reply:
                 note=form.note,
                 scope=form.scope,
                 until=form.until,
-                at=desk.now,
+                at=work.now,
             )
             kept.record(taught, digest)
             example = taught.id
-        then = _go_on(desk, waits)
+        then = _go_on(work, waits)
         return AnswerShown(version=kept.version, example=example, then=then, judgement=None)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
 def _answered_by(
-    desk: Desk, form: Answer, text: str, digest: bytes, teacher: str, by: str | None
+    work: UnitOfWork, form: Answer, text: str, digest: bytes, teacher: str, by: str | None
 ) -> AnswerShown:
     """Take the answer of one of several teachers; the question stays open until it is settled."""
-    kept, id = desk.kept, word_id(form.id, "answer", text, teacher)
-    found = word_of(desk, id, digest)
+    kept, id = work.aggregate, word_id(form.id, "answer", text, teacher)
+    found = word_of(work, id, digest)
     if found is not None:
-        return _answered_by_before(desk, found, text)
-    if desk.stood("answer", text) is not None:
+        return _answered_by_before(work, found, text)
+    if work.stood("answer", text) is not None:
         remedy = "It is settled, or was skipped. What is known all the same can be taught."
         raise Duplicate("answer", text, remedy)
-    _check_end(desk, form, "POST answer")
+    _check_end(work, form, "POST answer")
     question = id_of(text)
-    waits = kept.know.questions.get(question).decision
+    waits = kept.state.questions.get(question).decision
     heard = kept.agent.make.answers_by(
         [question],
         [form.answer == "allowed"],
@@ -480,58 +480,58 @@ def _answered_by(
         note=form.note,
         scope=form.scope,
         until=form.until,
-        at=desk.now,
+        at=work.now,
         words=[id],
         who=by,
     )
     for event in heard.events:
         kept.record(event, digest)
     [came] = taken_of(heard.events)
-    then = None if came.example is None else _go_on(desk, waits)
+    then = None if came.example is None else _go_on(work, waits)
     version, judgement = kept.version, judged_of(kept, came)
-    close(desk, heard.events)
+    close(work, heard.events)
     return AnswerShown(version=version, example=came.example, then=then, judgement=judgement)
 
 
-def _answered_by_before(desk: Desk, found: Stood, text: str) -> AnswerShown:
+def _answered_by_before(work: UnitOfWork, found: Existing, text: str) -> AnswerShown:
     """Give the same answer again; of a case that was open then, what stands of it now."""
-    came, _, end = heard_before(desk, found)
-    then, decision = None, _decision_of(desk, text)
-    following = None if came.example is None or decision is None else desk.at(end + 1)
+    came, _, end = heard_before(work, found)
+    then, decision = None, _decision_of(work, text)
+    following = None if came.example is None or decision is None else work.at(end + 1)
     if following is not None and _is_of(following, decision):
         then, end = choice_of(following), end + 1
-    judgement = judged_of(desk.kept, came)
+    judgement = judged_of(work.aggregate, came)
     return AnswerShown(version=end, example=came.example, then=then, judgement=judgement)
 
 
-def _decision_of(desk: Desk, text: str) -> Id | None:
+def _decision_of(work: UnitOfWork, text: str) -> Id | None:
     """Return the decision that a question came up in, if any."""
-    question = desk.stood("question", text)
+    question = work.stood("question", text)
     return question.event.decision if question and isinstance(question.event, Asked) else None
 
 
-def _go_on(desk: Desk, decision: Any) -> Choice | None:
+def _go_on(work: UnitOfWork, decision: Any) -> Choice | None:
     """Go on with the decision that waited for an answer, if one did."""
-    kept = desk.kept
-    if decision is None or decision not in kept.know.questions.waiting:
+    kept = work.aggregate
+    if decision is None or decision not in kept.state.questions.waiting:
         return None
-    made = kept.agent.make.resumed(decision, at=desk.now)
+    made = kept.agent.make.resumed(decision, at=work.now)
     for event in made.events:
         kept.record(event)
     return choice_of(made)
 
 
-def _answered_before(desk: Desk, found: Stood, digest: bytes, text: str) -> AnswerShown:
+def _answered_before(work: UnitOfWork, found: Existing, digest: bytes, text: str) -> AnswerShown:
     """Give the same answer again, or refuse another one."""
     event, version = found.event, found.seq
     if found.digest != digest and not isinstance(event, Erased):
         raise Duplicate("answer", text, "It said something else. Retract the example, and teach.")
     example = event.id if isinstance(event, Taught) else None
     then = None
-    decision = _decision_of(desk, text)
+    decision = _decision_of(work, text)
     # A decision that waited for the answer went on in the same piece of work: it made, or asked,
     # what comes next.
-    following = None if decision is None else desk.at(found.seq + 1)
+    following = None if decision is None else work.at(found.seq + 1)
     if following is not None and _is_of(following, decision):
         then, version = choice_of(following), found.seq + 1
     return AnswerShown(version=version, example=example, then=then, judgement=None)

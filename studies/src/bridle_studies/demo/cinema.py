@@ -30,7 +30,7 @@ TITLES = {
     "Comedy": ("Two Left Shoes", "Mind the Goat", "The Wrong Piano"),
     "Drama": ("The Salt House", "A Letter in March", "Her Father's Boat"),
     "Comedy, Drama": ("Sunday at Olga's", "Paper Umbrellas", "The Deaf Conductor"),
-    "Drama, Romance": ("Before the Harvest", "The Lighthouse Years", "What the River Kept"),
+    "Drama, Romance": ("Before the Harvest", "The Lighthouse Years", "What the River Aggregate"),
     "Comedy, Romance": ("Married by Mistake", "Lemon Season", "The Dog Walkers"),
     "Crime, Drama": ("The Quiet Ledger", "North Dock", "Nine Witnesses"),
     "Action, Adventure": ("Ridge of Storms", "The Copper Map", "Skyrunners"),

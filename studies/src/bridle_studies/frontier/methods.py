@@ -64,7 +64,7 @@ def make_limits(
 def mask_of(beliefs: Beliefs, contexts: Floats, *, likely: bool = False) -> Bools:
     """Say which arm is safe in which context, or `likely` allowed (p ≥ .5): (M, K)."""
     kinds, kind = np.unique(contexts, axis=0, return_inverse=True)
-    looks = [beliefs.look(u, kinds) for u in range(beliefs.units)]
+    looks = [beliefs.predict(u, kinds) for u in range(beliefs.units)]
     may = np.column_stack([look.p >= 0.5 if likely else look.safe for look in looks])
     return may[kind.ravel()][:, beliefs.unit_of]
 
@@ -128,7 +128,7 @@ def noisy_random(fold: Fold, scope: Scope) -> Iterator[Point]:
     limits = cast(RuleLimits, make_limits("rules", fold.world, noisy=True, seed=fold.seed))
     for arm in range(tables.arms):  # each at once: the order of arms is nothing to them
         mine = lesson.arms == arm
-        limits.relearn(arm, tables.contexts[lesson.rows[mine]], said[mine], np.flatnonzero(mine))
+        limits.refit(arm, tables.contexts[lesson.rows[mine]], said[mine], np.flatnonzero(mine))
     yield masked_point(NOISY_RANDOM, N, fold, limits)
 
 

@@ -157,7 +157,7 @@ def calibrate(world: World, beliefs: Beliefs, rows: Ints, arms: Ints) -> list[li
         For each probability of `SAID`: pairs believed to be allowed with at least that, and how
         many of them are.
     """
-    p: Floats = beliefs.look_all(world.tables.contexts).p  # (U, M)
+    p: Floats = beliefs.predict_all(world.tables.contexts).p  # (U, M)
     unit_of = np.asarray(beliefs.unit_of)
     _, first = np.unique(unit_of, return_index=True)
     truth = world.tables.allowed[:, first].T  # (U, M): arms of a unit share their limits
