@@ -54,7 +54,7 @@ from bridle.policies import (
     DEFAULT_V,
     BehaviorConstrained,
     LearnedMask,
-    Weighted,
+    Policy,
     with_sigma,
 )
 from bridle.schema import Context, Feature, Schema
@@ -99,7 +99,8 @@ class Agent:
         The paper's dial: 0 plays only by what was taught, 1 only by reward, and nothing is ever
         quite ruled out. Short for ``policy=BehaviorConstrained(sigma=sigma)``.
     policy : policy, optional
-        How scores become a choice; any of `bridle.policies` that is not told the truth. By default
+        How scores become a choice; any of `bridle.policies` that is not told the truth, or one that
+        is registered (`bridle.register`). By default
         `LearnedMask`: the best arm among those that are surely allowed. (With ``limits="linear"``
         the paper's dial at 0.25.)
     seed : int, default 0
@@ -109,6 +110,14 @@ class Agent:
     limits : {"auto", "rules", "logistic", "found", "linear"}
         What kind of limits is learned. `auto` weighs rules and logistic limits by how well each
         foretold the answers; `linear` are the paper's. See docs/limits.md.
+        Or the name of limits that are registered (`bridle.register`).
+    limits_options : mapping, optional
+        What registered limits are made with beside arms, features, groups and seed.
+    reward : str, default "linear"
+        What learns from rewards: `linear`, or the name of a reward model that is registered. (Then
+        `ridge` and `prior` say nothing.)
+    reward_options : mapping, optional
+        What a registered reward model is made with beside arms and features.
     share : {"group", "arm"}
         Whether arms of one group share what was taught. (`linear` and `found` never do: the one
         is the paper's, the other finds its groups.)
@@ -212,10 +221,13 @@ class Agent:
         arms: int | Iterable[Arm | ArmId],
         features: int | Schema | Sequence[Feature],
         sigma: float | None = None,
-        policy: Weighted | None = None,
+        policy: Policy | None = None,
         seed: int = 0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         limits: str = "auto",
+        limits_options: Mapping[str, Any] | None = None,
+        reward: str = "linear",
+        reward_options: Mapping[str, Any] | None = None,
         share: str = "group",
         crosses: bool = False,
         teacher_error: float | None = 0.001,
@@ -270,6 +282,9 @@ class Agent:
             features=the_schema(features),
             policy=policy,
             limits=limits,
+            limits_options=dict(limits_options or {}),
+            reward=reward,
+            reward_options=dict(reward_options or {}),
             share=share,
             crosses=crosses,
             doubt=doubt,
@@ -974,7 +989,7 @@ class Agent:
         return tuple(self._state.arms)
 
     @property
-    def policy(self) -> Weighted:
+    def policy(self) -> Policy:
         """How scores become a choice, now."""
         return self._state.policy
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from bridle import validation
+from bridle import registry, validation
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached
+from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached, NotRegistered
 from bridle.limits import KINDS, LABEL_CODINGS
 from bridle.limits.declared import Rule
-from bridle.policies import ACTIVE, TEACHINGS, Weighted, policy_from_json, policy_to_json
+from bridle.policies import ACTIVE, TEACHINGS, Policy, policy_from_json, policy_to_json
+from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.schema import Feature, Schema
 
 __all__ = [
@@ -80,6 +81,14 @@ LAST: dict[str, Json] = {"wait": None, "default_reward": None}
 FIRST_FORM: dict[str, Json] = {"form": 1, "answer_price": None}
 # The same of logs from before plays were checked, and several teachers had names.
 SECOND_FORM: dict[str, Json] = {"checks": 0, "teachers": []}
+# Settings of limits and reward models of others: an agent with ours writes none of them.
+EXTENSIONS: dict[str, Json] = {
+    "reward": OUR_REWARD,
+    "reward_version": "",
+    "reward_options": {},
+    "limits_version": "",
+    "limits_options": {},
+}
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
 # in every probability; a teacher's later answer replaces the earlier.
@@ -133,7 +142,7 @@ class Settings:
 
     arms: tuple[Arm, ...]
     features: Schema
-    policy: Weighted
+    policy: Policy
     limits: str
     share: str
     crosses: bool
@@ -163,6 +172,11 @@ class Settings:
     checks: int | float | None
     teachers: tuple[Teacher, ...] = ()
     form: int
+    reward: str = OUR_REWARD
+    reward_version: str = ""
+    reward_options: registry.Options = field(default_factory=dict, hash=False)
+    limits_version: str = ""
+    limits_options: registry.Options = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         owner = "Agent"
@@ -179,7 +193,7 @@ class Settings:
         if not isinstance(self.features, Schema):
             raise InvalidValue("features", owner, "a Schema", self.features)
         policy_to_json(self.policy)
-        if self.policy.needs_truth:
+        if getattr(self.policy, "needs_truth", False):
             raise InvalidValue(
                 "policy",
                 owner,
@@ -188,7 +202,8 @@ class Settings:
                 "Declare what you know as rules=[Rule(...)].",
             )
         object.__setattr__(self, "teachers", self._teachers())
-        validation.one_of(self.limits, KINDS, "limits", owner)
+        self._check_extension("limits", KINDS)
+        self._check_extension("reward", (OUR_REWARD,))
         object.__setattr__(self, "checks", _checks(self.checks))
         if self.checks != 0 and not self.checkable(self.policy, self.limits):
             what = type(self.policy).__name__ if self.limits != "linear" else "limits='linear'"
@@ -235,8 +250,30 @@ class Settings:
             wanted = f"0 with {type(self.policy).__name__}, which never asks"
             raise InvalidValue("budget", owner, wanted, self.budget, remedy)
 
+    def _check_extension(self, kind: registry.Kind, ours: Sequence[str]) -> None:
+        """Fill in the version of limits or of a reward model of somebody else's."""
+        name = getattr(self, kind)
+        options = registry.options_of(getattr(self, f"{kind}_options"), f"{kind}_options", "Agent")
+        version = getattr(self, f"{kind}_version")
+        if isinstance(name, str) and name in ours:
+            if options or version:
+                wanted = f"left out with {kind}={name!r}"
+                raise InvalidValue(f"{kind}_options", "Agent", wanted, options)
+        elif isinstance(version, str) and version:
+            registry.require(kind, name, version)
+        else:
+            found = registry.find(kind, name)
+            if found is None:
+                registered = (*ours, *registry.registered(kind))
+                raise InvalidValue(
+                    kind, "Agent", f"one of {', '.join(map(repr, registered))}", name
+                )
+            version = found.version
+        object.__setattr__(self, f"{kind}_options", options)
+        object.__setattr__(self, f"{kind}_version", version)
+
     @staticmethod
-    def checkable(policy: Weighted, limits: str) -> bool:
+    def checkable(policy: Policy, limits: str) -> bool:
         """Return whether plays are checked by default: where they keep to what is believed safe."""
         return policy.needs_limits and limits != "linear"
 
@@ -291,7 +328,7 @@ class Settings:
         data["rules"] = [rule.to_json() for rule in self.rules]
         data["teachers"] = [teacher.to_json() for teacher in self.teachers]
         data["reward_range"] = list(self.reward_range)
-        return data
+        return {name: value for name, value in data.items() if value != EXTENSIONS.get(name, ...)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Settings:
@@ -308,9 +345,10 @@ class Settings:
         early = isinstance(data, Mapping) and data.get("form") in (1, 2)
         if early and not data.keys() & SECOND_FORM.keys():
             data = {**data, **SECOND_FORM}
-        if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
+        names = {field.name for field in fields(cls)}
+        if not isinstance(data, Mapping) or set(data) | EXTENSIONS.keys() != names:
             raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
-        values = cast("dict[str, Any]", dict(data))
+        values = cast("dict[str, Any]", {**EXTENSIONS, **data})
         try:
             values["arms"] = tuple(Arm.from_json(arm) for arm in values["arms"])
             values["features"] = Schema.from_json(values["features"])
@@ -319,6 +357,8 @@ class Settings:
             values["teachers"] = tuple(Teacher.from_json(one) for one in values["teachers"])
             settings = cls(**values)
             whole = settings.to_json() == data
+        except NotRegistered:
+            raise
         except (BridleError, TypeError, ValueError, OverflowError) as error:
             raise CorruptState(f"The settings of an agent cannot be read: {error}") from None
         if not whole:

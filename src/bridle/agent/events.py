@@ -18,7 +18,7 @@ import numpy as np
 from bridle.agent.codec import FORMS, Context, Form
 from bridle.agent.config import Arm, ArmId, ItemId, Json, Settings
 from bridle.certificates.certificate import Certificate
-from bridle.errors import BridleError, CorruptState, InvalidValue
+from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered
 from bridle.kernels.types import Floats, Ints
 from bridle.limits.declared import Rule
 
@@ -580,6 +580,8 @@ def event_from_json(data: Mapping[str, Json]) -> Event:
         raise CorruptState(f"{name} has the fields {wanted}, not {got}."[:1000])
     try:
         return kind(**{name: form.read(data[name]) for name, form in forms.items() if name in data})
+    except NotRegistered:
+        raise
     except (BridleError, TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise CorruptState(f"A damaged {name}: {error}") from None
 

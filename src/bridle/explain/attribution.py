@@ -34,6 +34,8 @@ from bridle.limits.legacy import WON, floor_of
 from bridle.limits.logistic import expand
 from bridle.limits.mixture import AllAllowed, predictive
 from bridle.limits.rules import MAX_SAMPLED
+from bridle.reward.base import scores_of
+from bridle.reward.posterior import LinearArms
 from bridle.schema import Number, Schema
 
 __all__ = [
@@ -86,7 +88,9 @@ class Contributions:
 
 
 def reward_shares(know: AgentState, row: Floats, k: int) -> Contributions:
-    """Say what each feature gave to the mean reward of an arm."""
+    """Return what each feature gave to the mean reward of an arm."""
+    if not isinstance(know.reward_model, LinearArms):
+        return _moved(know, row, k)
     post = know.reward_arms.kernel_state
     weights, base = post.mu[k], 0.0
     if know.centred:
@@ -119,6 +123,21 @@ def _linear(
     )
     total = math.fsum([base, *(share.gave for share in shares)])
     return Contributions(know.arm_ids[k], part, unit, total, base, shares)
+
+
+def _moved(know: AgentState, row: Floats, k: int) -> Contributions:
+    """Return how much lower the mean reward would be without each feature: of others' models."""
+    absent = _absent(know.settings.features)
+    there = np.flatnonzero(row != absent)
+    rows: Floats = np.tile(row, (len(there) + 1, 1))
+    rows[np.arange(len(there)) + 1, there] = absent[there]
+    mean = [float(scores_of(know.reward_model, one)[0][k]) for one in rows]
+    names = know.settings.features.columns
+    shares = tuple(
+        Share(names[i], float(row[i]), mean[0] - without)
+        for i, without in zip(there.tolist(), mean[1:], strict=True)
+    )
+    return Contributions(know.arm_ids[k], "reward", "change of the reward", mean[0], None, shares)
 
 
 def _log_odds(
