@@ -23,7 +23,17 @@ from bridle.agent.config import (
     the_arms,
     the_schema,
 )
-from bridle.agent.events import Asked, Created, Event, Judged, Note, Rewarded, Taught, check_event
+from bridle.agent.events import (
+    Asked,
+    Created,
+    Event,
+    Judged,
+    Note,
+    Rewarded,
+    Scope,
+    Taught,
+    check_event,
+)
 from bridle.agent.outcomes import Abstention, Answer, Check, Decision, Decisions, Question
 from bridle.agent.purse import Purse
 from bridle.agent.queries import (
@@ -344,7 +354,7 @@ class Agent:
         id: str | None = None,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> MaybeId:
@@ -404,7 +414,7 @@ class Agent:
         ids: Sequence[str] | None = None,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> list[MaybeId]:
@@ -449,7 +459,7 @@ class Agent:
         *,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> Answer:
@@ -476,7 +486,7 @@ class Agent:
         *,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> list[Answer]:

@@ -12,9 +12,8 @@ from typing import overload
 
 import numpy as np
 
-from bridle.agent.codec import Context
 from bridle.agent.config import ArmId, ItemId
-from bridle.agent.events import Abstained, Asked, Decided, Event
+from bridle.agent.events import Abstained, Asked, Context, Decided, Event
 from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats

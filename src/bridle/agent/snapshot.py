@@ -367,7 +367,8 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     first: dict[ItemId, bool] = {}
     for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
         id, by, note, *rest = entry
-        scope, until, safe = rest[1:] if settings.lives else ("all", None, None)
+        life: Any = rest[1:] if settings.lives else ("all", None, None)
+        scope, until, safe = life
         item = _item(rest[:1] if settings.lives else rest, know)
         check_event(Taught(id, (), 0, answer, None, by, note, None, item, None, scope, until))
         know.remember(Example(id, raw, k, answer, by, note, item, scope, until))

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
-from bridle.agent.codec import Context
 from bridle.agent.config import (
     Arm,
     ArmId,
@@ -28,6 +27,7 @@ from bridle.agent.events import (
     ArmsAdded,
     Asked,
     Certified,
+    Context,
     Created,
     Decided,
     Erased,
@@ -45,6 +45,7 @@ from bridle.agent.events import (
     RewardedLate,
     RuleDeclared,
     RuleWithdrawn,
+    Scope,
     Shadowed,
     SigmaChanged,
     StartedAnew,
@@ -149,7 +150,7 @@ class JudgedCase(NamedTuple):
     context: bytes  # d float64, as encoded
     arm: int
     item: ArmId | None
-    scope: str = "all"  # scope and end as the last word about it had them
+    scope: Scope = "all"  # scope and end as the last word about it had them
     until: float | None = None
     checks: tuple[ItemId, ...] = ()  # that were judged by it, and wait for it to be settled
 
