@@ -803,7 +803,7 @@ Event: TypeAlias = (
 
 
 def event_to_json(event: Event) -> dict[str, Json]:
-    """Give an event as plain JSON values, the form it has on disk.
+    """Return an event as plain JSON values, the form it has on disk.
 
     Examples
     --------
@@ -817,7 +817,7 @@ def event_to_json(event: Event) -> dict[str, Json]:
 
 
 def event_to_text(event: Event) -> str:
-    """Give an event as JSON text: that of `event_to_json`, for logs that are written fast."""
+    """Return an event as JSON text: that of `event_to_json`, for logs that are written fast."""
     parts = [f'{{"event": "{type(event).__name__}"']
     for field in _FORMS_OF[type(event)]:
         value = getattr(event, field)
@@ -839,7 +839,7 @@ def event_to_text(event: Event) -> str:
 
 
 def event_from_json(data: Mapping[str, Json]) -> Event:
-    """Give back the event that `event_to_json` wrote, or raise `CorruptState`."""
+    """Return the event that `event_to_json` wrote, or raise `CorruptState`."""
     if not isinstance(data, Mapping):
         raise CorruptState(f"An event is a JSON object, not {data!r:.100}.")
     name = data.get("event")
@@ -859,7 +859,7 @@ def event_from_json(data: Mapping[str, Json]) -> Event:
 
 
 def check_event(event: Event) -> None:
-    """Refuse an event with a field that no event of an agent has.
+    """Raise `InvalidValue` for an event with a field that no event of an agent has.
 
     What an agent made itself needs no check; what comes from outside does, before it is folded.
     """

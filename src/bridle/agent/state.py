@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bridle import validation
 from bridle.agent.config import (
+    MAX_RULES,
     Arm,
     ArmId,
     ItemId,
@@ -135,7 +136,6 @@ class SpotChecks:
 # --- What an agent knows, and what can be asked of it. Only `AgentState`, the fold, changes it
 
 
-MAX_RULES = 10_000
 # What was certified in so many contexts is kept: truths, of all arms together.
 MAX_CERTIFIED = 16_000_000
 MINUS_ZERO = array("d", [-0.0]).tobytes()
