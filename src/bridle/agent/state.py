@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
-from bridle.agent.codec import Context
 from bridle.agent.config import (
+    MAX_RULES,
     Arm,
     ArmId,
     ItemId,
@@ -32,6 +32,7 @@ from bridle.agent.events import (
     ArmsAdded,
     Asked,
     Certified,
+    Context,
     Created,
     Decided,
     Erased,
@@ -49,6 +50,7 @@ from bridle.agent.events import (
     RewardedLate,
     RuleDeclared,
     RuleWithdrawn,
+    Scope,
     Shadowed,
     SigmaChanged,
     StartedAnew,
@@ -137,7 +139,6 @@ class SpotChecks:
         self.found += not allowed
 
 
-MAX_RULES = 10_000
 # What was certified in so many contexts is kept: truths, of all arms together.
 MAX_CERTIFIED = 16_000_000
 MINUS_ZERO = array("d", [-0.0]).tobytes()
@@ -152,7 +153,7 @@ class JudgedCase(NamedTuple):
     context: bytes  # d float64, as encoded
     arm: int
     item: ArmId | None
-    scope: str = "all"  # scope and end as the last word about it had them
+    scope: Scope = "all"  # scope and end as the last word about it had them
     until: float | None = None
     checks: tuple[ItemId, ...] = ()  # that were judged by it, and wait for it to be settled
 
@@ -208,7 +209,7 @@ class AgentState:
                 settings.reward_version,
                 arms=len(self.arms),
                 features=settings.features.width,
-                options=settings.reward_options,
+                options=settings.reward_options or {},
             )
         )
         self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
