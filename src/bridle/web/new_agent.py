@@ -21,9 +21,10 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from bridle.agent.teachers import ERROR, MAX_TEACHERS, PRICE
+from bridle.api.base import AGENT_NAME
+from bridle.api.requests import NewAgent
 from bridle.errors import BridleError
 from bridle.server.handlers import agents as api
-from bridle.server.handlers.agents import NAME, NewAgent
 from bridle.server.problems import Problem, problem_of
 from bridle.web.csvs import TRUTHS, Line, read_lines
 from bridle.web.forms import Upload
@@ -513,7 +514,7 @@ async def _propose(visit: Visit, typed: dict[str, str], file: Upload | None) -> 
 
 def _new_agent(typed: dict[str, str]) -> NewAgent:
     """Read the form; what is wrong with it is said in words of the form."""
-    if not re.fullmatch(NAME, typed["name"]):
+    if not re.fullmatch(AGENT_NAME, typed["name"]):
         raise Problem(
             "invalid_value",
             "The name must have 1 to 100 of a to z, 0 to 9 and . _ -, and begin with a letter or "
