@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridle.server.handlers.certificates import StandingShown
+from bridle.api.replies import StandingShown
 from bridle.store.maintenance import erase
 from bridle.web.audits import PER_PAGE, Waiting, _in_words, standing_words, whole_bounds
 from tests.web.browsing import no_script

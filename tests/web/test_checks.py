@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bridle.agent.purse import Purse
-from bridle.server.handlers.promise import PriceShown
+from bridle.api.replies import PriceShown
 from bridle.web.promises import price_words
 from tests.web.browsing import no_script
 from tests.web.films import call, decide

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridle.api.requests import Decide, Reward
 from bridle.errors import Busy
 from bridle.server.endpoints import Call
 from bridle.server.handlers import decisions as deciding
@@ -165,12 +166,8 @@ def test_decisions_come_as_they_are_made(server, films, person, quick):
     async def during(pieces):
         if pieces == 1:  # the stream is open: something happens
             path = {"agent": "films", "id": "ann:1"}
-            await deciding.decide(
-                Call(server.service, None, path, None, deciding.Decide(**context))
-            )
-            await deciding.reward(
-                Call(server.service, None, path, None, deciding.Reward(value=0.25))
-            )
+            await deciding.decide(Call(server.service, None, path, None, Decide(**context)))
+            await deciding.reward(Call(server.service, None, path, None, Reward(value=0.25)))
             handled.append(True)
 
     came = stream(
@@ -387,7 +384,7 @@ def test_who_lost_the_right_sees_no_more(server, films, quick, how):
         else:
             tokens.hold([made.row._replace(role="teacher")], 0.0)
         path = {"agent": "films"}
-        form = deciding.Decide(context={"age": "25+", "late": True})
+        form = Decide(context={"age": "25+", "late": True})
         await deciding.decide(Call(server.service, None, path, None, form))
 
     # It ends by itself, long before a stream does: or the helper would give up.

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from bridle.api.models import Page as ListPage
+from bridle.api.replies import AgentLine
+from bridle.api.requests import Page as ListPage
 from bridle.errors import BridleError, StoreFailed
 from bridle.server.handlers import agents as api
-from bridle.server.handlers.agents import AgentLine
 from bridle.server.service import Service
 from bridle.store.aggregate import Aggregate, load
 from bridle.store.log import Store

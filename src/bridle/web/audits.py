@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from bridle.agent.config import ItemId
 from bridle.agent.events import Decided
-from bridle.api.models import AuditForm, WindowForm
+from bridle.api.base import WindowForm
+from bridle.api.replies import AuditShown, StandingShown
+from bridle.api.requests import AuditForm, AuditQuery, Judge
 from bridle.server.handlers import certificates
-from bridle.server.handlers.certificates import AuditQuery, AuditShown, Judge, StandingShown
 from bridle.server.problems import Problem
 from bridle.store.aggregate import event_of
 from bridle.store.idempotency import text_of

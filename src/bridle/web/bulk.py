@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from bridle.agent.config import Arm
+from bridle.api.requests import Example, TeachMany
 from bridle.errors import BridleError
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import Beliefs
 from bridle.limits.declared import CompiledRule
 from bridle.schema import Schema
 from bridle.server.handlers import teaching
-from bridle.server.handlers.teaching import Example, TeachMany
 from bridle.server.problems import Problem, problem_of
 from bridle.store.writer import UnitOfWork
 from bridle.web.csvs import (

@@ -10,18 +10,12 @@ from bridle.agent.config import Arm
 from bridle.agent.events import Decided
 from bridle.agent.queries import unit_name
 from bridle.agent.state import AgentState
+from bridle.api.replies import CheckJudged, CheckList, CheckShown
+from bridle.api.requests import CheckJudgement, CheckQuery, StartAnew
 from bridle.errors import Duplicate, NotPossible, UnknownId
 from bridle.server.handlers import checks as checking
 from bridle.server.handlers import promise
 from bridle.server.handlers.agents import who
-from bridle.server.handlers.checks import (
-    CheckJudged,
-    CheckJudgement,
-    CheckList,
-    CheckQuery,
-    CheckShown,
-)
-from bridle.server.handlers.promise import StartAnew
 from bridle.server.problems import Problem
 from bridle.store.idempotency import id_of, text_of
 from bridle.store.writer import UnitOfWork

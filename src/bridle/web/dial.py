@@ -21,12 +21,13 @@ from bridle.agent.events import (
     SigmaChanged,
     Uncertified,
 )
+from bridle.api.requests import Change
 from bridle.audit.log import Auditing
 from bridle.errors import BridleError, InvalidValue, NotPossible
 from bridle.evaluation.evaluate import MOST_MISSING, MOST_UNSUPPORTED, Evaluation, evaluate
 from bridle.evaluation.recommend import Recommendation, recommend
 from bridle.evaluation.table import RestsOnErased
-from bridle.server.handlers.agents import Change, change
+from bridle.server.handlers.agents import change
 from bridle.server.problems import Problem
 from bridle.store.aggregate import events_in
 from bridle.store.log import Store

@@ -10,27 +10,24 @@ from pydantic import ValidationError
 
 from bridle.agent.events import Abstained, Asked, Decided
 from bridle.agent.purse import RESERVE
+from bridle.api.replies import PriceShown, PromiseKept
+from bridle.api.requests import (
+    MAX_CALIBRATION,
+    AuditQuery,
+    Calibrate,
+    CalibrationAnswer,
+    Drop,
+    PriceWanted,
+    PromiseDrop,
+    PromiseQuery,
+    PromiseWanted,
+)
 from bridle.certificates.binomial import contexts_needed, most_broken
 from bridle.errors import BridleError, NotPossible
 from bridle.kernels.purse import RECHECK
 from bridle.schema import Schema
 from bridle.server.handlers import certificates, promise
 from bridle.server.handlers import promise as acting
-from bridle.server.handlers.certificates import (
-    MAX_CALIBRATION,
-    AuditQuery,
-    Calibrate,
-    CalibrationAnswer,
-    Drop,
-)
-from bridle.server.handlers.promise import (
-    PriceShown,
-    PriceWanted,
-    PromiseDrop,
-    PromiseKept,
-    PromiseQuery,
-    PromiseWanted,
-)
 from bridle.server.problems import Problem, problem_of
 from bridle.store.aggregate import event_of
 from bridle.store.log import Store

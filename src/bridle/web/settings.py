@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 import bridle
+from bridle.api.requests import Grant
 from bridle.errors import BridleError
 from bridle.server.endpoints import ROLES
 from bridle.server.handlers import tokens
-from bridle.server.handlers.tokens import Grant
 from bridle.server.limits import Limits
 from bridle.server.problems import Problem, problem_of
 from bridle.store.log import Head, Store

@@ -9,19 +9,13 @@ from typing import Any, NamedTuple
 
 from bridle.agent.config import Arm, ArmId, ItemId
 from bridle.agent.events import Asked, Taught
+from bridle.api.replies import AnswerShown, QuestionShown, TaughtShown
+from bridle.api.requests import Answer, AskFor, Teach
 from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
 from bridle.schema import Schema
 from bridle.server.handlers import teaching
 from bridle.server.handlers.agents import who
 from bridle.server.handlers.teachers import asked_of
-from bridle.server.handlers.teaching import (
-    Answer,
-    AnswerShown,
-    AskFor,
-    QuestionShown,
-    TaughtShown,
-    Teach,
-)
 from bridle.server.problems import Problem
 from bridle.store.idempotency import id_of
 from bridle.store.writer import UnitOfWork

@@ -12,15 +12,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from bridle.agent.state import AgentState
-from bridle.api.models import Page as Part
+from bridle.api.replies import Judgement, OpenCase, TeacherShown, TeachersShown, WhomShown
+from bridle.api.requests import Page as Part
 from bridle.server.handlers import teachers as api
-from bridle.server.handlers.teachers import (
-    Judgement,
-    OpenCase,
-    TeacherShown,
-    TeachersShown,
-    WhomShown,
-)
 from bridle.server.problems import Problem
 from bridle.store.writer import UnitOfWork
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
@@ -163,7 +157,7 @@ async def show(visit: Visit) -> Shown:
     return Html("teachers.html", values)
 
 
-def _scale(teachers: list[TeacherShown]) -> float:
+def _scale(teachers: tuple[TeacherShown, ...]) -> float:
     """Return where the common scale ends: at a whole ten in 100."""
     high = max((one.high for one in teachers), default=0.0)
     return max(LEAST_SCALE, min(0.5, math.ceil(high / STEP - 1e-9) * STEP))

@@ -9,15 +9,11 @@ from typing import Any, NamedTuple
 from bridle.agent.config import Arm, ArmId
 from bridle.agent.events import Audited, Erasure, Taught
 from bridle.agent.queries import DENIED_HERE, DENIED_ITEM, NOT_CERTIFIED, SURELY_DENIED, UNSURE
+from bridle.api.replies import ArmBelieved, BelievedShown
+from bridle.api.requests import WhatIf
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.schema import Number, Schema
-from bridle.server.handlers.explanations import (
-    ArmBelieved,
-    BelievedShown,
-    WhatIf,
-    believed,
-    explain,
-)
+from bridle.server.handlers.explanations import believed, explain
 from bridle.server.problems import Problem
 from bridle.store.aggregate import Aggregate, event_of
 from bridle.store.idempotency import id_of
