@@ -5,8 +5,8 @@ import pytest
 from bridle.errors import Busy, CorruptState, StoreFailed
 from bridle.server.limits import Limits
 from bridle.store import aggregate
-from bridle.web import agents as overview
-from bridle.web.agents import Overview, doing_of, overview_of
+from bridle.web import agents
+from bridle.web.agents import ActivityCache, activity_cache, activity_of
 from tests.server.driving import Server
 from tests.web.browsing import Person, no_script
 from tests.web.conftest import ARMS, FEATURES
@@ -35,9 +35,9 @@ def busy(server: Server, name: str) -> None:
     assert server.call("POST", f"/v1/agents/{name}/questions", body).status == 201
 
 
-def look(server: Server, seen: Overview, *names: str, patience: float = 30.0) -> dict:
+def look(server: Server, seen: ActivityCache, *names: str, patience: float = 30.0) -> dict:
     pairs = [(row.name, row.head.seq) for row in server.store.agents() if row.name in names]
-    return server.runner.run(seen.look(server.service, pairs, patience))
+    return server.runner.run(seen.read(server.service, pairs, patience))
 
 
 def test_there_is_no_agent_yet(server, person):
@@ -130,8 +130,8 @@ def test_agents_that_are_not_in_memory_are_read_beside_the_writer(serve):
     assert shown.text.count("Decisions 2") == 2
     # That took no place in memory.
     assert server.service.head_of("films") is None
-    seen = overview_of(server.service)
-    assert overview_of(server.service) is seen
+    seen = activity_cache(server.service)
+    assert activity_cache(server.service) is seen
     # What is known is not read again, until the log says more.
     before = look(server, seen, "films")["films"]
     assert look(server, seen, "films")["films"] is before
@@ -144,15 +144,15 @@ def test_nobody_waits_for_what_takes_long(serve, monkeypatch):
     server = serve(limits=Limits(agents_held=1, aside_threads=1))
     for name in ("films", "songs", "tales"):
         made(server, name)
-    seen = Overview()
+    seen = ActivityCache()
     found = look(server, seen, "films", "songs", "tales", patience=0.0)
     assert found["films"] is None and found["songs"] is None
     assert found["tales"] is not None  # it is in memory
     # There is one thread aside: when this is done, so is what was begun before.
     server.runner.run(server.service.aside(lambda: None))
     assert look(server, seen, "films")["films"].version == 1
-    monkeypatch.setattr(overview, "PATIENCE", 0.0)
-    monkeypatch.setattr(Overview.look, "__defaults__", (0.0,))
+    monkeypatch.setattr(agents, "PATIENCE", 0.0)
+    monkeypatch.setattr(ActivityCache.read, "__defaults__", (0.0,))
     shown = Person(server, "admin").get("/agents")
     assert "Its log has 1 entries" in shown.text and "Not looked at" in shown.text
 
@@ -168,14 +168,14 @@ def test_an_agent_that_cannot_be_read_does_not_hide_the_others(serve, monkeypatc
             raise CorruptState("A broken log.")
         return real(store, name)
 
-    monkeypatch.setattr(overview, "load", load)
-    found = look(server, Overview(), "films", "songs")
+    monkeypatch.setattr(agents, "load", load)
+    found = look(server, ActivityCache(), "films", "songs")
     assert found["films"] is None and found["songs"] is not None
 
     async def full(do):
         raise Busy(18)
 
-    seen = Overview()
+    seen = ActivityCache()
     monkeypatch.setattr(server.service, "aside", full)
     assert look(server, seen, "films", "songs") == {"films": None, "songs": None}
     monkeypatch.undo()
@@ -186,10 +186,10 @@ def test_what_is_kept_of_agents_is_bounded(serve, monkeypatch):
     server = serve(limits=Limits(agents_held=1))
     for name in ("films", "songs", "tales"):
         made(server, name)
-    monkeypatch.setattr(overview, "MOST_KEPT", 1)
-    seen = Overview()
+    monkeypatch.setattr(agents, "MOST_KEPT", 1)
+    seen = ActivityCache()
     look(server, seen, "films", "songs")
-    assert [*seen._known] == ["songs"]
+    assert [*seen._cached] == ["songs"]
 
 
 @pytest.mark.parametrize("rewards", [0, 1, 30, 100])
@@ -203,12 +203,14 @@ def test_the_course_of_rewards_has_few_points(server, make, rewards):
             continue
         path = f"/v1/agents/films/decisions/{choice['id']}/reward"
         assert server.call("POST", path, {"value": n / 100.0}).status == 200
-    doing = server.runner.run(server.service.do("films", lambda work: doing_of(work.aggregate)))
-    assert len(doing.course) <= overview.POINTS
-    known = [one for one in doing.course if one is not None]
+    activity = server.runner.run(
+        server.service.do("films", lambda work: activity_of(work.aggregate))
+    )
+    assert len(activity.reward_trend) <= agents.POINTS
+    known = [one for one in activity.reward_trend if one is not None]
     assert known == sorted(known)
     if rewards > 1:
-        assert known and doing.reward is not None and known[0] <= doing.reward <= known[-1]
+        assert known and activity.reward is not None and known[0] <= activity.reward <= known[-1]
 
 
 def test_one_reward_is_a_reward(server, person):

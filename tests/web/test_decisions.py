@@ -8,7 +8,7 @@ import pytest
 
 from bridle.errors import Busy
 from bridle.store.maintenance import erase
-from bridle.web import decisions, log
+from bridle.web import decisions
 from tests.web.browsing import no_script
 from tests.web.films import call, decide
 from tests.web.streaming import stream
@@ -236,15 +236,15 @@ def test_an_export_is_made_in_pieces_and_ends(server, films, person, monkeypatch
 
 def test_a_busy_service_only_makes_an_export_wait(server, films, person, monkeypatch):
     decide(server)
-    real, tries = log.look_on, []
+    real, tries = decisions.search_forward, []
 
-    def look_on(*given):
+    def search_forward(*given):
         tries.append(given)
         if len(tries) == 1:
             raise Busy(9)
         return real(*given)
 
-    monkeypatch.setattr(decisions, "look_on", look_on)
+    monkeypatch.setattr(decisions, "look_on", search_forward)
     _, rows = exported(person("auditor"))
     assert [row["id"] for row in rows] == ["1"] and len(tries) == 2
 

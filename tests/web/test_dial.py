@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bridle.store.maintenance import erase
-from bridle.web.dial import Evaluated, positions_for
+from bridle.web.dial import DialEvaluation, positions_for
 from bridle.web.jobs import Job, jobs_of
 from tests.server.driving import Server
 from tests.web.browsing import Shown, no_script
@@ -39,7 +39,7 @@ def lesson(server: Server) -> None:
     )
 
 
-def work_out(server: Server, somebody: Any) -> Shown:
+def start_evaluation(server: Server, somebody: Any) -> Shown:
     """Have it worked out, and look at the page then."""
     begun = somebody.post(f"{HERE}/evaluate", {"budget": "0.2"})
     assert begun.status == 303 and begun.headers["location"] == f"{HERE}?budget=0.2&said=begun"
@@ -92,7 +92,7 @@ def test_turning_it_is_recorded_with_who_and_why(server, make, person):
     assert event["event"]["by"].startswith("a admin (token ")
     lesson(server)
     live(server, 60)
-    later = work_out(server, admin)
+    later = start_evaluation(server, admin)
     assert "&lt;script&gt;" in later.html and no_script(later.html)
     assert f"0.45 {event['event']['by']} why" in later.text
 
@@ -133,7 +133,7 @@ def test_positions_are_what_the_api_says(server, make, person):
     make(sigma=0.32)
     lesson(server)
     live(server, 150)
-    shown = work_out(server, person("auditor"))
+    shown = start_evaluation(server, person("auditor"))
     found = rows(shown)
     assert len(found) == 22 and 0.32 in found
     sigmas = [0.0, 0.3, 0.32, 0.5, 1.0]
@@ -160,7 +160,7 @@ def test_a_recommendation_for_any_budget_is_that_of_the_api(server, make, person
     lesson(server)
     live(server, 100)
     auditor = person("auditor")
-    work_out(server, auditor)
+    start_evaluation(server, auditor)
     grid = positions_for(100, 0.3)
     for budget in (0.0, 0.02, 0.1, 0.4, 1.0):
         body = {"sigmas": grid, "budget": budget}
@@ -185,7 +185,7 @@ def test_audits_stand_beside_the_belief(server, make, person):
             break
         path = f"/v1/agents/films/audits/{waiting[0]['decision']}/answer"
         assert server.call("POST", path, {"allowed": True}).status == 200
-    shown = work_out(server, person("auditor"))
+    shown = start_evaluation(server, person("auditor"))
     assert "Not allowed, by audits 0.0 % to" in shown.text
     body = {"sigmas": positions_for(60, 0.3), "budget": 0.5}
     best = server.call("POST", "/v1/agents/films/evaluate", body).json["recommended"]
@@ -200,17 +200,17 @@ def test_audits_that_began_later_do_not_speak_for_the_log(server, make, person):
     live(server, 60)
     assert server.call("POST", "/v1/agents/films/audit", {"q": 1.0, "delta": 0.05}).status == 201
     live(server, 4)
-    shown = work_out(server, person("auditor"))
+    shown = start_evaluation(server, person("auditor"))
     assert "Audits began after the first decisions" in shown.text and "not audited" in shown.text
 
 
 def test_a_log_without_odds_or_decisions_says_so(server, make, person):
     make(sigma=0.3)
     auditor = person("auditor")
-    assert "There is no decision yet to judge by." in work_out(server, auditor).text
+    assert "There is no decision yet to judge by." in start_evaluation(server, auditor).text
     lesson(server)
     live(server, 20, propensity=False)
-    shown = work_out(server, auditor)
+    shown = start_evaluation(server, auditor)
     assert "does not say how likely each choice was" in shown.text
     assert "ask for the propensity" in shown.text and "Position" in shown.text
     assert "by the model’s belief alone" in auditor.get(f"{HERE}?budget=1").text
@@ -220,14 +220,14 @@ def test_rewards_that_are_missing(server, make, person):
     make(sigma=0.3)
     lesson(server)
     live(server, 60, rewarded=20)
-    assert "The reward is missing for" in work_out(server, person("auditor")).text
+    assert "The reward is missing for" in start_evaluation(server, person("auditor")).text
 
 
 def test_an_agent_that_asks_gets_no_recommendation(server, make, person):
     make(budget=5)
     lesson(server)
     live(server, 30)
-    assert "asks a teacher when in doubt" in work_out(server, person("auditor")).text
+    assert "asks a teacher when in doubt" in start_evaluation(server, person("auditor")).text
 
 
 def test_it_runs_once_and_is_seen_by_all(server, make, person):
@@ -256,7 +256,7 @@ def test_what_came_since_is_told(server, make, person):
     lesson(server)
     live(server, 30)
     admin = person("admin")
-    assert "since" not in work_out(server, admin).text
+    assert "since" not in start_evaluation(server, admin).text
     admin.post(HERE, {"sigma": "0.31", "note": "finer"})
     shown = admin.get(HERE)
     assert "1 entry has come since." in shown.text
@@ -265,7 +265,7 @@ def test_what_came_since_is_told(server, make, person):
 
 
 def test_a_certificate_answers_for_any_position():
-    found = Evaluated(
+    found = DialEvaluation(
         version=1,
         decisions=1,
         positions=(),
@@ -308,10 +308,10 @@ def test_what_was_erased_is_left_out_and_said(server, make, person):
     erase(server.store, "films", examples=["1"])
     answer = server.call("POST", "/v1/agents/films/evaluate", {"sigmas": [0.5]})
     assert answer.status == 409 and "What 80 decisions rested on was erased" in answer.body.decode()
-    shown = work_out(server, person("admin"))
+    shown = start_evaluation(server, person("admin"))
     assert "What 80 decisions rested on was erased" in shown.text
     live(server, 80)
     answer = server.call("POST", "/v1/agents/films/evaluate", {"sigmas": [0.5], "budget": 1.0})
     [one] = answer.json["evaluations"]
     assert one["decisions"] == 80 and one["left_out"] == 80
-    assert rows(work_out(server, person("admin")))
+    assert rows(start_evaluation(server, person("admin")))

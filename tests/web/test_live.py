@@ -15,7 +15,7 @@ from bridle.store.aggregate import load
 from bridle.web import live
 from bridle.web import live as curves
 from bridle.web.charts import Area, stack
-from bridle.web.live import charts_of, course_of
+from bridle.web.live import charts_of, history_of
 from tests.web.browsing import Person, no_script
 from tests.web.films import call, decide
 from tests.web.streaming import stream
@@ -254,7 +254,7 @@ def test_who_was_revoked_does_not_come_back(server, films, person):
 
 
 def test_a_busy_service_only_makes_it_wait(server, films, person, quick, monkeypatch):
-    real, tries = live._since, []
+    real, tries = live._read_updates, []
 
     def since(*given):
         tries.append(given)
@@ -281,19 +281,19 @@ def test_a_course_adds_up(server, films):
         made = decide(server)
         path = f"/v1/agents/films/audits/{made['id']}/answer"
         call(server, "POST", path, {"allowed": made["arm"] != "fog"})
-    kept = load(server.store, "films")
-    course = course_of(kept)
-    assert course.choices == 150 and course.total("rewards") == 100 and course.mean_reward == 0.5
-    assert course.taught == 18 and len(course.points) <= curves.MOST_POINTS
-    assert all(sum(point.plays) == point.decisions for point in course.points)
-    audited, meter = course.audited, kept.auditing.meter
+    aggregate = load(server.store, "films")
+    history = history_of(aggregate)
+    assert history.choices == 150 and history.total("rewards") == 100 and history.mean_reward == 0.5
+    assert history.taught == 18 and len(history.points) <= curves.MOST_POINTS
+    assert all(sum(point.plays) == point.decisions for point in history.points)
+    audited, meter = history.audited, aggregate.auditing.meter
     assert audited is not None and audited.share is not None and meter is not None
     bounds = meter.bounds()
     assert audited.plays == 50 and audited.judged == 50
     assert (audited.low, audited.high) == (bounds.lower / 50, bounds.upper / 50)
     assert audited.low <= audited.share <= audited.high
-    assert [one.place for one in course.points] == list(range(len(course.points)))
-    drawn = charts_of(course)
+    assert [one.place for one in history.points] == list(range(len(history.points)))
+    drawn = charts_of(history)
     assert [one.name for one in drawn] == ["Reward", "Not played", "Broken limits", "What it plays"]
     assert all("<svg" in one.chart for one in drawn)
 
@@ -302,11 +302,11 @@ def test_many_arms_are_the_most_played_and_all_others(server, make):
     make(arms=[{"id": f"a{n}"} for n in range(20)], policy={"kind": "Uniform"})
     many = [{"context": {"age": "25+", "late": False}}] * 500
     call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
-    course = course_of(load(server.store, "films"))
-    assert len(course.names) == curves.MOST_LINES and course.others == 14
-    plays = [sum(point.plays[n] for point in course.points) for n in range(7)]
+    history = history_of(load(server.store, "films"))
+    assert len(history.names) == curves.MOST_LINES and history.others == 14
+    plays = [sum(point.plays[n] for point in history.points) for n in range(7)]
     assert plays[:6] == sorted(plays[:6], reverse=True) and sum(plays) == 500
-    chart = charts_of(course)[3].chart
+    chart = charts_of(history)[3].chart
     assert chart.count("<polygon") == 7 and "all others" in chart
 
 
@@ -330,7 +330,7 @@ def test_questions_to_be_taught_by_are_none_of_choices(server, films, person):
     for n in range(3):
         body = {"context": {"age": "25+", "late": False}, "id": f"q{n}"}
         call(server, "POST", "/v1/agents/films/questions", body)
-    assert course_of(load(server.store, "films")).total("questions") == 0
+    assert history_of(load(server.store, "films")).total("questions") == 0
     assert "Questions 0 " in person("auditor").get("/agents/films/live").text
 
 

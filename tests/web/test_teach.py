@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from bridle.schema import Category, Flag, Labels, Number, Schema
-from bridle.web import examples as listed
-from bridle.web import teach
-from bridle.web.progress import FEW_DECISIONS, made_contexts, progress_of
+from bridle.web import progress, teach
+from bridle.web.progress import FEW_DECISIONS, progress_of, sample_contexts
 from tests.server.driving import Server
 from tests.web.browsing import Person, Shown, no_script
 
@@ -210,7 +209,7 @@ def test_two_teachers_are_asked_different_things_and_may_disagree(server, make, 
 
 
 def test_who_is_long_gone_may_be_disagreed_with(server, make, person, monkeypatch):
-    monkeypatch.setattr(listed, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(progress, "MOST_LOOKED_AT", 2)
     make()
     case = {"context": {"age": "25+", "late": True}, "arm": "fog"}
     for allowed in (False, True):
@@ -320,14 +319,14 @@ def test_contexts_made_of_a_schema():
             Number("free"),
         ]
     )
-    made = made_contexts(schema, 64, random.Random(3))
+    made = sample_contexts(schema, 64, random.Random(3))
     rows = schema.encode_many(made)
     assert len(made) == 64 and np.isfinite(rows).all()
     assert rows.max(axis=0)[40:44].tolist() == [1.0] * 4
-    assert made == made_contexts(schema, 64, random.Random(3))
+    assert made == sample_contexts(schema, 64, random.Random(3))
     small = Schema([Flag("x"), Number("n", 0, 2)])
-    assert len(made_contexts(small, 64, random.Random(3))) == 6
-    assert len(made_contexts(schema, 3, random.Random(3))) == 3
+    assert len(sample_contexts(small, 64, random.Random(3))) == 6
+    assert len(sample_contexts(schema, 3, random.Random(3))) == 3
 
 
 # -- who may not, and what is wrong ----------------------------------------------------------------

@@ -29,7 +29,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 28
 
 
 class Line(NamedTuple):
-    """One line of a chart: points (x, y), and what it is called; `style` is a class, c1 to c6.
+    """One line of a chart: points (x, y) and its label; `style` is a class, c1 to c6.
 
     With `low` and `high`, values in the order of the points, a band is drawn behind it.
     """
@@ -50,7 +50,7 @@ def curve(
     y_high: float | None = None,
     x_ticks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Draw lines over a common axis, with a legend and a title for who does not see it."""
+    """Draw lines over a common axis, with a legend and a title for screen readers."""
     xs = [x for line in lines for x, y in line.points if y is not None]
     ys = [y for line in lines for _, y in line.points if y is not None]
     ys += [y for line in lines for y in (*line.low, *line.high) if y is not None]
@@ -242,7 +242,7 @@ class _Plot:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Give three to six round values within a range."""
+    """Return three to six round values within a range."""
     raw = (high - low) / 4
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * m for m in (1, 2, 2.5, 5, 10) if size * m >= raw * 0.999)
@@ -281,7 +281,7 @@ def _legend(lines: Sequence[Line]) -> Markup:
 
 
 class Area(NamedTuple):
-    """What is called so, and how many of it there were at each place; `style` is a class."""
+    """One layer of a stacked chart: its label and its counts by place; `style` is a class."""
 
     label: str
     counts: Sequence[int]

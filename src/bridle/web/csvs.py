@@ -47,7 +47,7 @@ ANSWERS = TRUTHS | {"allowed": True, "not allowed": False, "denied": False}
 
 
 class BadCsv(Problem):
-    """A csv that cannot be taken. `wrongs` has a sentence for each thing to mend, up to ten."""
+    """A csv that cannot be read. `wrongs` has a sentence for each thing to mend, up to ten."""
 
     def __init__(self, wrongs: Sequence[str]) -> None:
         self.wrongs = list(wrongs[:MOST_WRONGS])
@@ -67,7 +67,7 @@ class Line(NamedTuple):
 
 
 class ExampleRow(NamedTuple):
-    """An example as a csv says it."""
+    """One example of a csv."""
 
     line: int
     context: dict[str, Value]
@@ -106,7 +106,7 @@ def read_examples(schema: Schema, arms: Sequence[Arm], text: str) -> list[Exampl
 
 
 def example_columns(schema: Schema) -> list[str]:
-    """Name the columns of a csv of examples; the last two are of the arm and of the answer."""
+    """Return the columns of a csv of examples; the last two are the arm and the answer."""
     names = [feature.name for feature in schema.features]
     for wanted in ("arm", "allowed"):
         while wanted in names:  # a feature may be called so
@@ -156,14 +156,14 @@ def read_lines(text: str, columns: Sequence[str] = ()) -> Iterator[Line]:
 
 
 def written(rows: Sequence[Sequence[object]]) -> str:
-    """Write a csv that a spreadsheet opens without running anything in it."""
+    """Return a csv that a spreadsheet opens without running anything in it."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([[plain_cell(c) for c in row] for row in rows])
     return out.getvalue()
 
 
 def plain_cell(value: object) -> str:
-    """Give what to write into a cell: no text is taken for a formula.
+    """Return the text of a cell; no text is taken for a formula.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def plain_cell(value: object) -> str:
 
 
 class _Reading:
-    """Reads lines into contexts and what else stands in them; gathers what is wrong."""
+    """Reads lines into contexts and further columns; gathers what is wrong."""
 
     def __init__(self, schema: Schema, more: dict[str, Callable[[str], object]]) -> None:
         self._features = {
@@ -195,7 +195,7 @@ class _Reading:
         self._wrongs: list[str] = []
 
     def rows(self, text: str) -> Iterator[tuple[int, dict[str, Value], dict[str, object]]]:
-        """Give the number, the context and the rest of each line; raise at the end if need be."""
+        """Yield the number, the context and the further columns of each line; raise at the end."""
         first = True
         for line in read_lines(text, [*self._features, *self._more]):
             if first:
@@ -240,7 +240,7 @@ class _WrongError(Exception):
 
 
 class _CellReader:
-    """Reads the cells of one feature. What the schema would refuse is refused here, with words."""
+    """Reads the cells of one feature. What the schema would refuse is explained here."""
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
@@ -335,7 +335,7 @@ def _truth(cell: str, words: dict[str, bool]) -> bool:
 
 
 def _delimiter(text: str, columns: Sequence[str]) -> str:
-    """Say what parts the cells: that by which most columns of the first line are known."""
+    """Return the delimiter under which most columns of the first line are known."""
     first = next((line for line in text.splitlines() if line.strip()), "")[:100_000]
 
     def fits(delimiter: str) -> tuple[int, int]:
@@ -365,6 +365,6 @@ def _padded(cells: list[str], wanted: int) -> bool:
 
 
 def _plain(cell: str) -> str:
-    """Give the text of a cell, without the mark that keeps it from being a formula."""
+    """Return the text of a cell, without the mark that keeps it from being a formula."""
     cell = cell.strip()
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell

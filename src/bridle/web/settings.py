@@ -34,7 +34,7 @@ from bridle.web.jobs import Job, Progress, jobs_of
 from bridle.web.page import Html, Page, Redirect, Shown, Stream, Visit
 from bridle.web.rendering import url
 
-__all__ = ["PAGES", "Made", "latest", "may_copy"]
+__all__ = ["PAGES", "Backup", "latest", "may_copy"]
 
 
 SEE = "GET /v1/tokens"
@@ -44,7 +44,7 @@ MOST_SECONDS = 3_600.0  # that one stays to be fetched
 PIECE = 2**18
 
 
-class Made(NamedTuple):
+class Backup(NamedTuple):
     """A backup on the disk of the server."""
 
     path: Path
@@ -53,12 +53,12 @@ class Made(NamedTuple):
 
 
 def may_copy(visit: Visit) -> bool:
-    """Say whether who has signed in may have a copy of everything."""
+    """Whether the caller may have a copy of everything."""
     return visit.caller is not None and visit.caller.agents is None and visit.may(GRANT)
 
 
 def latest(visit: Visit) -> Job | None:
-    """Give the latest backup; one that has stood for long is removed."""
+    """Return the latest backup; an old one is removed."""
     jobs = jobs_of(visit.service)
     job = jobs.find(KEY)
     if job is None or job.ended is None or visit.service.clock() < job.ended + MOST_SECONDS:
@@ -72,18 +72,18 @@ async def start(visit: Visit) -> Shown:
     _check(visit)
     store = visit.service.store
     jobs_of(visit.service).start(
-        KEY, "Copying everything", lambda progress: _made(store, progress), drop=_drop
+        KEY, "Copying everything", lambda progress: _make_backup(store, progress), drop=_drop
     )
     return Redirect("/settings#backup")
 
 
 async def fetch(visit: Visit) -> Shown:
-    """Give the backup as a file."""
+    """Send the backup as a file."""
     _check(visit)
     job = latest(visit)
     if job is None or job.state != "done":
         raise Problem("not_found", "There is no backup.", remedy="Make one, and fetch it then.")
-    made: Made = job.result
+    made: Backup = job.result
     day = datetime.fromtimestamp(job.began, UTC).strftime("%Y-%m-%d")
     return Stream(_pieces(made.path), "application/vnd.sqlite3", f"bridle-{day}.db")
 
@@ -104,18 +104,18 @@ def _check(visit: Visit) -> None:
         )
 
 
-def _made(store: Store, progress: Progress) -> Made:
+def _make_backup(store: Store, progress: Progress) -> Backup:
     folder = Path(tempfile.mkdtemp(prefix="bridle-backup-"))  # for nobody else to read
     try:
         path = folder / "backup.db"
         heads = backup(store, path, progress=progress)
-        return Made(path, path.stat().st_size, heads)
+        return Backup(path, path.stat().st_size, heads)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _drop(made: Made) -> None:
+def _drop(made: Backup) -> None:
     shutil.rmtree(made.path.parent, ignore_errors=True)
 
 
@@ -146,8 +146,8 @@ ROLE_WORDS = {
 }
 
 
-async def look(visit: Visit) -> Shown:
-    """Show the tokens, the backup and what is in force."""
+async def show(visit: Visit) -> Shown:
+    """Show the tokens, the backup and the settings in force."""
     return await _page(visit)
 
 
@@ -250,7 +250,7 @@ PAGES: tuple[Page, ...] = (
     Page(method="POST", path="/settings/backup", handle=start, like=(SEE, GRANT)),
     Page(method="GET", path="/settings/backup", handle=fetch, like=(SEE, GRANT)),
     Page(method="POST", path="/settings/backup/remove", handle=remove, like=(SEE, GRANT)),
-    Page(method="GET", path="/settings", handle=look, like=(SEE,)),
+    Page(method="GET", path="/settings", handle=show, like=(SEE,)),
     Page(method="POST", path="/settings/tokens", handle=grant, like=(SEE, GRANT)),
     Page(method="POST", path="/settings/tokens/{id}/revoke", handle=revoke, like=(SEE, REVOKE)),
 )

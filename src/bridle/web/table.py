@@ -5,8 +5,6 @@ from __future__ import annotations
 from bridle.web import (
     agent_settings,
     agents,
-    audits,
-    bulk,
     checks,
     decisions,
     dial,
@@ -19,7 +17,6 @@ from bridle.web import (
     teach,
     teachers,
     visitor,
-    why,
 )
 from bridle.web.page import Page
 
@@ -31,8 +28,6 @@ def pages() -> tuple[Page, ...]:
     return (
         *agents.PAGES,
         *agent_settings.PAGES,
-        *audits.PAGES,
-        *bulk.PAGES,
         *checks.PAGES,
         *decisions.PAGES,
         *dial.PAGES,
@@ -45,5 +40,4 @@ def pages() -> tuple[Page, ...]:
         *teach.PAGES,
         *teachers.PAGES,
         *visitor.PAGES,
-        *why.PAGES,
     )

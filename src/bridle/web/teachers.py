@@ -26,7 +26,15 @@ from bridle.store.writer import UnitOfWork
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
 from bridle.web.rendering import arm_words, url
 
-__all__ = ["PAGES", "Voice", "came", "for_whom", "said_by", "voice_of", "word_name"]
+__all__ = [
+    "PAGES",
+    "JudgingAs",
+    "for_whom",
+    "is_by",
+    "judgement_id",
+    "judgement_query",
+    "judging_as",
+]
 
 
 COOKIE = "bridle-as"
@@ -35,25 +43,25 @@ BACK = {"teach": ("teach",), "checks": ("checks",), "bulk": ("teach", "bulk")}
 SEE = "GET /v1/agents/{agent}/teachers"
 
 
-class Voice(NamedTuple):
-    """Who there is, and who this person is; `names` is empty if no teachers are declared."""
+class JudgingAs(NamedTuple):
+    """The declared teachers, and which of them this person is; `names` may be empty."""
 
     names: tuple[str, ...]
     mine: str | None
 
     @property
     def asks(self) -> bool:
-        """Whether they must say who they are before they can judge."""
+        """Whether they must choose a teacher before they can judge."""
         return bool(self.names) and self.mine is None
 
 
-def voice_of(visit: Visit, state: AgentState) -> Voice:
-    """Return as whom a person judges: the only one there is, or whom they chose before."""
+def judging_as(visit: Visit, state: AgentState) -> JudgingAs:
+    """Return as which teacher a person judges: the only one, or the one chosen before."""
     names = tuple(teacher.name for teacher in state.teachers.teachers)
     if len(names) == 1:
-        return Voice(names, names[0])
+        return JudgingAs(names, names[0])
     chosen = _chosen(visit)
-    return Voice(names, chosen if chosen in names else None)
+    return JudgingAs(names, chosen if chosen in names else None)
 
 
 def _chosen(visit: Visit) -> str | None:
@@ -66,7 +74,7 @@ def _chosen(visit: Visit) -> str | None:
 
 
 async def choose(visit: Visit) -> Shown:
-    """Remember as whom a person judges."""
+    """Remember as which teacher a person judges."""
     wanted, back = visit.form.get("teacher"), BACK.get(visit.form.get("back"), ("teach",))
 
     def read(work: UnitOfWork) -> bool:
@@ -81,23 +89,23 @@ async def choose(visit: Visit) -> Shown:
     return Redirect(url("agents", visit.agent, *back), (cookie,))
 
 
-def word_name(*parts: str) -> str:
-    """Name what a person says on a page: a form that is sent twice says it once.
+def judgement_id(*parts: str) -> str:
+    """Return the id of a judgement given on a page: a form that is sent twice counts once.
 
     What was answered is one of the parts, so that another answer is another word.
     """
     return f"page.{hashlib.blake2b(chr(0).join(parts).encode(), digest_size=12).hexdigest()}"
 
 
-def said_by(state: AgentState, by: str | None, mine: str | None) -> bool:
-    """Say whether an example is this person's, or is among others' by the teacher that they are."""
+def is_by(state: AgentState, by: str | None, mine: str | None) -> bool:
+    """Whether an example is by this person, or by the teacher that they are, among others."""
     if by == mine:
         return True
     return by is not None and state.declares(mine) and mine in by.split(", ")
 
 
-def came(judgement: Judgement, allowed: bool) -> dict[str, str]:
-    """Say what came of a word, as the address of the next page carries it."""
+def judgement_query(judgement: Judgement, allowed: bool) -> dict[str, str]:
+    """Return what came of a judgement, as the address of the next page carries it."""
     if judgement.allowed is not None:
         return {"said": "settled-yes" if judgement.allowed else "settled-no"}
     if judgement.said.get(judgement.teacher) is not allowed:
@@ -106,7 +114,7 @@ def came(judgement: Judgement, allowed: bool) -> dict[str, str]:
 
 
 def for_whom(whom: WhomShown | None, mine: str | None) -> tuple[str, str]:
-    """Say whom a question is for, and why, to who is shown it."""
+    """Return whom a question is for, and why, in words."""
     if whom is None:
         why = "No further answer is worth its price here. You can answer it all the same."
         return "For nobody", why
@@ -136,18 +144,18 @@ class CaseRow(NamedTuple):
 
 
 async def show(visit: Visit) -> Shown:
-    """Show the teachers, and what stands open."""
+    """Show the teachers, and the open cases."""
     after = visit.query.whole("after", 0, low=0, high=LAST)
     shown: TeachersShown = await visit.api(api.teachers, query=Part(after=after, limit=PER_PAGE))
 
-    def read(work: UnitOfWork) -> tuple[Voice, list[CaseRow]]:
+    def read(work: UnitOfWork) -> tuple[JudgingAs, list[CaseRow]]:
         state = work.aggregate.state
         rows = [
             CaseRow(one, arm_words(state.arms[state.number_of[one.arm]]))
             for one in shown.open
             if one.arm in state.number_of
         ]
-        return voice_of(visit, state), rows
+        return judging_as(visit, state), rows
 
     voice, rows = await visit.service.do(visit.agent, read)
     values: dict[str, Any] = {
@@ -164,13 +172,13 @@ async def show(visit: Visit) -> Shown:
 
 
 def _scale(teachers: list[TeacherShown]) -> float:
-    """Return where the common scale ends: at a whole ten in 100."""
+    """Return the end of the common scale: a multiple of ten in 100."""
     high = max((one.high for one in teachers), default=0.0)
     return max(LEAST_SCALE, min(0.5, math.ceil(high / STEP - 1e-9) * STEP))
 
 
 def _words(shown: TeachersShown) -> str:
-    """Say in a sentence how far the teachers are known."""
+    """Return how well the teachers are known, in a sentence."""
     known = sum(one.known for one in shown.teachers)
     if known == len(shown.teachers):
         return "How often each of them errs is known."

@@ -21,13 +21,13 @@ from bridle.store.writer import UnitOfWork
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
 from bridle.web.rendering import url
 
-__all__ = ["MARK", "PAGES", "STARS", "Hand", "Visiting"]
+__all__ = ["MARK", "PAGES", "STARS", "ApiCaller", "Visiting"]
 
 
 Context = Mapping[str, Any]
 
 
-class Hand:
+class ApiCaller:
     """Calls endpoints by their name, with a token.
 
     Parameters
@@ -79,7 +79,7 @@ MARK = "visitor-"
 
 
 class Visiting(NamedTuple):
-    """What the page for visitors uses.
+    """What the page for visitors needs.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Visiting(NamedTuple):
     movies: tuple[str, ...]
     ages: tuple[str, ...]
     child: str
-    hand: Hand
+    hand: ApiCaller
     remember: Callable[[str, Context, str], None]
 
     async def recommend(self, age: str, child: bool, seen: Collection[str]) -> str:
@@ -136,7 +136,7 @@ LIKE = ("GET /v1/agents",)
 MOST_SEEN = 4_000  # characters
 
 
-class Seen(NamedTuple):
+class Recommendation(NamedTuple):
     """A recommendation, as the log has it.
 
     Attributes
@@ -162,7 +162,7 @@ class Seen(NamedTuple):
 
 
 async def start(visit: Visit) -> Shown:
-    """Ask who the visitor is."""
+    """Show the form that asks who the visitor is."""
     return _start(_visiting(visit))
 
 
@@ -180,7 +180,9 @@ async def recommend(visit: Visit) -> Shown:
 async def movie(visit: Visit) -> Shown:
     """Show what was recommended."""
     visiting, id = _visiting(visit), _id(visit)
-    made = await visit.service.do(visiting.agent, lambda work: _look(work, id, visiting.child))
+    made = await visit.service.do(
+        visiting.agent, lambda work: _read_recommendation(work, id, visiting.child)
+    )
     seen = _seen(visit.query.get("seen"), visiting)
     return Html(
         "visitor-movie.html",
@@ -199,7 +201,9 @@ async def rate(visit: Visit) -> Shown:
     """Take the stars, and have the next movie recommended."""
     visiting, id = _visiting(visit), _id(visit)
     stars = visit.form.whole("stars", low=0, high=STARS)
-    made = await visit.service.do(visiting.agent, lambda work: _look(work, id, visiting.child))
+    made = await visit.service.do(
+        visiting.agent, lambda work: _read_recommendation(work, id, visiting.child)
+    )
     if made.movie is None:
         raise Problem("conflict", "Nothing was recommended, so there is nothing to rate.")
     await visiting.rate(id, stars)
@@ -234,40 +238,40 @@ def _id(visit: Visit) -> str:
 
 
 def _seen(text: str, visiting: Visiting) -> list[str]:
-    """Give the movies that a visitor has seen. Words that are none are left out."""
+    """Return the movies that a visitor has seen; unknown words are left out."""
     given = dict.fromkeys(text[:MOST_SEEN].split(","))
     movies = set(visiting.movies)
     return [one for one in given if one in movies]
 
 
-def _look(work: UnitOfWork, id: str, child: str) -> Seen:
-    kept = work.aggregate
+def _read_recommendation(work: UnitOfWork, id: str, child: str) -> Recommendation:
+    aggregate = work.aggregate
     found = work.stood("decision", id)
     if found is None or not isinstance(found.event, Decided | Abstained):
         raise Problem("not_found", "No visitor was recommended anything under that address.")
     event = found.event
-    context = kept.state.settings.features.decode(event.context)
+    context = aggregate.state.settings.features.decode(event.context)
     # A question that was filed with it stands next to it.
     filed = work.at(found.seq + 1) if event.ask else None
     doubted = None
     if isinstance(filed, Asked) and filed.decision == event.id:
-        doubted = _arm(kept, filed.arm)
+        doubted = _arm(aggregate, filed.arm)
     outcome = work.stood("outcome", id)
     stars = None
     if outcome is not None and isinstance(outcome.event, Rewarded):
         stars = STARS * outcome.event.value
-    return Seen(
+    return Recommendation(
         age=str(context["age"]),
         child=bool(context[child]),
-        movie=_arm(kept, event.arm) if isinstance(event, Decided) else None,
+        movie=_arm(aggregate, event.arm) if isinstance(event, Decided) else None,
         doubted=doubted,
         stars=stars,
         late=outcome is not None and isinstance(outcome.event, Expired),
     )
 
 
-def _arm(kept: Aggregate, id: int | str) -> Arm:
-    return kept.state.arms[kept.state.arm_number(id)]
+def _arm(aggregate: Aggregate, id: int | str) -> Arm:
+    return aggregate.state.arms[aggregate.state.arm_number(id)]
 
 
 PAGES: tuple[Page, ...] = (

@@ -6,7 +6,7 @@ import pytest
 
 from bridle.server.handlers.certificates import StandingShown
 from bridle.store.maintenance import erase
-from bridle.web.audits import PER_PAGE, Waiting, _in_words, standing_words, whole_bounds
+from bridle.web.checks import PER_PAGE, PendingAudit, _in_words, audit_words, whole_bounds
 from tests.web.browsing import no_script
 
 P = "/agents/films/promises/audits"
@@ -145,7 +145,7 @@ def test_what_was_erased_waits_no_more_or_says_so(films, person):
     assert "1 to 1 of 1" in shown.text and waiting(shown) == [f"{P}/2"]
     # It may be erased between the two looks that the page takes.
     [gone] = films.runner.run(films.service.do("films", lambda work: _in_words(work, [1], {})))
-    assert gone == Waiting("1", None, None, [])
+    assert gone == PendingAudit("1", None, None, [])
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ def test_bounds_are_told_as_whole_numbers_that_hold(state, lower, upper, said):
         pending=0,
         delta=0.05,
     )
-    assert said in standing_words(standing)
+    assert said in audit_words(standing)
     least, most = whole_bounds(standing)
     assert lower <= least + 1e-6 and most <= upper

@@ -6,9 +6,8 @@ import pytest
 
 from bridle.schema import Flag, Labels, Number, Schema
 from bridle.store.maintenance import erase
-from bridle.web import why
-from bridle.web import why as whywords
-from bridle.web.why import given_by, sentence
+from bridle.web import decisions
+from bridle.web.decisions import contributions_of, explanation
 from tests.web.browsing import no_script
 
 SCRIPT = "<script>alert(1)</script>"
@@ -165,7 +164,7 @@ def test_many_arms_are_paged_and_found(server, make, person):
         return [name.strip() for name in re.findall(r'<th scope="row">([^<]+)', table)]
 
     first = names("")
-    assert len(first) == why.A_PAGE and first[0] == f"Film {made['arm'][1:]} (G)"
+    assert len(first) == decisions.ARMS_A_PAGE and first[0] == f"Film {made['arm'][1:]} (G)"
     pages = [names(f"?page={n}") for n in (1, 2, 3, 4)]
     assert sorted(name for page in pages for name in page) == sorted(
         f"Film {n} (G)" for n in range(65)
@@ -276,7 +275,7 @@ def account(kind="decision", arm="a", why_not=(None, None), **more):
 
 def test_sentences():
     def said(**given):
-        return sentence(account(**given), str, "abstain")
+        return explanation(account(**given), str, "abstain")
 
     assert said() == (
         "It played “a”: all 2 choices are surely allowed here, and of these it came out best in a "
@@ -303,12 +302,12 @@ def test_two_features_together_and_what_gave_next_to_nothing():
         {"feature": "l=x", "value": 1.0, "gave": 1e-7},
     ]
     one = {"part": "constraint", "unit": "log-odds", "total": 0.1, "base": 0.3, "shares": shares}
-    given = given_by(one, schema, context, (0.0, 1.0), 20)
+    given = contributions_of(one, schema, context, (0.0, 1.0), 20)
     assert given.shares == [("a & b together with c", -0.5), ("n 2.5 kg", 0.2), ("a & b", 0.1)]
     assert given.left_out == 1 and given.most == 0.5 and given.base == "0.3"
-    assert given_by(one, schema, context, (0.0, 1.0), 2).left_out == 2
-    assert whywords._column_words(schema, "unheard of", context) == "unheard of"
-    assert whywords._column_words(schema, "l=x", context) == "l: x"
+    assert contributions_of(one, schema, context, (0.0, 1.0), 2).left_out == 2
+    assert decisions._column_words(schema, "unheard of", context) == "unheard of"
+    assert decisions._column_words(schema, "l=x", context) == "l: x"
 
 
 def test_what_it_rested_on_was_erased(server, make, person):
@@ -333,13 +332,13 @@ def test_what_it_rested_on_was_erased(server, make, person):
 
 
 def test_what_was_erased_is_looked_for_near_a_decision(server, make, monkeypatch):
-    monkeypatch.setattr(why, "LOOKED_AT", 4)
+    monkeypatch.setattr(decisions, "LOOKED_AT", 4)
     make()
     teach(server)
     erase(server.store, "films", examples=["3"])
     entry = server.store.head("films").seq
     teach(server)
-    found = lambda version: why.erasure_behind(server.store, "films", version)  # noqa: E731
+    found = lambda version: decisions.erasure_behind(server.store, "films", version)  # noqa: E731
     assert found(entry - 1) == entry and found(entry - 4) == entry
     assert found(1) is None  # before it
     assert found(5) == 0  # what was erased is seen, and not who says so

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from bridle.server.limits import Limits
-from bridle.web import bulk
-from bridle.web import bulk as bulkpreview
+from bridle.web import teach
 from tests.server.driving import Server
 from tests.web.browsing import Person, Shown, no_script
 
@@ -130,8 +129,8 @@ def test_what_was_taken_back_can_be_taught_again(server, make, person):
 
 
 def test_a_long_csv_is_taught_in_parts(server, make, person, monkeypatch):
-    monkeypatch.setattr(bulk, "BATCH", 4)
-    monkeypatch.setattr(bulk, "REQUEST_SECONDS", 0.0)
+    monkeypatch.setattr(teach, "BATCH", 4)
+    monkeypatch.setattr(teach, "REQUEST_SECONDS", 0.0)
     make()
     ann = person("teacher")
     rows = [
@@ -152,7 +151,7 @@ def test_a_long_csv_is_taught_in_parts(server, make, person, monkeypatch):
 
 
 def test_a_failure_halfway_is_told(server, make, person, monkeypatch):
-    monkeypatch.setattr(bulk, "BATCH", 2)
+    monkeypatch.setattr(teach, "BATCH", 2)
     make(max_examples=2)
     ann = person("teacher")
     shown = confirm(ann, ann.post(PAGE, {"csv": CSV}), 3)
@@ -231,7 +230,7 @@ def test_what_cannot_come_back_is_refused_first(serve, person):
 
 
 def test_many_lines_are_not_tried_out(server, make, person, monkeypatch):
-    monkeypatch.setattr(bulkpreview, "MOST_LEARNED", 2)
+    monkeypatch.setattr(teach, "MOST_LEARNED", 2)
     make()
     ann = person("teacher")
     ann.get("/agents/films/teach")
