@@ -1,7 +1,7 @@
 """The list of agents, what each is doing now, and the line at the head of an agent's pages.
 
-Agents in memory are asked; that is quick. Of the others a copy is loaded beside the writer, as long
-as a visitor's patience lasts; what is not there by then is there at the next look.
+Agents in memory are read at once. Of the others a copy is loaded beside the writer, within a time
+limit; what is not loaded by then is shown at the next visit.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = [
 log = logging.getLogger("bridle.server")
 
 MOST_CACHED = 1_000
-# So many seconds a visitor waits for agents that are not in memory, and for those that are.
+# Seconds that a page waits for agents that are not in memory, and for those that are.
 PATIENCE, LONG_PATIENCE = 1.0, 5.0
-POINTS = 24  # of the small curve
+POINTS = 24  # of the sparkline
 
 
 class Activity(NamedTuple):
@@ -57,19 +57,19 @@ class Activity(NamedTuple):
     Attributes
     ----------
     version : int
-        How many events it is of.
+        Number of events that it reflects.
     decisions, taught, questions : int
-        Made; examples that stand; questions that wait.
+        Decisions made, examples in force, open questions.
     reward : float or None
         The mean, in the agent's own range; None before the first.
-    course : tuple of floats or None
+    reward_trend : tuple of floats or None
         The mean reward in parts of equally many events, the latest at the end.
     unsure : float or None
-        Share of choices it is not sure of, in contexts met of late; None before the first.
+        Share of choices in doubt, in recent contexts; None before the first.
     seen : float or None
-        When it last did anything.
+        When it was last active.
     promise : {"playing", "cautious", "frozen"} or None
-        Where the promise stands; None if none binds.
+        State of the promise; None without one.
     teachers : int
         How many are declared.
     """
@@ -131,7 +131,7 @@ class ActivityCache:
     ) -> dict[str, Activity | None]:
         """Return what agents are doing, each named with the number of events in its log.
 
-        None stands for those of which nothing is known in time.
+        None for those that could not be read in time.
         """
         held = [name for name, _ in agents if service.head_of(name) is not None]
         asked = await asyncio.gather(*(_ask_agent(service, name) for name in held))
@@ -145,8 +145,8 @@ class ActivityCache:
                 async with asyncio.timeout(patience):
                     await service.aside(lambda: self._load(service.store, late, until))
             except TimeoutError:
-                pass  # the thread goes on with the one that it is at
-            except BridleError:  # too much waits already
+                pass  # the thread finishes the agent that it is loading
+            except BridleError:  # the queue is full
                 self._loading = False
         return found | {name: self._cached.get(name) for name, _ in cold}
 
@@ -162,7 +162,7 @@ class ActivityCache:
                     return
                 try:
                     self._cached[name] = activity_of(load(store, name))
-                except BridleError as error:  # its own pages will say so
+                except BridleError as error:  # its own pages report it
                     log.warning("what agent %s is doing is not known: %s", name, error)
                     continue
                 self._cached.move_to_end(name)
@@ -193,7 +193,7 @@ def activity_cache(service: Service) -> ActivityCache:
 
 
 A_PAGE = 20
-NOW = 60.0  # who did something within so many seconds is at it
+NOW = 60.0  # an agent that did something within so many seconds is deciding
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 
 
@@ -263,12 +263,12 @@ def ago(seconds: float, at: float) -> str:
     return f"{seconds // HOUR:.0f} h ago" if seconds < DAY else time_words(at)
 
 
-# --- Where an agent stands: promise and spot checks in a line, for the head of its pages ---
+# --- The status of an agent: promise and spot checks in a line, for the head of its pages ---
 
 
 HEAD_PATIENCE = 5.0  # seconds that a page waits for its head
 ALWAYS = 0.995  # what is likelier is called "every"
-OFTEN = 0.4  # what is likelier is said of 100
+OFTEN = 0.4  # what is likelier is counted out of 100
 
 
 class AgentStatus(NamedTuple):
@@ -277,13 +277,13 @@ class AgentStatus(NamedTuple):
     Attributes
     ----------
     tone : {"yes", "warn", "no", "plain"}
-        Good, to be careful with, bad; or neither.
+        Good, warning, bad, or neutral.
     text : str
         In a sentence or two.
     waiting : int
         Plays that wait to be judged.
     fresh : FreshStart or None
-        What speaks for starting again.
+        The reasons to start again, if there are any.
     teachers : int
         How many are declared.
     """
@@ -298,7 +298,7 @@ class AgentStatus(NamedTuple):
 async def read_status(service: Service, agent: str) -> AgentStatus | None:
     """Return the status of an agent; None if it cannot be read now: the page is shown all the same.
 
-    So long as an agent is there, only its store can be in the way, and then its pages say so.
+    While an agent exists only its store can fail, and then its pages report it.
     """
     try:
         return await service.do(

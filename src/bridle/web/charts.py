@@ -1,6 +1,6 @@
 """Charts as SVG, written on the server: colours are classes of the style sheet, so both themes fit.
 
-All functions give `Markup`: numbers are formatted here and words are escaped.
+All functions return `Markup`: numbers are formatted here and words are escaped.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _legend(lines: Sequence[Line]) -> Markup:
     return Markup("<figcaption class='legend'>{}</figcaption>").format(items)
 
 
-# --- A chart of shares that make a whole: areas on top of each other, as SVG --------------
+# --- Stacked areas: shares of a whole --------------
 
 
 class Area(NamedTuple):
@@ -301,7 +301,7 @@ def stack(
         return _figure(title, nothing, Markup(""))
     x0, x1 = xs[0], xs[-1]
     across = [_x(xs[i], x0, x1) for i in places]
-    if len(across) == 1:  # one place is as wide as all of it
+    if len(across) == 1:  # a single place takes the whole width
         across, places = [float(LEFT), float(WIDTH - RIGHT)], places * 2
     parts = []
     below = [0] * len(places)

@@ -44,7 +44,7 @@ SEE = "GET /v1/agents/{agent}/checks"
 JUDGE = "POST /v1/agents/{agent}/checks/{id}"
 FRESH = "POST /v1/agents/{agent}/fresh-start"
 MOST_UNITS = 50  # rows of the table
-MOST_LINES = 12  # of a context that are shown at once; the rest is folded away
+MOST_LINES = 12  # of a context that are shown; the rest is folded away
 
 
 class PendingCheck(NamedTuple):
@@ -215,7 +215,7 @@ def _findings(state: AgentState) -> Findings:
         many = rates.units
         least = 0.0 if purse is None or frozen else purse.coin()
         granted = checks.may(state.decisions + 1)
-        # The worst first, then those of which most is known.
+        # The worst first, then those with most verdicts.
         order = np.lexsort((-rates.judged.sum(axis=1), -rates.rates, -rates.judged[:, 1]))
         for u in order[:MOST_UNITS].tolist():
             coin = max(rates.coin(u) if granted and not frozen else 0.0, least)
@@ -246,7 +246,7 @@ def _mine(visit: Visit) -> str | None:
     return who(visit.caller, said_of(visit)["by"])
 
 
-# --- Audits: both bounds of the meter, what they say for a level, and the decisions that wait ---
+# --- Audits: both bounds of the meter, what they say for a level, and pending decisions ---
 
 
 SEE_AUDITS = "GET /v1/agents/{agent}/audit"
@@ -255,7 +255,7 @@ JUDGE_AUDIT = "POST /v1/agents/{agent}/audits/{id}/answer"
 PER_PAGE = 10
 MOST_ALARMS = 20
 MOST_AUDIT_LINES = 40  # features of a decision that are shown
-NEAR = 1e-9  # what floats may lack to a whole number
+NEAR = 1e-9  # tolerance of rounding
 
 
 class PendingAudit(NamedTuple):
@@ -274,7 +274,7 @@ class Gauge(NamedTuple):
     lower: float
     upper: float
     granted: float
-    most: float  # what the end of the rail stands for
+    most: float  # the value at the end of the rail
 
 
 async def audits(visit: Visit) -> Shown:
@@ -340,7 +340,7 @@ async def judge_audit(visit: Visit) -> Shown:
         raise Problem("invalid_value", "The answer is neither yes nor no.", field="allowed")
     after = visit.form.whole("after", 0, low=0, high=2**53)
     level = visit.form.number("level", 1.0, low=0.0, high=100.0)
-    # Without a reason: the same answer twice, by one person, is then one and the same request.
+    # Without a note, so that the same answer sent twice is one request.
     form = Judge(allowed=allowed == "yes", by=said_of(visit)["by"])
     await visit.api(certificates.judge, form)
     to = url("agents", visit.agent, "promises", "audits", after=after or None, level=f"{level:g}")
@@ -393,7 +393,7 @@ def _lines(work: UnitOfWork) -> list[Line]:
 def _events(store: Store, agent: str, ids: Sequence[ItemId]) -> dict[str, Decided]:
     """Return decisions from the log; erased ones are left out."""
     texts = [text_of(id) for id in ids]
-    # One that asked first was made when it was settled.
+    # A decision that asked first was made when it was settled.
     places = store.find(agent, "decision", texts) | store.find(agent, "settled", texts)
     found = {}
     for text, place in places.items():

@@ -1,7 +1,7 @@
-"""Csv as people write it, into what the API takes; every complaint names the line and the column.
+"""Csv files of people, parsed into what the API takes; each error names the line and the column.
 
 The first line names the columns: one for each feature, and for examples `arm` and `allowed`, too.
-Commas, semicolons or tabs part the cells. Several labels in a cell are parted by ``|`` or ``;``.
+Commas, semicolons or tabs separate cells; ``|`` or ``;`` separates several labels in a cell.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_ROWS = 100_000
 MOST_NAME = 200  # characters of the name of an item
 MAX_COLUMNS = 2_000
 MOST_WRONGS = 10
-MOST_LOOKED_AT = 5_000  # names, for one that was meant
+MOST_LOOKED_AT = 5_000  # names that are compared with a misspelled one
 DELIMITERS = ",;\t"
 # A spreadsheet takes a cell that begins like this for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -109,7 +109,7 @@ def example_columns(schema: Schema) -> list[str]:
     """Return the columns of a csv of examples; the last two are the arm and the answer."""
     names = [feature.name for feature in schema.features]
     for wanted in ("arm", "allowed"):
-        while wanted in names:  # a feature may be called so
+        while wanted in names:  # a feature may have this name
             wanted += "_"
         names.append(wanted)
     return names
@@ -118,7 +118,7 @@ def example_columns(schema: Schema) -> list[str]:
 def read_lines(text: str, columns: Sequence[str] = ()) -> Iterator[Line]:
     """Read a csv of any columns, line by line, without its empty lines, or raise `BadCsv`.
 
-    `columns` are some that it should have: they tell what parts the cells.
+    `columns` are expected names, from which the delimiter is inferred.
     """
     text = text.removeprefix("\ufeff")
     delimiter = _delimiter(text, columns)
@@ -244,7 +244,7 @@ class _CellReader:
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
-        # Checks a value as the whole schema will. The name of an item has no column.
+        # Checks a value as the whole schema would. An item name has no column.
         self._alone = None if isinstance(feature, Id) else Schema([feature])
         self._known: dict[str, Value] = {}
 
@@ -294,9 +294,9 @@ class _CellReader:
 
     @staticmethod
     def _labels(feature: Labels, cell: str) -> Value:
-        if not cell:  # no label; or what the schema says to take where nothing is said
+        if not cell:  # no label, or the default of the schema
             return None if feature.missing is not None else []
-        if cell in feature.values:  # it may hold a bar of its own
+        if cell in feature.values:  # a label may contain a bar
             return [cell]
         parts = cell.split("|" if "|" in cell else ";")
         return [part.strip() for part in parts if part.strip()]

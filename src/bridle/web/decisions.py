@@ -1,7 +1,7 @@
 """Decisions: found in a log, listed, exported, and one of them explained.
 
-A log is read in pieces, from its end or from its beginning. Whoever looks back says how far at
-most, and is told how far it went.
+A log is read in pieces, from its end or from its beginning. A search has a limit, and
+returns how far it went.
 """
 
 from __future__ import annotations
@@ -92,15 +92,15 @@ __all__ = [
 ]
 
 OUTCOMES = {"decision": "Decided", "abstention": "Abstained", "question": "Asked"}
-# What a check of a play may have come to.
+# States of the check of a play.
 CHECKS = ("denied", "allowed", "waiting")
 _KINDS = {kind: outcome for outcome, kind in OUTCOMES.items()}
-# Entries that one look reads at a time, and all in all before it stops to ask.
+# Entries that a search reads at a time, and in all before it stops.
 PIECE = 250
 SCAN = 2_000
-# Entries that stand so near to each other are read together.
+# Entries that are this near to each other are read together.
 NEAR = 64
-# After so many entries that do not say when they came, a search by time gives up on a stretch.
+# After so many entries without a time, a search by time gives up on a stretch.
 SILENT = 5_000
 
 
@@ -109,23 +109,23 @@ class Choice(NamedTuple):
 
     seq: int
     outcome: str  # decision, abstention or question
-    id: str | None  # of the decision; of a question, of the one that it came up in
+    id: str | None  # of the decision; for a question, of the decision that raised it
     at: float | None = None
-    arm: ArmId | None = None  # that was played, or asked about
+    arm: ArmId | None = None  # played, or asked about
     context: tuple[float, ...] | None = None
     propensity: float | None = None
     version: int | None = None
     erased: bool = False
     item: ArmId | None = None
-    coin: float | None = None  # the probability with which it was to be checked
+    coin: float | None = None  # the probability of a check
     checked: bool = False
 
 
 class RewardOutcome(NamedTuple):
     """What became of the reward of a decision.
 
-    `how`: it "came"; was "assumed" when nobody waited any more; came "late" and was not learned;
-    or nothing is awaited any more ("none").
+    `how`: it "came"; was "assumed" at the deadline; came "late" and was not learned; or never came
+    ("none").
     """
 
     how: str
@@ -137,7 +137,7 @@ class SearchResult(NamedTuple):
     """The choices that a search found, the newest first, and how far back it went."""
 
     found: list[Choice]
-    back_to: int  # the first entry that was looked at
+    back_to: int  # the first entry that was read
     more: bool  # whether there is anything before it that could match
 
 
@@ -154,12 +154,12 @@ class ChoiceFilter:
     rewarded : bool or None
         Only those for which a reward came, or for which none came.
     check : str or None
-        One of `CHECKS`: only plays of which a check said so.
+        One of `CHECKS`: only plays whose check is in this state.
     first, last : int
-        The entries among which to look.
+        The range of entries to search.
     since, until : float
-        Only those of this time, from the first to before the second. The entries are found as if
-        times only grew; where a clock was set back, some of them are of other times.
+        Only those from the first time to before the second. Entries are found as if times only
+        grew; where a clock was set back, some of them have other times.
     """
 
     arms: frozenset[ArmId] | None = None
@@ -202,7 +202,7 @@ def search_back(
 ) -> SearchResult:
     """Return up to `most` choices before an entry, newest first; read at most `scan` entries."""
     found: list[Choice] = []
-    at = min(before, wanted.last + 1)  # all from here on is done
+    at = min(before, wanted.last + 1)  # all from here on was read
     end = max(wanted.first, at - scan)
     while at > end:
         start = max(end, at - PIECE)
@@ -239,7 +239,7 @@ def by_id(store: Store, agent: str, text: str) -> list[Choice]:
 def choice_of(entry: Entry) -> Choice | None:
     """Return the choice that an entry holds; None if it holds none.
 
-    A question by which somebody is taught comes up in no decision, and is none.
+    A question filed for teaching belongs to no decision, and is none.
     """
     outcome = _KINDS.get(entry.kind)
     if outcome is None:
@@ -281,7 +281,7 @@ def rewards_of(store: Store, agent: str, made: Sequence[Choice]) -> dict[str, Re
             had = RewardOutcome("came", event.value, event.at)
         elif isinstance(event, Expired):
             had = RewardOutcome("none" if event.value is None else "assumed", event.value, event.at)
-        elif isinstance(event, RewardedLate):  # it stands after the end of waiting, and says more
+        elif isinstance(event, RewardedLate):  # it comes after the deadline, and tells more
             had = RewardOutcome("late", event.value, event.at)
         else:
             continue  # it was erased
@@ -356,7 +356,7 @@ def parse_time(text: str, name: str) -> float | None:
 def _when(store: Store, agent: str, after: int, last: int) -> tuple[int, float] | None:
     """Return the first entry after one that has a time, and that time."""
     at, size = after, 4
-    # Nearly all of them say it; what was erased does not, nor what was made without a clock.
+    # Erased entries have no time, nor have those that were made without a clock.
     while at < last and at - after < SILENT:
         entries = store.read(agent, at, min(size, last - at))
         if not entries:
@@ -378,7 +378,7 @@ def _named(store: Store, agent: str, made: Sequence[Choice]) -> list[Choice]:
     named = [
         one._replace(id=_name_of(store, agent, one.seq)) if one.erased else one for one in made
     ]
-    # A question without a decision's id was one to be taught by.
+    # A question without a decision's id was filed for teaching.
     return [one for one in named if one.id is not None or one.outcome != "question"]
 
 
@@ -403,10 +403,10 @@ def _runs(seqs: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-# --- Choices of a log in words: what a list, a stream and an export say of each -----------
+# --- Choices of a log in words: for the list, the stream and the exports -----------
 
 
-# Names of arms that are kept for those who watch.
+# Arms that a formatter holds at most.
 MOST_NAMES = 1_000
 LONGEST = 300
 
@@ -536,12 +536,12 @@ def _arms_by_id(aggregate: Aggregate, wanted: Iterable[ArmId]) -> dict[ArmId, Ar
 
 
 A_PAGE = 50
-# Entries of which an export makes one piece.
+# Entries in one piece of an export.
 A_PIECE = 1_000
 FIELDS = ("id", "arm", "outcome", "reward", "check", "from", "to")
 REWARDS = {"yes": True, "no": False}
 CHECK_WORDS = {"denied": "not allowed", "allowed": "allowed", "waiting": "waits"}
-# What a spreadsheet would take for the beginning of a formula.
+# A spreadsheet takes a cell that begins like this for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -647,7 +647,7 @@ async def export_lines(visit: Visit) -> Shown:
     return Stream(pieces, "application/jsonl; charset=utf-8", f"{visit.agent}-decisions.jsonl")
 
 
-# -- what is looked for ----------------------------------------------------------------------
+# -- the filter ------------------------------------------------------------------------------
 
 
 def _filter(visit: Visit) -> Filter:
@@ -679,7 +679,7 @@ def _wanted(
     """Return the filter, and the last entry of the log."""
     head = log_head(store, agent).seq
     if asked.given["id"]:
-        return ChoiceFilter(last=head), head  # an id stands once: all else is no matter
+        return ChoiceFilter(last=head), head  # ids are unique: the other fields do not matter
     outcome, reward = asked.given["outcome"], asked.given["reward"]
     if outcome and outcome not in OUTCOMES:
         raise InvalidValue("outcome", "the form", f"one of {', '.join(OUTCOMES)}", outcome)
@@ -699,7 +699,7 @@ def _wanted(
         first = seq_at(store, agent, head, times.first) + 1
         wanted = replace(wanted, first=first, since=times.first)
     if times.last is not None:
-        until = times.last + 1.0  # all of the second that is named belongs to it
+        until = times.last + 1.0  # the named second is included
         wanted = replace(wanted, last=seq_at(store, agent, head, until), until=until)
     return wanted, head
 
@@ -717,7 +717,7 @@ async def _export(
     service, store, agent = visit.service, visit.service.store, visit.agent
     arms, times = await _wanted_arms(visit, asked), _times(asked)
     wanted, _ = await service.aside(lambda: _wanted(store, agent, asked, arms, times))
-    # What comes while it is written is not part of it, so it has an end.
+    # Entries that come meanwhile are not part of the export, so that it ends.
     one = asked.given["id"]
 
     def read(after: int) -> tuple[list[Choice], dict[str, RewardOutcome], dict[str, Taught], int]:
@@ -734,7 +734,7 @@ async def _export(
             try:
                 made, had, said, after = await service.aside(partial(read, after))
             except Busy:
-                await asyncio.sleep(0.25)  # those who wait for an answer come first
+                await asyncio.sleep(0.25)  # requests that wait come first
                 continue
             await formatter.learn(service, made)
             text = "".join(
@@ -826,12 +826,12 @@ def _plain(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-# --- One decision in words: for who must judge it, and reads no formulas ---
+# --- One decision in words, without formulas ---
 
 
-# A smaller part of what features gave, or of a chance, says nothing to anyone.
+# A smaller contribution or probability is left out.
 LEAST = 1e-3
-# What is likelier, and still not surely allowed, was hardly ever said to be allowed.
+# An arm that is likelier and still not surely allowed was hardly ever taught about.
 GUESSED = 0.99
 
 Json = Mapping[str, Any]
@@ -1034,13 +1034,13 @@ def _reasons(arms: Sequence[Json]) -> str:
     return "; ".join([*parts, *([f"{rest:,} for other reasons"] if rest else [])])
 
 
-# -- what features gave ----------------------------------------------------------------------
+# -- contributions of features ---
 
 
 class Contributions(NamedTuple):
     """What each feature contributed to one part, the largest first.
 
-    `left_out` are those that gave less, or next to nothing.
+    `left_out` counts smaller contributions.
     """
 
     part: str
@@ -1136,12 +1136,12 @@ def _one_column(schema: Schema, column: str, context: Mapping[str, object]) -> s
     return f"{name}: {value}"
 
 
-# --- Why: the account of one decision, for who must judge it ------------------------------
+# --- The page of one decision ------------------------------
 
 
 ARMS_A_PAGE = 20
 MOST_SHARES = 20
-LOOKED_AT = 20_000  # entries, for what was erased
+LOOKED_AT = 20_000  # entries that are searched for an erasure
 
 
 class Aftermath(NamedTuple):
@@ -1149,7 +1149,7 @@ class Aftermath(NamedTuple):
 
     reward: RewardOutcome | None
     judged: Audited | None
-    played: ArmId | None  # by another system, in its place
+    played: ArmId | None  # by another system instead
     made: Choice | None  # the play itself, with its coin
     verdict: Taught | None  # of the check, if there was one
 
@@ -1158,7 +1158,7 @@ class AgentNow(NamedTuple):
     """What is known of the agent now, beside the account of the decision."""
 
     on_empty: str
-    unit: int | None  # of the arm that it is about
+    unit: int | None  # of the arm in question
     waits: bool  # for a teacher's answer
     awaited: bool  # whether the reward may still come
     like: frozenset[ArmId] | None  # the arms that were searched for
@@ -1199,7 +1199,7 @@ async def why(visit: Visit) -> Shown:
             "now_": now,
             "arm": formatter.arm,
             "erased": erased,
-            # What does not come out again tells nothing of why it came out then.
+            # A decision that does not replay cannot be explained.
             "sentence": explanation(account, formatter.arm, now.on_empty)
             if account["agrees"]
             else outcome_words(account, formatter.arm),
@@ -1273,8 +1273,8 @@ def _aftermath(store: Store, agent: str, id: str) -> Aftermath:
 def erasure_behind(store: Store, agent: str, version: int) -> int | None:
     """Return the entry that erased something on which a decision rested.
 
-    0: something was, and the entry is not found; None: nothing was, as far as is looked. A log may
-    be long, so only the entries after and before the decision, and the last, are looked at.
+    0: something was erased, and the entry is not found; None: no erasure was found. A log may be
+    long, so only the entries around the decision, and the last ones, are searched.
     """
     head = store.head(agent)
     end = 0 if head is None else head.seq
@@ -1331,7 +1331,7 @@ def _dials(account: dict[str, Any]) -> list[dict[str, Any]]:
         chance = one["abstain"]
         if one["kind"] != "abstention":
             odds = one["ask" if one["kind"] == "question" else "play"]
-            # A question that has a price has no chance of its own.
+            # A question that has a price has no probability of its own.
             chance = odds[number[one["arm"]]] if any(odds) else None
         found.append({**one, "chance": chance, "own": one["sigma"] == account["sigma"]})
     if found and not any(one["own"] for one in found):
@@ -1376,7 +1376,7 @@ def _own(formatter: ChoiceFormatter) -> Callable[[float], str]:
 _EVENTS = ("GET /v1/agents/{agent}/events",)
 PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/decisions", handle=listing, like=_EVENTS),
-    # Beside the decisions, not below: any word below is a decision's id.
+    # Beside the decisions, not below: any segment below is a decision's id.
     Page(method="GET", path="/agents/{agent}/decisions.csv", handle=export_csv, like=_EVENTS),
     Page(method="GET", path="/agents/{agent}/decisions.jsonl", handle=export_lines, like=_EVENTS),
     Page(

@@ -1,7 +1,7 @@
-"""What each position of the dial is expected to give: worked out of the whole log, in a thread.
+"""The dial, and what each of its positions is expected to give, evaluated over the whole log.
 
-It takes milliseconds a decision, so a page begins it and looks at it later. All that the page wants
-to tell of any budget is found in one go, so that asking for another costs nothing.
+That takes milliseconds a decision, so a job does it in a thread. It finds what the page needs for
+any budget in one go, so that another budget costs nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 
 MOST_TURNS = 20
 EVERY = 200  # events between two reports of progress
-# With more decisions than that, fewer positions are worked out: each costs as much as the next.
+# With more decisions than that, fewer positions are evaluated: each takes as long as the next.
 STEPS = ((5_000, 0.05), (50_000, 0.1))
 COARSE = 0.25
 
@@ -67,7 +67,7 @@ class DialChange(NamedTuple):
 class Advice(NamedTuple):
     """The recommended position for a budget; None if no position is within it.
 
-    `basis` is "certificate", "audits" or "belief", and `rate` what it leaves of violations.
+    `basis` is "certificate", "audits" or "belief", and `rate` the violation rate at that position.
     """
 
     sigma: float | None
@@ -82,16 +82,16 @@ class DialEvaluation:
     Attributes
     ----------
     version : int
-        Events of the log that it is from.
+        Number of events in the log at the time.
     decisions : int
-        Those in it.
+        Number of decisions in it.
     positions : tuple of Evaluation
-        By sigma; empty if the log cannot say anything of rewards.
+        By sigma; empty if rewards cannot be estimated from the log.
     why_not : str
-        Why, then.
+        The reason, then.
     audits : str
         "none", "part" if they do not count all of the log's decisions, or "used".
-    turns : tuple of Turn
+    turns : tuple of DialChange
         The last changes of the dial, the latest first.
     """
 
@@ -149,7 +149,7 @@ def evaluate_dial(store: Store, agent: str, sigma: float, progress: Progress) ->
     except InvalidValue as error:
         if error.name != "audits":
             raise
-        audits = None  # they do not count all that this log has, some of which may be erased
+        audits = None  # they do not count all decisions of this log, some of which may be erased
         positions, why_not = _positions(log, sigmas, audits)
     rates, basis, alpha, no_advice = _rates(log, first, sigmas, audits, positions)
     return DialEvaluation(
@@ -251,8 +251,8 @@ def _rates(
 ) -> tuple[tuple[tuple[float, float], ...], str, float | None, str]:
     """Return the violation rate of each position, its basis, and the α of a certificate.
 
-    `recommend` reads the log once more, and can be spared it where the model's belief is all there
-    is and was found already.
+    `recommend` reads the log once more, which is not needed where the belief of the model is the
+    only basis.
     """
     if not first.decisions:
         return (), "", None, "There is no decision yet to judge by."
@@ -274,7 +274,7 @@ def _rates(
             "",
         )
     try:
-        # With a budget of 0 no certificate answers, and with one of 1 any that is in force does.
+        # With a budget of 0 no certificate applies, with one of 1 any in force does.
         least: Recommendation = recommend(log(), 0.0, list(sigmas), audits=audits)
         most = recommend(log(), 1.0, list(sigmas), audits=audits) if first.certified else least
     except BridleError as error:
@@ -283,7 +283,7 @@ def _rates(
     return least.rates, least.basis, alpha, ""
 
 
-# --- Dial: sigma as a slider, with what each position is expected to give, and turning it -
+# --- The page: sigma as a slider, with what each position is expected to give -----------
 
 
 EVALUATED = "POST /v1/agents/{agent}/evaluate"
@@ -291,7 +291,7 @@ CHANGED = "PATCH /v1/agents/{agent}"
 BUDGET = 0.01
 TICKS = tuple((n / 4, f"{n / 4:g}") for n in range(5))
 
-# What agents do that have no dial.
+# How agents choose that have no dial.
 WITHOUT = {
     "Thompson": "It goes by reward alone, and tries what it knows little of now and then.",
     "LinUCB": "It goes by reward alone, and prefers what it knows little of.",

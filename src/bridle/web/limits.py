@@ -1,8 +1,8 @@
 """What was learned as a picture: a row for each arm or group, a column for each thing to hold.
 
-A cell is what is believed of a context that holds just that, with all else at rest: no flag, no
-word, and numbers in the middle of their range. All of it is read on the writer's thread, so each
-look is bounded by how many rows and columns are shown.
+A cell is what is believed of a context that holds just that, with all else neutral: no flag, no
+word, and numbers in the middle of their range. All of it is read on the writer's thread, so rows
+and columns of a page are bounded.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 MARKS = {doubt.SAFE: "yes", doubt.UNSURE: "unsure", doubt.DENIED: "no"}
-MOST_TERMS = 50_000  # of all rows of a page together, that are read back in words
+MOST_TERMS = 50_000  # of all rows of a page together, that are put into words
 LEVELS = 10
 
 
@@ -79,13 +79,13 @@ class Column(NamedTuple):
     Attributes
     ----------
     number : int
-        Its place among all columns of the picture, by which links name it.
+        Its index among all columns of the picture, used in links.
     feature, word : str
-        The feature's name, and what of it.
+        The name of the feature, and its value in words.
     at : int
         The column of an encoded context.
     value, low, high : float
-        What stands there, and the range in which an example is one of this.
+        The encoded value, and the range in which an example belongs to the column.
     """
 
     number: int
@@ -326,20 +326,20 @@ def rule_behind(state: AgentState, unit: int, column: Column) -> list[CompiledRu
     return [rule for rule in state.compiled_rules if rule.denied(row) and (rule.arms & arms).any()]
 
 
-# --- What is believed otherwise of two things together than of each alone: what no cell can show
+# --- Pairs of which something else is believed than of each alone: no cell can show them ---
 #
-# All pairs would be too many. Those are looked at that examples or contexts met of late hold, and
-# of them only so many that a look at the page stays short.
+# All pairs would be too many. Only pairs out of examples and recent contexts are examined, and of
+# them so many that the page stays quick.
 
 
-MOST_PAIRS = 200  # that are looked at
+MOST_PAIRS = 200  # that are examined
 MOST_CELLS = 4_000  # pairs and units together
 FEWEST_PAIRS = 20
 MOST_SHOWN = 30
 MOST_EXAMPLES = 200  # whose pairs count
 MOST_HELD = 12  # things of one context
-FAR = 0.25  # a chance that differs by so much from both alone is worth telling
-DENIED = 1_000  # a pair that was denied once comes before all that was only met
+FAR = 0.25  # a probability that differs by so much from both alone is shown
+DENIED = 1_000  # the weight of a pair that was denied: before all that only occurred
 
 
 class Pair(NamedTuple):
@@ -404,7 +404,7 @@ def _pair_counts(
 ) -> Counter[tuple[int, int]]:
     """Count how often pairs of columns, by their numbers, occurred."""
     rest = neutral_row(state.settings.features)
-    # A number in the middle of its range is at rest: that is so in every cell.
+    # A number in the middle of its range is neutral: that is so in every cell.
     movable = [column for column in columns if column.value != rest[column.at]]
     met: Counter[tuple[int, int]] = Counter()
     for raw, weight in (*_taught(state, units), *((raw, 1) for raw in recent)):
@@ -426,7 +426,7 @@ def _taught(state: AgentState, units: Sequence[Unit]) -> Iterator[tuple[bytes, i
         yield from ((one.context, 1) for one in mine[-each:])
 
 
-# --- Limits: what was learned as a picture, the examples behind each cell, and taking one back
+# --- The pages: the picture, the examples behind a cell, and retracting one ---
 
 
 ROWS = 50
@@ -595,7 +595,7 @@ async def retract_example(visit: Visit) -> Shown:
     return Redirect(url("agents", visit.agent, "limits", "cell", **place, said="retracted"))
 
 
-# --- What if: a situation by hand, which arms would be allowed in it, and why -------------
+# --- What if: a context by hand, which arms would be allowed in it, and why ---------------
 
 
 ARMS = 50
@@ -607,7 +607,7 @@ WHY = {
     UNSURE: "What was taught does not make it sure.",
     SURELY_DENIED: "What was taught rules it out.",
 }
-# Above this what is believed is mostly a guess of how examples carry over.
+# Above this a belief is mostly extrapolated from other examples.
 MOSTLY_NEW = 0.5
 
 
@@ -628,7 +628,7 @@ class ArmRow(NamedTuple):
     name: str
     unit: int
     p: float
-    guess: str  # in the place of a chance that only looks certain
+    guess: str  # in place of a probability that only looks certain
     mark: str
     why: str
     unseen: str
@@ -698,7 +698,7 @@ def _read_agent(work: UnitOfWork) -> _Agent:
 
 def _lines(agent: _Agent, arms: Sequence[ArmBelieved]) -> list[ArmRow]:
     """Return the arms: those that are allowed first, then by how likely that is."""
-    # An arm that came in between the two looks has no name yet.
+    # An arm that was added between the two reads has no name yet.
     each = zip(arms, agent.arms, agent.unit_of, strict=False)
     found = [
         ArmRow(

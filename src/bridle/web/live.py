@@ -1,7 +1,7 @@
-"""From the spans of a chronicle to the lines of charts: what happened over some time.
+"""What an agent does, live: decisions as they are made, and curves of its history.
 
-`course_of` runs on the writer's thread, where the chronicle is, and gives numbers; `charts_of`
-draws them.
+`history_of` runs on the writer's thread, where the spans of the timeline are, and returns numbers;
+`charts_of` draws them.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from bridle.web.rendering import arm_words, url
 __all__ = ["PAGES", "AuditPoint", "Edge", "Edges", "History", "charts_of", "edges_of", "history_of"]
 
 
-# A chart is as wide as so many points can be told apart.
+# More points could not be told apart in a chart.
 MOST_POINTS = 48
 MOST_LINES = 6
-# Fewer entries than that in a point, and it shows chance alone.
+# A point of fewer entries would show noise alone.
 LEAST_ENTRIES = 24
 LONGEST_NAME = 26
 # Two, unless a clock was set back.
@@ -83,7 +83,7 @@ class Point(NamedTuple):
     questions: int
     rewards: int
     reward: float
-    plays: tuple[int, ...]  # of the arms of the course, and of all others
+    plays: tuple[int, ...]  # of the arms in `History.names`, and of all others
 
 
 class AuditPoint(NamedTuple):
@@ -111,20 +111,20 @@ class History:
     ----------
     points : tuple of Point
         In order.
-    audits : tuple of Audits
+    audits : tuple of AuditPoint
         In order; empty if none had begun.
     delta : float or None
         Each bound of the audits is wrong with this probability, at most.
     names : tuple of str
-        Of the arms that were played most.
+        The arms that were played most.
     others : int
-        How many arms there are beside.
+        Number of other arms.
     step : int
-        Entries of the log that one point stands for, about.
+        Approximate number of entries in a point.
     taught : int
         Examples.
     rough : bool
-        Whether something is counted that came shortly before or after.
+        Whether events shortly outside of the range are counted.
     """
 
     points: tuple[Point, ...]
@@ -180,8 +180,8 @@ def history_of(
 ) -> History:
     """Return the history of an agent between two times; None leaves an end open.
 
-    Of a span that lies partly within, those `edges` are counted that were read; if there are none,
-    it counts as a whole.
+    Of a span that lies partly within, the events in `edges` are counted; without them the whole
+    span is.
     """
     width = aggregate.chronicle.width
     spans, rough = [], False
@@ -192,13 +192,13 @@ def history_of(
             events = edges.get((span.first, width))
             rough = rough or events is None
             if events is not None and not events:
-                continue  # what came in this time came in other spans
+                continue  # the events of this time are in other spans
             span = span if events is None else part_of(span, events, aggregate.state)
         spans.append(span)
     size = max(1, -(-len(spans) // MOST_POINTS), LEAST_ENTRIES // width)
     groups = [spans[i : i + size] for i in range(0, len(spans), size)]
     if len(groups) > 1 and 2 * len(groups[-1]) < size:
-        groups[-2:] = [groups[-2] + groups[-1]]  # a point of few entries shows chance alone
+        groups[-2:] = [groups[-2] + groups[-1]]  # a point of few entries shows noise alone
     arms = aggregate.state.arms
     plays = _plays(spans)
     top = np.argsort(-plays[:MOST_ARMS], kind="stable")[:MOST_LINES]
@@ -273,7 +273,7 @@ def charts_of(history: History) -> list[Chart]:
 
 def _within(span: Span, first: float | None, last: float | None) -> bool:
     if span.began is None or span.ended is None:
-        return False  # nothing in it says when; nothing in it is a choice that was served
+        return False  # no event in it has a time, so none is a choice that was served
     return (first is None or span.ended >= first) and (last is None or span.began <= last)
 
 
@@ -356,7 +356,7 @@ def _violations(audits: Sequence[AuditPoint]) -> list[Line]:
 
 def _idle(points: Sequence[Point]) -> list[Line]:
     def share(point: Point, count: int) -> float | None:
-        # A choice may ask more than once, or wait for its answer yet: never more than all did.
+        # A choice may ask more than once, or still wait for its answer: at most all of them.
         return _share(count, max(count, point.decisions + point.abstentions))
 
     return [
@@ -394,18 +394,18 @@ def _cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-# --- Watching an agent: what it decides as it does, and curves of what came of it ---------
+# --- The pages: decisions as they are made, and curves ------------------------------------
 
 
-# Rows of the list. It never grows: nothing on the page moves when something comes.
+# Rows of the list. It never grows, so that nothing on the page moves.
 SLOTS = 20
 # Entries that are read at once; when more came, the rest is only counted.
 AT_ONCE = 50
-# Entries that are read at an end of the time that curves are of, to count them one by one.
+# Entries at an end of the range that are counted one by one.
 MOST_AT_EDGES = 2_000
 TICK_SECONDS = 0.5
 BEAT_SECONDS = 10.0
-# Then the browser comes back by itself.
+# Then the browser reconnects by itself.
 STREAM_SECONDS = 60.0
 RANGES = {"all": None, "hour": 3_600.0, "day": 86_400.0}
 
@@ -500,7 +500,7 @@ def _edges(store: Store, agent: str, span: Range, cut: Sequence[Edge]) -> Edges:
     """Read the events of cut spans that lie in a range, where that is not too much."""
     head = log_head(store, agent).seq
     first = 1 if span.first is None else seq_at(store, agent, head, span.first) + 1
-    # What came in the very moment at which it ends belongs to it.
+    # The end is included.
     last = (
         head
         if span.last is None
@@ -524,7 +524,7 @@ def _is_in(event: Event, span: Range) -> bool:
     )
 
 
-# -- what comes ------------------------------------------------------------------------------
+# -- updates ---------------------------------------------------------------------------------
 
 
 async def _updates(visit: Visit, formatter: ChoiceFormatter, after: int) -> AsyncIterator[bytes]:
@@ -540,9 +540,9 @@ async def _updates(visit: Visit, formatter: ChoiceFormatter, after: int) -> Asyn
                 after, beat = updates.head, now()
                 yield _event(formatter, updates)
         except Busy:
-            updates = None  # those who wait for an answer come first
+            updates = None  # requests that wait come first
         if now() - beat > BEAT_SECONDS:
-            # Who has left is noticed when something is sent.
+            # A closed connection is noticed when something is sent.
             beat = now()
             yield b": still here\n\n"
         await asyncio.sleep(TICK_SECONDS)
@@ -592,7 +592,7 @@ def _last_seen(visit: Visit, head: int) -> int:
     return visit.query.whole("after", head, low=0, high=2**53)
 
 
-# -- which time ------------------------------------------------------------------------------
+# -- the range -------------------------------------------------------------------------------
 
 
 def _asked(visit: Visit) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""Which question a teacher is shown next.
+"""The next question for a teacher, the progress of teaching, and examples in words.
 
-First what live decisions are in doubt about, the most valuable answer first; then the question that
-was filed for this teacher and not answered; then the one whose answer is worth most, out of
-contexts met of late and, while little was met, some that are made of the schema. All looks here are
-bounded, and change nothing.
+Questions of live decisions come first, the most valuable answer first; then the question that was
+filed for this teacher and not answered; then the most valuable one, out of recent contexts and,
+while these are few, some that are sampled from the schema. All reads here are bounded, and change
+nothing.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ __all__ = [
 
 Value: TypeAlias = bool | float | str | list[str] | None
 
-MOST_OPEN = 5_000  # open questions that are looked through
-MOST_PAIRS = 4_000  # pairs of a context and an arm that are weighed
+MOST_OPEN = 5_000  # open questions that are considered
+MOST_PAIRS = 4_000  # pairs of a context and an arm that are compared
 MOST_CONTEXTS = 64
-FEW_DECISIONS = 64  # an agent that made fewer has not met what it will meet
-LITTLE = 0.02  # nats: so little is to be learned of what was met that others are looked at, too
-SECONDS = 600  # so long a question that another teacher was shown is left to them
-UNSURE = 1e-3  # nats: at least so much an answer is worth where the agent is unsure
-NOTHING = 1e-4  # what is worth less is not asked
+FEW_DECISIONS = 64  # an agent that made fewer has not seen its usual contexts
+LITTLE = 0.02  # nats: below this, sampled contexts are considered beside recent ones
+SECONDS = 600  # for which a question shown to another teacher is left to them
+UNSURE = 1e-3  # nats: the least value of an answer where the agent is unsure
+NOTHING = 1e-4  # questions of less value are not asked
 TIE = 1.0 - 1e-6
 
 
@@ -76,15 +76,15 @@ class NextQuestion(NamedTuple):
     Attributes
     ----------
     context : bytes
-        As the agent encodes it.
+        In the encoding of the agent.
     arm : int
-        The arm's number. Where the question is to be filed the agent may choose another, of which
-        an answer would teach as much.
+        Its index. Where the question is to be filed the agent may choose another arm, of which an
+        answer would teach as much.
     id, decision : ItemId or None
-        The open question that it is, and the live decision it came up in.
+        The open question, and the live decision that raised it.
     file : bool
-        Whether to have the agent ask, about this context. If not, and there is no id, what the
-        teacher says is an example like any other.
+        Whether to have the agent ask about this context. If not, and there is no id, an answer is
+        an example like any other.
     item : ArmId or None
         The name of what it is about.
     """
@@ -98,9 +98,7 @@ class NextQuestion(NamedTuple):
 
 
 class QuestionSearch(NamedTuple):
-    """What was found: the question if there is one, how many live decisions ask something, and a
-    question that was filed for this teacher and is settled by now.
-    """  # noqa: D205
+    """The question if any, the number of live ones, and a filed one that is settled by now."""
 
     question: NextQuestion | None
     live: int = 0
@@ -118,16 +116,16 @@ def next_question(
 
     Parameters
     ----------
-    kept : Kept
+    aggregate : Aggregate
         The agent.
     teacher : str
         The id of their token.
     now : float
         The time.
     skipped : collection of str
-        Pairs that they would not answer, as `pair_of` names them.
+        Pairs that they skipped, as `pair_of` names them.
     voice : str, optional
-        Which of several declared teachers they are: what is to be asked of them comes first.
+        Which of several declared teachers they are: questions for them come first.
     """
     state = aggregate.state
     if state.teachers.teachers:
@@ -154,8 +152,8 @@ def _for_teacher(
 ) -> QuestionSearch:
     """Find the next question for one of several teachers; nobody is asked twice about a case.
 
-    First what they are to be asked, live before the rest; then what live decisions wait for, of
-    others; then a new one; and what is left of others at last.
+    Their own questions come first, live ones before the rest; then live questions for others; then
+    a new one; then the remaining questions for others.
     """
     state = aggregate.state
     mine: list[NextQuestion] = []
@@ -173,7 +171,7 @@ def _for_teacher(
         few.sort(key=lambda one: one.decision is None)
     if mine or (others and others[0].decision is not None):
         return QuestionSearch((mine or others)[0], live)
-    # What others are asked already is not asked anew.
+    # What others are asked already is not asked again.
     taken = {pair_of(one.context, one.arm) for one in others}
     best = _most_useful(aggregate, {*skipped, *taken, *_judged_by(state, voice)})
     return QuestionSearch(best if best is not None or not others else others[0], live)
@@ -189,7 +187,7 @@ def _judged_by(state: AgentState, voice: str | None) -> set[str]:
 def question_id(teacher: str, version: int, now: float) -> str:
     """Return the id of a question filed for a teacher, so that it is found again as theirs.
 
-    Two requests that look at the same time file one question.
+    Two requests in the same second file one question.
 
     Examples
     --------
@@ -235,17 +233,17 @@ def _most_useful(aggregate: Aggregate, banned: Collection[str]) -> NextQuestion 
     """Return the context and the arm of which an answer would teach most."""
     state = aggregate.state
     most = max(8, min(MOST_CONTEXTS, MOST_PAIRS // len(state.arms)))
-    bits = random.Random(state.taught)  # others each time, where there are too many
+    bits = random.Random(state.taught)  # another sample each time
     met = bits.sample(list(aggregate.recent.contexts), min(most, len(aggregate.recent.contexts)))
     found = _ranked(aggregate, met, banned)
     if state.decisions < FEW_DECISIONS or max(found, default=(0.0,))[0] < LITTLE:
-        # Little was met, or little is left to learn of it.
+        # Few contexts were seen, or little is left to learn of them.
         schema = state.settings.features
         made = schema.encode_many(sample_contexts(schema, most, bits))
         found += _ranked(aggregate, [row.tobytes() for row in made], banned)
     if not found:
         return None
-    # Of what is about equal, what can be filed: then the log says that the agent asked.
+    # Of about equal ones prefer one that can be filed: then the log shows that the agent asked.
     near = [one for one in found if one[0] >= 0.9 * max(found)[0]]
     return max(near, key=lambda one: (one[1].file, one[0]))[1]
 
@@ -261,7 +259,7 @@ def _ranked(
         out = _banned_here(context, banned) | _answered_here(aggregate, context)
         worth[[k for k in out if k < len(worth)]] = 0.0
         k = int(worth.argmax())
-        # The agent chooses the arm itself where it asks: it may choose none that is banned.
+        # The agent chooses the arm itself where it asks: none of its candidates may be banned.
         asks = aggregate.state.settings.teaching in ACTIVE and out.isdisjoint(best.tolist())
         if worth[k] > NOTHING:
             found.append((float(worth[k]), NextQuestion(context, k, file=asks and k in best)))
@@ -274,7 +272,7 @@ def _value_of(aggregate: Aggregate, context: bytes) -> tuple[Floats, Floats]:
     value = aggregate.agent.make.chooser.value(row)
     unsaid = state.said(row, state.eligible(row, None)) == doubt.UNASKED
     open_ = unsaid & (state.limits_state.seen(context).marks == doubt.UNSURE)
-    # What it is unsure of it will not play, even where no rule it can think of denies it.
+    # It does not play what it is unsure of, even where no possible rule denies it.
     return np.where(open_, np.maximum(value, UNSURE), value), value
 
 
@@ -311,7 +309,7 @@ def sample_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict
         every = itertools.product(*options.values())
         return [dict(zip(options, values, strict=True)) for values in every]
     flags = sum(isinstance(feature, Flag) for feature in schema.features)
-    held = min(0.5, 2.0 / max(flags, 1))  # of many flags, few hold at a time
+    held = min(0.5, 2.0 / max(flags, 1))  # of many flags, few are set at a time
     each = [(name, n) for name, values in options.items() for n in range(len(values))]
     bits.shuffle(each)
     made = []
@@ -347,10 +345,10 @@ def _options(feature: Feature) -> list[Value]:
     return [feature.low, feature.low + (feature.high - feature.low) / 2, feature.high]
 
 
-# --- How far teaching is: what one teacher said last, what is still unsure, what was learned
+# --- The progress of teaching: the last answer of a teacher, what is unsure, what was learned
 
 
-FROM_CSV = "csv."  # so the ids of examples begin that came in bulk
+FROM_CSV = "csv."  # the prefix of the ids of examples from a csv
 MOST_LOOKED_AT = 5_000  # examples, the latest
 MOST_DISAGREEMENTS = 5
 MOST_UNITS = 6
@@ -370,17 +368,17 @@ class Progress(NamedTuple):
     Attributes
     ----------
     examples : int
-        That stand.
+        Number in force.
     unsure : float or None
-        The share of choices, in contexts met of late, that are unsure.
+        The share of choices in doubt, in recent contexts.
     sure : bool
-        Whether none of them is, of an agent that has met somebody.
+        Whether none is in doubt, of an agent that has decided often enough.
     guessed, answers : int
         Of this teacher's last answers, how many the agent would have given itself.
     last : ExampleLine or None
-        What this teacher said last, to be undone.
-    undone : Undone or None
-        What they have just taken back.
+        What this teacher taught last, to be undone.
+    undone : Reversal or None
+        What they have just retracted.
     disagreements : list of Disagreement
         Of all teachers.
     learned : list of Row
@@ -457,7 +455,7 @@ def retracted_example(work: UnitOfWork, mine: str | None, text: str) -> Reversal
 def open_judgement(work: UnitOfWork, mine: str | None, text: str) -> Reversal | None:
     """Return the last judgement of this one of several teachers, if it has not settled its case.
 
-    There is no example to take back; but they can say the opposite.
+    There is no example to retract; but they can say the opposite.
     """
     state, found = work.aggregate.state, work.stood("word", text)
     if found is None or not isinstance(found.event, Judged) or found.event.by != mine:
@@ -504,7 +502,7 @@ def _learned(state: AgentState) -> list[Row]:
     return [row for row in rows if row.denied or row.unsure]
 
 
-# --- The examples that stand, in words, and where they contradict each other ---
+# --- Examples in words, and where they contradict each other ---
 
 
 MOST_VOICES = 3  # of each side of a disagreement
@@ -520,7 +518,7 @@ class ExampleLine(NamedTuple):
     by: str | None
     note: str | None
     item: ArmId | None = None
-    scope: str = "all"  # "item": it says nothing of other items
+    scope: str = "all"  # "item": it does not apply to other items
     until: float | None = None  # when it ends
 
 

@@ -64,7 +64,7 @@ class Terms(NamedTuple):
     """The terms of a promise, as they were typed."""
 
     level: str = "1"  # in 100
-    every: str = "50"  # 1 play in so many is checked
+    every: str = "50"  # one play in so many is checked
     lag: str = "0"
     steps: str = "20000"
 
@@ -204,13 +204,13 @@ def _n(value: float) -> str:
     return number_words(round(value) if value >= 20.0 else value)
 
 
-# --- What a calibration is begun with: contexts out of a csv, or out of the log; and what it costs
+# --- Calibration: its contexts, out of a csv or out of the log, and what it costs ---
 
 
-MOST_SHOWN = 200_000  # characters of a csv that stand in the form again
+MOST_SHOWN = 200_000  # characters of a csv that the form shows again
 PAGE = 1_000  # entries of a log at a time
-MOST_ENTRIES = 20_000  # of a log that are looked through for contexts
-# What changes the limits: contexts that came before it may have been used for it.
+MOST_ENTRIES = 20_000  # of a log that are searched for contexts
+# Events that change the limits: contexts from before them are not fresh.
 LESSONS = frozenset({"Taught", "Retracted", "Regrouped"})
 
 
@@ -229,7 +229,7 @@ class Draft:
 
     @classmethod
     def of(cls, form: Fields) -> Draft:
-        """Give what stands in a form; a file that was sent stands for what was pasted."""
+        """Read the fields of a form; an uploaded file takes the place of pasted text."""
         upload = form.files.get("file")
         source = form.get("source") or "log"
         if upload is not None and upload.body:
@@ -311,7 +311,7 @@ async def cost_of(visit: Visit, form: Calibrate) -> Cost:
 def latest_contexts(store: Store, agent: str, schema: Schema, most: int) -> list[dict[str, Any]]:
     """Return the contexts of the latest decisions, none from before the limits changed last.
 
-    Those are fresh: nothing that was taught can come from them. Each counts once, at its first
+    These are fresh: no example can come from them. Each counts once, at its first
     entry, whether the agent played, abstained or asked.
     """
     head = store.head(agent)
@@ -332,7 +332,7 @@ def latest_contexts(store: Store, agent: str, schema: Schema, most: int) -> list
     return found[::-1]
 
 
-# --- The certificate: what it says and assumes; made by answering its questions, dropped with why
+# --- The certificate: what it says and assumes, its questions, and dropping it ---
 
 
 SEE = "GET /v1/agents/{agent}/certificate"
@@ -342,7 +342,7 @@ DROP_CERTIFICATE = "DELETE /v1/agents/{agent}/certificate"
 KEPT = "GET /v1/agents/{agent}/promise"
 AUDITS = "GET /v1/agents/{agent}/audit"
 MOST_LINES = 40  # features that a question shows at once
-LEVEL = 0.01  # of violations, at which audits are told here
+LEVEL = 0.01  # of violations, for which audits are shown here
 
 
 class _Extras(NamedTuple):
@@ -410,7 +410,7 @@ async def begin(visit: Visit) -> Shown:
             return await _begin_form(visit, draft, cost=await cost_of(visit, form))
         promise = await visit.api(certificates.begin, form)
     except (Problem, BridleError, ValidationError) as error:
-        # A person chose a file and typed: that is shown again, with what is wrong with it.
+        # The form is shown again as it was filled in, with what is wrong.
         return await _begin_form(visit, draft, wrong=problem_of(error))
     if promise.calibration is None:  # nothing was worth a question
         return Redirect(url("agents", visit.agent, "promises", said="made"))

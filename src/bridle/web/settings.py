@@ -1,7 +1,7 @@
-"""A copy of everything, to keep elsewhere: made in the background, then fetched as one file.
+"""Settings of the service: tokens, a backup, and the limits in force.
 
-It holds every log and the hashes of all tokens: it is for admins of all agents, and stays on the
-server's disk no longer than need be.
+A backup is made in the background and then fetched as one file. It holds every log and the hashes
+of all tokens: it is for admins of all agents, and stays on the disk of the server for an hour.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["PAGES", "Backup", "latest", "may_copy"]
 SEE = "GET /v1/tokens"
 GRANT = "POST /v1/tokens"
 KEY = "backup"
-MOST_SECONDS = 3_600.0  # that one stays to be fetched
+MOST_SECONDS = 3_600.0  # that a backup can be fetched
 PIECE = 2**18
 
 
@@ -120,7 +120,7 @@ def _drop(made: Backup) -> None:
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    # Who has it open reads it to the end, also if it is removed meanwhile.
+    # An open file can be read to the end even if it is removed meanwhile.
     file = await asyncio.to_thread(path.open, "rb")
     try:
         while piece := await asyncio.to_thread(file.read, PIECE):
@@ -129,7 +129,7 @@ async def _pieces(path: Path) -> AsyncIterator[bytes]:
         file.close()
 
 
-# --- Settings of the site: who may do what, a copy of everything, and what is in force ----
+# --- The page: tokens, the backup, and the limits in force --------------------------------
 #
 # For admins. One whose token is for some agents sees and grants no more than that.
 
@@ -171,7 +171,7 @@ async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None
     every = visit.query.get("all") == "1"
     now = visit.service.clock()
     rows = (await visit.api(tokens.look))["tokens"]
-    # The newest first; those that are over only for who asks.
+    # The newest first; expired and revoked ones only on demand.
     rows = [row for row in reversed(rows) if every or _state(row, now) == "in force"]
     copying = may_copy(visit)
     values = {

@@ -79,10 +79,10 @@ __all__ = [
 ]
 
 MOST_SKIPPED = 20
-MOST_AGAIN = 100  # times that the same form is sent, and what it taught taken back
-MOST_LINES = 12  # of a context that are shown at once; the rest is folded away
+MOST_AGAIN = 100  # times that the same form can be sent and its example retracted
+MOST_LINES = 12  # of a context that are shown; the rest is folded away
 A_DAY = timedelta(days=1)
-# To pass leaves a question to another of several teachers; to skip gives it up.
+# "pass" leaves a question to another teacher; "skip" drops it.
 ANSWERS = ("allowed", "denied", "skip", "pass")
 
 
@@ -150,7 +150,7 @@ async def show(visit: Visit) -> Shown:
         )
 
     look = await visit.service.do(visit.agent, read)
-    if look.found.settled is not None:  # it would wait for ever
+    if look.found.settled is not None:  # nobody else would close it
         await visit.api(teaching.answer, Answer(answer="skip"), id=str(look.found.settled))
     following = look.found.question
     question = None if following is None else await _question(visit, look, following)
@@ -185,7 +185,7 @@ async def _question(visit: Visit, look: _PageData, following: NextQuestion) -> Q
                 teaching.ask, AskFor(context=look.context, id=look.id)
             )
             id, arm = asked.id, look.numbers[asked.arm]
-        except Duplicate:  # asked for twice in one second, of other contexts
+        except Duplicate:  # filed twice in one second, for other contexts
             pass
     if look.voice.names:
         whom = await visit.service.do(
@@ -248,7 +248,7 @@ async def _record_judgement(visit: Visit, question: str, given: Any) -> Shown:
     form = Answer(answer=given, teacher=teacher, id=word, **_scope_and_end(visit), **said_of(visit))
     try:
         taken: AnswerShown = await visit.api(teaching.answer, form, id=question)
-    except (Duplicate, NotPossible, UnknownId):  # it is settled, or they have said so before
+    except (Duplicate, NotPossible, UnknownId):  # it is settled, or they have answered before
         return _to_next(visit, said="closed")
     assert taken.judgement is not None
     return _to_next(
@@ -362,7 +362,7 @@ def _to_next(
 ) -> Redirect:
     """Redirect to the next question; skipped ones go along, so that they do not come again.
 
-    `told` is what came of the word of one of several teachers.
+    `query` is what came of the judgement of one of several teachers.
     """
     more = {"said": said, **(query or {})}
     if visit.form.get("back") == "checks":
@@ -391,7 +391,7 @@ def _answer(visit: Visit) -> Any:
 def _scope_and_end(visit: Visit) -> dict[str, Any]:
     """Parse whether an answer is for one item alone, and until when; what is not set is left out.
 
-    A day is meant with its end.
+    The last day is included.
     """
     life: dict[str, Any] = {"scope": "item"} if visit.form.get("scope") == "item" else {}
     text = visit.form.get("until")
@@ -462,7 +462,7 @@ async def download(visit: Visit) -> Shown:
 
     def look(work: UnitOfWork) -> tuple[Any, list[Any], list[Example]]:
         state = work.aggregate.state
-        # A csv has no place for a scope or an end, and would come back as said of all for ever.
+        # A csv has no column for a scope or an end: such an example would come back as permanent.
         some = (one for one in state.examples.values() if _is_permanent(one))
         return state.settings.features, state.arms, list(islice(some, MAX_ROWS))
 
@@ -492,13 +492,13 @@ async def retract(visit: Visit) -> Shown:
 
 # --- What examples out of a csv would change, before they are taught ---
 #
-# The agent is read twice, shortly; all that takes long is done with a copy of its limits.
+# The agent is read twice, briefly; all that takes long is done with a copy of its limits.
 
 
 MOST_SHOWN = 20
 MOST_LEARNED = 1_000  # examples that are folded into a copy to see what changes
-SECONDS = 5.0  # and so long it may take
-# What a line does, by the first that is so. Those of AGAINST say the opposite of something.
+SECONDS = 5.0  # and the time limit for it
+# The effect of a line: the first that applies. Those of AGAINST contradict something.
 EFFECTS = ("again", "apart", "against", "rule", "surprise", "believed", "new")
 AGAINST = ("apart", "against", "rule", "surprise")
 
@@ -517,7 +517,7 @@ class ParsedCsv(NamedTuple):
 class Baseline(NamedTuple):
     """What was read of an agent at one moment, to compare with.
 
-    `same` and `other` say of each row whether an example stands that says so, or the opposite.
+    `same` and `other`: of each row, whether an example in force says the same, or the opposite.
     """
 
     version: int
@@ -556,19 +556,19 @@ class Preview(NamedTuple):
     Attributes
     ----------
     total : int
-        Its lines.
+        Number of lines.
     counts : mapping
         How many lines have each effect.
     shown : list of ShownRow
         The first lines.
     csv : str
-        What is to be taught, without what stands already: first what contradicts nothing.
+        What is to be taught, without what is in force already: what contradicts nothing first.
     fine, taught : int
         How many lines of it contradict nothing, and how many it has.
-    changed : Changed or None
-        None where it would take too long to say, or nothing was met.
+    changed : BeliefChange or None
+        None where it would take too long, or no context is recent.
     version : int
-        Of the agent, when it was looked at.
+        Of the agent, when it was read.
     """
 
     total: int
@@ -625,7 +625,7 @@ def preview_of(
 ) -> Preview:
     """Return what the rows of a csv would change. It may take seconds.
 
-    `name_of` gives what the ids of its examples begin with: by the csv and the agent's version.
+    `name_of` returns the prefix of the ids of its examples, from the csv and the agent's version.
     """
     effects = _effects(read, baseline)
     fine = [i for i, effect in enumerate(effects) if effect in ("believed", "new")]
@@ -737,11 +737,11 @@ def _marks(limits: Beliefs, rows: Floats) -> Ints:
 
 # --- Teaching from a csv: send it, see what it would change, confirm ----------------------
 #
-# Nothing is kept in between: the page that asks for confirmation carries what will be taught.
+# Nothing is stored in between: the confirmation page carries what will be taught.
 
 
-BATCH = 50  # examples in one piece of work: others want to write, too
-REQUEST_SECONDS = 5.0  # of one request; then the page asks for the next
+BATCH = 50  # examples in one unit of work, so that others can write in between
+REQUEST_SECONDS = 5.0  # for one request; then the page sends the next
 TEACH = "POST /v1/agents/{agent}/examples"
 
 
@@ -795,7 +795,7 @@ async def confirm(visit: Visit) -> Shown:
     name, wrong = csv_name(text, version), None
     until = time.monotonic() + REQUEST_SECONDS
     while at < len(rows):
-        # A batch is taken as a whole or not at all: whatever is sent again is cut the same way.
+        # A batch is atomic, and a repeated request cuts the same batches.
         end = min(at + BATCH, fine if at < fine else len(rows), len(rows))
         try:
             await visit.api(teaching.teach, _batch(visit, name, rows[at:end], at))
@@ -839,8 +839,8 @@ def _batch(visit: Visit, name: str, rows: list[ExampleRow], first: int) -> teach
 def csv_name(csv: str, version: int) -> str:
     """Return the name of a csv, and so of its examples: what is sent twice is taught once.
 
-    `version` is the agent's when the csv was looked at. So it can be taught again later, if it was
-    taken back.
+    `version` is the agent's at the preview, so that a csv can be taught again after its examples
+    were retracted.
     """
     said = hashlib.blake2b(f"{version}\n{csv}".encode(), digest_size=12).hexdigest()
     return f"{FROM_CSV}{said}"

@@ -1,7 +1,7 @@
-"""As which of several teachers a person judges: chosen once for an agent, and remembered.
+"""Several teachers: how often each errs, the open cases, and as which of them a person judges.
 
-A cookie of the agent's own pages holds the name. It says whose word it is and gives no right: that
-is the token's, which the log names beside it.
+That is chosen once for an agent: a cookie of the agent's own pages holds the name. It gives no
+right: that is the token's, which the log names beside it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def choose(visit: Visit) -> Shown:
 def judgement_id(*parts: str) -> str:
     """Return the id of a judgement given on a page: a form that is sent twice counts once.
 
-    What was answered is one of the parts, so that another answer is another word.
+    The answer is one of the parts, so that another answer is another judgement.
     """
     return f"page.{hashlib.blake2b(chr(0).join(parts).encode(), digest_size=12).hexdigest()}"
 
@@ -128,11 +128,11 @@ def for_whom(whom: WhomShown | None, mine: str | None) -> tuple[str, str]:
     return f"For {name}", why if name == "you" else f"{why} You can answer it all the same."
 
 
-# --- Several teachers: how often each errs, drawn and in words, and what their words left open
+# --- The page: how often each teacher errs, and the open cases ---
 
 PER_PAGE = 50
 LAST = 2**53
-# The scale of the pictures ends here, or further where an interval does.
+# The scale of the charts ends here, or further where an interval does.
 LEAST_SCALE, STEP = 0.2, 0.1
 
 
