@@ -276,10 +276,15 @@ class AgentStatus(NamedTuple):
 
     Attributes
     ----------
+    state : str
+        That of the promise, "playing", "cautious" or "frozen". Without one, "checked", "used up" if
+        no spot check is left, "off", or "unlimited" where the policy plays without limits.
     tone : {"yes", "warn", "no", "plain"}
         Good, warning, bad, or neutral.
     text : str
         In a sentence or two.
+    judged, found : int
+        Plays that were judged, and how many of them were not allowed.
     waiting : int
         Plays that wait to be judged.
     fresh : FreshStart or None
@@ -288,8 +293,11 @@ class AgentStatus(NamedTuple):
         How many are declared.
     """
 
+    state: str
     tone: str
     text: str
+    judged: int
+    found: int
     waiting: int
     fresh: FreshStart | None
     teachers: int = 0
@@ -312,9 +320,23 @@ async def read_status(service: Service, agent: str) -> AgentStatus | None:
 def status_of(aggregate: Aggregate) -> AgentStatus:
     """Return the status of an agent."""
     state = aggregate.state
-    tone, text = _check_status(state) if state.purse is None else _promise_status(state.purse)
-    many = len(state.teachers.teachers)
-    return AgentStatus(tone, text, len(state.checks.open), fresh_start_of(state), many)
+    purse, checks = state.purse, state.checks
+    if purse is None:
+        name, tone, text = _check_status(state)
+        judged, found = checks.judged, checks.found
+    else:
+        name, (tone, text) = purse.state, _promise_status(purse)
+        judged, found = purse.audits - len(purse.waiting), purse.found
+    return AgentStatus(
+        state=name,
+        tone=tone,
+        text=text,
+        judged=judged,
+        found=found,
+        waiting=len(checks.open),
+        fresh=fresh_start_of(state),
+        teachers=len(state.teachers.teachers),
+    )
 
 
 def one_in(coin: float) -> str:
@@ -369,19 +391,19 @@ def _frozen(purse: Purse) -> str:
     )
 
 
-def _check_status(state: AgentState) -> tuple[str, str]:
-    """Return tone and text where no promise binds."""
+def _check_status(state: AgentState) -> tuple[str, str, str]:
+    """Return state, tone and text where no promise binds."""
     checks = state.checks
     if not state.policy.needs_limits:
         text = "No spot checks: with its way of choosing this agent may play what is not allowed."
-        return "warn", text
+        return "unlimited", "warn", text
     if state.limits_state.rates is None:
-        return "warn", "Spot checks are off: exceptions will not be noticed."
+        return "off", "warn", "Spot checks are off: exceptions will not be noticed."
     said = f"Spot checks: {checks.judged:,} judged, "
     said += "1 was not allowed" if checks.found == 1 else f"{checks.found:,} were not allowed"
     if not checks.may(state.decisions + 1) and isinstance(state.settings.checks, int):
-        return "warn", f"{said}. All are used up: exceptions will no longer be noticed."
-    return "warn" if checks.found else "plain", said
+        return "used up", "warn", f"{said}. All are used up: exceptions will no longer be noticed."
+    return "checked", "warn" if checks.found else "plain", said
 
 
 PAGES: tuple[Page, ...] = (
