@@ -54,6 +54,10 @@ class Element:
         assert len(found) == 1, f"{len(found)} elements have {attrs}"
         return found[0]
 
+    def has(self, **attrs: str) -> bool:
+        """Whether exactly one element within has these attributes."""
+        return len(self.all(**attrs)) == 1
+
     def value(self, name: str) -> str:
         """Return the text of the element with this ``data-value``."""
         return self.one(data_value=name).text
@@ -127,6 +131,10 @@ class Shown:
     def one(self, **attrs: str) -> Element:
         """Return the only element that has these attributes."""
         return self.root.one(**attrs)
+
+    def has(self, **attrs: str) -> bool:
+        """Whether exactly one element has these attributes."""
+        return self.root.has(**attrs)
 
     def value(self, name: str) -> str:
         """Return the text of the element with this ``data-value``."""

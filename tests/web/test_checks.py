@@ -63,7 +63,7 @@ def status(shown: Shown) -> Element:
 def test_nothing_waits(films, person):
     shown = person("auditor").get(f"{P}/checks")
     assert {"none-waits", "none-drawn"} <= shown.notes
-    assert shown.one(data_unit="Comedy")
+    assert shown.has(data_unit="Comedy")
     assert no_script(shown.html)
 
 
@@ -214,7 +214,7 @@ def test_a_promise_that_is_kept_careful_frozen(server, make, person):
     line = stands(ann)
     assert (line.data("status"), line.data("tone")) == ("frozen", "no")
     assert line.data("found") == "2"
-    assert "nothing-checked" in ann.get(f"{P}/checks").notes
+    assert "frozen" in ann.get(f"{P}/checks").notes
 
 
 # -- the promise ---------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def test_an_answer_for_one_item_until_a_day(server, make, person):
     assert asked["outcome"] == "question"
     ann = person("teacher")
     shown = ann.get(f"{P}/teach")
-    assert shown.one(name="scope") and shown.one(name="until").attrs["type"] == "date"
+    assert shown.has(name="scope") and shown.one(name="until").attrs["type"] == "date"
     fields = shown.form(f"{P}/teach/answer")
     # The clock of the tests says when it is.
     day = "2100-05-17"
@@ -431,7 +431,7 @@ def test_decisions_tell_of_their_checks(films, person):
     judged(ann, "allowed")
     listed = ann.get(f"{P}/decisions")
     for check in ("denied", "allowed", "waiting"):
-        assert listed.one(data_check=check)
+        assert listed.has(data_check=check)
     for check, id in zip(("denied", "allowed", "waiting"), ids, strict=True):
         shown = ann.get(f"{P}/decisions?check={check}")
         assert [link for link in shown.links if link.startswith(f"{P}/decisions/")] == [
@@ -441,7 +441,7 @@ def test_decisions_tell_of_their_checks(films, person):
     check = ann.get(f"{P}/decisions/{ids[0]}").one(data_check="denied").text
     assert "a admin" in check and "a rerun" in check and " in " in check
     waits = ann.get(f"{P}/decisions/{ids[2]}").one(data_check="waiting")
-    assert waits.one(href=f"{P}/checks")
+    assert waits.has(href=f"{P}/checks")
     lines = ann.get(f"{P}/decisions.jsonl?check=denied").html
     assert '"check": "denied"' in lines and lines.count("\n") == 1
     assert "not allowed" in ann.get(f"{P}/decisions.csv?check=denied").html

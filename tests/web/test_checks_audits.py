@@ -70,7 +70,7 @@ def test_judging(films, person):
     decide(films, 25)
     eve = person("teacher")
     shown = eve.get(P)
-    assert shown.one(data_audit="not shown")
+    assert shown.has(data_audit="not shown")
     assert (shown.value("at-least"), shown.value("at-most")) == ("0", "25")
     assert len(waiting(shown)) == PER_PAGE and shown.value("range") == "1 to 10 of 25"
     assert (
@@ -103,9 +103,9 @@ def test_all_judged_well_is_shown_good_and_badly_an_alarm(films, person):
         action = waiting(ann.get(P))[0]
         ann.post(action, {"allowed": "yes" if n < 10 else "no"})
     shown = ann.get(f"{P}?level=100")
-    assert shown.one(data_audit="shown good") and "no-alarm" in shown.notes
+    assert shown.has(data_audit="shown good") and "no-alarm" in shown.notes
     shown = ann.get(f"{P}?level=10")
-    assert shown.one(data_audit="alarm") and shown.value("at-least") == "10"
+    assert shown.has(data_audit="alarm") and shown.value("at-least") == "10"
     block = shown.one(data_block="11").text
     assert "11 to 20" in block and "grants only 1" in block
     assert "none-waits" in shown.notes
@@ -124,7 +124,7 @@ def test_bad_addresses_and_answers(films, person):
     assert ann.post(f"{P}/99", {"allowed": "yes"}).status == 409
     bob = person("auditor")
     assert bob.post(f"{P}/1", {"allowed": "yes"}).status == 403
-    assert not waiting(bob.get(P)) and bob.get(P).one(data_decision="1")
+    assert not waiting(bob.get(P)) and bob.get(P).has(data_decision="1")
 
 
 def test_names_from_outside_are_text(server, make, person):

@@ -306,11 +306,11 @@ def test_a_question_earns_nothing(server, in_doubt, person):
     }
     shown = ann.get("/agents/films/decisions")
     assert shown.text.count("0.75") == 1
-    assert shown.one(data_outcome="question") and shown.one(data_outcome="decision")
+    assert shown.has(data_outcome="question") and shown.has(data_outcome="decision")
     for query, outcomes in (("yes", ["decision"]), ("no", [])):
         assert [row["outcome"] for row in exported(ann, f"?reward={query}")[1]] == outcomes
     live = ann.get("/agents/films/live")
-    assert live.text.count("earned 0.75") == 1 and live.one(data_outcome="question")
+    assert live.text.count("earned 0.75") == 1 and live.has(data_outcome="question")
 
 
 def test_where_the_clock_was_set_back_no_other_time_is_shown(server, films, person):

@@ -59,8 +59,8 @@ def test_it_says_why_in_a_sentence_first(server, make, person):
     assert "Kite Days (Comedy)" in said and "only one of 3" in said
     assert shown.text.index(said) < shown.text.index(shown.headings[1])
     assert "2 a teacher said no in this very situation" in said
-    assert shown.value("reward").startswith("0.75") and shown.one(data_replay="agrees")
-    assert shown.one(data_certificate="none") and "age 25+" in shown.value("context")
+    assert shown.value("reward").startswith("0.75") and shown.has(data_replay="agrees")
+    assert shown.has(data_certificate="none") and "age 25+" in shown.value("context")
     # Every arm with both parts, the chosen one first.
     table = shown.html.split('class="arms"')[1].split("</table>")[0]
     names = re.findall(r'<th scope="row">([^<]+)', table)
@@ -81,7 +81,7 @@ def test_nothing_was_played(server, make, person):
     made = decide(server, among=["night", "fog"])
     shown = opened(person("auditor"), made["id"])
     assert "None of the 2 choices" in shown.value("explanation")
-    assert shown.one(data_arm="kite").one(data_allowed="not-offered")
+    assert shown.one(data_arm="kite").has(data_allowed="not-offered")
     assert shown.one(data_value="reward").data("state") == "nothing-played"
     one = decide(server, among=["night"])
     said = opened(person("auditor"), one["id"]).value("explanation")
@@ -142,12 +142,12 @@ def test_ids_that_are_none_and_what_was_erased(server, make, person):
     for id in ("7777", "nobody", "%3Cscript%3Ealert(1)%3C%2Fscript%3E"):
         shown = ann.get(f"/agents/films/decisions/{id}")
         assert shown.status == 404 and no_script(shown.html)
-        assert shown.one(data_gone="unknown")
+        assert shown.has(data_gone="unknown")
         assert "/agents/films/decisions" in shown.links
     assert ann.get("/agents/nothing/decisions/1").status == 404
     erase(server.store, "films", decisions=["ann:1"])
     shown = ann.get("/agents/films/decisions/ann:1")
-    assert shown.status == 410 and shown.one(data_gone="erased")
+    assert shown.status == 410 and shown.has(data_gone="erased")
     assert person("teacher").get("/agents/films/decisions/7777").status == 404
 
 
@@ -223,8 +223,8 @@ def test_every_way_to_choose_and_to_learn(server, make, person, more, said):
     teach(server)
     made = decide(server)
     shown = opened(person("auditor"), made["id"])
-    assert said in shown.value("explanation") and shown.one(data_replay="agrees")
-    assert shown.one(data_part="reward") and shown.one(data_part="constraint")
+    assert said in shown.value("explanation") and shown.has(data_replay="agrees")
+    assert shown.has(data_part="reward") and shown.has(data_part="constraint")
 
 
 def test_rewards_are_in_the_agents_own_range(server, make, person):
@@ -316,7 +316,7 @@ def test_what_it_rested_on_was_erased(server, make, person):
     teach(server)
     made = decide(server, "25+", among=["kite", "fog"])
     ann = person("auditor")
-    assert opened(ann, made["id"]).one(data_replay="agrees")
+    assert opened(ann, made["id"]).has(data_replay="agrees")
     listed = _call(server, "GET", "/v1/agents/films/examples")["examples"]
     kites = [str(one["id"]) for one in listed if one["arm"] == "kite"]
     erase(server.store, "films", examples=kites)
@@ -325,10 +325,10 @@ def test_what_it_rested_on_was_erased(server, make, person):
     assert "rests-on-erased" in shown.notes and shown.value("erased-by") == str(entry)
     said = shown.value("explanation")
     assert "Kite Days (Comedy)" in said and "None of the" not in said
-    assert shown.one(data_replay="erased") and not {"arms", "examples"} & shown.notes
+    assert shown.has(data_replay="erased") and not {"arms", "examples"} & shown.notes
     # What is decided from then on does not rest on it.
     later = decide(server, "25+", among=["fog", "kite"])
-    assert opened(ann, later["id"]).one(data_replay="agrees")
+    assert opened(ann, later["id"]).has(data_replay="agrees")
 
 
 def test_what_was_erased_is_looked_for_near_a_decision(server, make, monkeypatch):
@@ -368,7 +368,7 @@ def test_the_example_that_decided_comes_first(server, make, person):
     more = {"context": body["context"], "among": ["kite"], "propensity": True}
     one = _call(server, "POST", "/v1/agents/solo/decisions", more)
     shown = person("auditor").get(f"/agents/solo/decisions/{one['id']}")
-    assert "denies-without" in shown.notes and shown.one(data_deciding="1")
+    assert "denies-without" in shown.notes and shown.has(data_deciding="1")
 
 
 def test_what_nobody_said_is_no_certainty(server, make, person):

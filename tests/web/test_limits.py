@@ -118,7 +118,7 @@ def test_declared_rules_are_told_and_shown(server, taught, person):
     found = cells(shown)
     assert found[1, 3][0] == "p0 no"
     units = {name: shown.one(data_unit=name) for name in ("Comedy", "Horror")}
-    assert units["Comedy"].one(data_rule="all") and units["Horror"].one(data_rule="some")
+    assert units["Comedy"].has(data_rule="all") and units["Horror"].has(data_rule="some")
     rule = shown.one(data_rule="none").text
     assert "kite: not if late is true" in rule and "the house rule" in rule
     cell = person("auditor").get(f"/agents/{taught}/limits/cell?unit=1&column=3")
@@ -185,7 +185,7 @@ def test_taking_an_example_back(server, taught, person):
     done = ann.post(f"/agents/{taught}/limits/retract", form)
     shown = ann.follow(done)
     assert shown.said == "retracted" and "no-example-here" in shown.notes
-    assert shown.one(data_mark="unsure")
+    assert shown.has(data_mark="unsure")
     found = cells(ann.get(f"/agents/{taught}/limits"))
     assert found[0, 0][0].endswith("unsure")
     events = server.call("GET", f"/v1/agents/{taught}/events?after=0&limit=100").json["events"]

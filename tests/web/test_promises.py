@@ -63,7 +63,7 @@ def test_a_certificate_by_answering(films, person):
     )
     shown = ann.get(f"{P}/question")
     assert (
-        "0 of 60" == shown.value("cases") and 'data-key="n"' in shown.html and no_script(shown.html)
+        shown.value("cases") == "0 of 60" and 'data-key="n"' in shown.html and no_script(shown.html)
     )
     assert f"{P}/question" in ann.get(P).links
     assert ann.get(f"{P}/begin").headers["location"] == f"{P}/question"

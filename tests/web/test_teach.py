@@ -166,7 +166,7 @@ def test_undo_one_by_one_and_the_opposite(server, make, person):
     assert undo["example"] == "3"  # her own last one, not Ben's
     shown = ann.follow(ann.post(PAGE + "/undo", undo))
     assert ann.post(PAGE + "/undo", undo).status == 303  # a double click
-    assert len(standing(server)) == 3 and shown.one(data_undone="3")
+    assert len(standing(server)) == 3 and shown.has(data_undone="3")
     shown = ann.follow(ann.post(PAGE + "/say", shown.form(PAGE + "/say")))
     assert standing(server)[-1]["allowed"] is True and len(standing(server)) == 4
     for left in (3, 2, 1):
@@ -198,11 +198,11 @@ def test_two_teachers_are_asked_different_things_and_may_disagree(server, make, 
     form = first.form(PAGE + "/answer")
     ann.post(PAGE + "/answer", form | {"answer": "allowed", "note": SCRIPT})
     shown = ben.follow(ben.post(PAGE + "/answer", form | {"answer": "denied"}))
-    assert shown.said == "disagree" and shown.one(data_disagreement="2")
+    assert shown.said == "disagree" and shown.has(data_disagreement="2")
     assert SCRIPT not in shown.html and SCRIPT in shown.text
     assert len(standing(server)) == 2
     shown = ann.get(PAGE)
-    assert shown.one(data_disagreement="2")
+    assert shown.has(data_disagreement="2")
     shown = ann.follow(ann.post(PAGE + "/retract", shown.form(PAGE + "/retract")))
     assert not shown.all(data_disagreement="2") and len(standing(server)) == 1
     # Who says the same later says it for themselves.
@@ -220,7 +220,7 @@ def test_who_is_long_gone_may_be_disagreed_with(server, make, person, monkeypatc
         other = {"context": {"age": "25+", "late": False}, "arm": "kite", "allowed": True}
         server.call("POST", "/v1/agents/films/examples", other)
     shown = person("teacher").get(PAGE)
-    assert shown.one(data_disagreement="older")
+    assert shown.has(data_disagreement="older")
 
 
 # -- the inbox -----------------------------------------------------------------------------------

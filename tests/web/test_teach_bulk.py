@@ -49,7 +49,7 @@ def test_a_csv_is_looked_at_and_then_taught(server, make, person):
     assert "The Long Night (Horror)" in line and "age 12-17 · late" in line
     done = confirm(ann, shown, 3)
     assert done.status == 303, done.text
-    assert ann.follow(done).one(data_taught="3")
+    assert ann.follow(done).has(data_taught="3")
     found = standing(server)
     assert [(one["arm"], one["allowed"]) for one in found] == [
         ("night", False),

@@ -57,10 +57,10 @@ def test_one_says_once_who_one_is(films, person):
     cookie = chosen.headers["set-cookie"]
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and f"Path={P};" in cookie
     shown = ann.follow(chosen)
-    assert shown.one(data_judge="editor") and shown.one(data_key="n")
-    assert ann.get(f"{P}/checks").one(data_judge="editor")
-    assert ann.get(f"{P}/teach/bulk").one(data_judge="editor")
-    assert become(ann, "model").one(data_judge="model")
+    assert shown.has(data_judge="editor") and shown.has(data_key="n")
+    assert ann.get(f"{P}/checks").has(data_judge="editor")
+    assert ann.get(f"{P}/teach/bulk").has(data_judge="editor")
+    assert become(ann, "model").has(data_judge="model")
     assert no_script(shown.html)
 
 
@@ -77,7 +77,7 @@ def test_one_alone_need_not_choose_and_others_see_nothing_of_it(server, make, pe
     make(teachers=STAFF[:1])
     make("plain")
     ann = person("teacher")
-    assert ann.get(f"{P}/teach").one(data_judge="editor")
+    assert ann.get(f"{P}/teach").has(data_judge="editor")
     plain = ann.get("/agents/plain/teach")
     assert not [one for one in plain.all() if "data-judge" in one.attrs]
     assert "/agents/plain/teachers" not in plain.links
@@ -112,7 +112,7 @@ def test_what_one_says_is_kept_until_it_settles(films, person):
     assert question["id"] not in ann.get(f"{P}/teach").form(f"{P}/teach").values()
     eve = person("teacher")
     shown = become(eve, "editor")
-    assert shown.one(data_for="you")
+    assert shown.has(data_for="you")
     assert shown.form(f"{P}/teach/answer")["question"] == str(question["id"])
     shown = said(eve, "denied")
     assert shown.said == "settled-no" and shown.one(data_allowed="false").data("last")
@@ -210,7 +210,7 @@ def test_each_is_drawn_and_said_in_words(films, person):
         card = shown.one(data_teacher=one["name"])
         assert one["sentence"] in card.text and card.data("known") == "no"
         assert f"{one['name']} errs in about {100 * one['rate']:.1f}" in shown.html
-    assert shown.one(data_open="3") and shown.all(data_next="") and no_script(shown.html)
+    assert shown.has(data_open="3") and shown.all(data_next="") and no_script(shown.html)
     assert f'href="{P}/teachers"' in person("auditor").get(f"{P}/checks").html
 
 
