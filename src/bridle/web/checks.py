@@ -34,9 +34,9 @@ from bridle.store.writer import UnitOfWork
 from bridle.web.agents import one_in, plays
 from bridle.web.charts import Line
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
-from bridle.web.progress import ExampleLine, Reversal, example_line, retracted_example
+from bridle.web.progress import ExampleLine, Reversal, example_line, is_by, retracted_example
 from bridle.web.rendering import arm_words, number_words, schema_context_words, short_words, url
-from bridle.web.teachers import JudgingAs, is_by, judgement_id, judgement_query, judging_as
+from bridle.web.teach import JudgingAs, judgement_id, judgement_query, judging_as
 
 __all__ = ["PAGES", "audit_words", "whole_bounds"]
 

@@ -34,7 +34,6 @@ from bridle.store.idempotency import id_of
 from bridle.store.writer import UnitOfWork
 from bridle.web.limits import Row, Unit, rows_of
 from bridle.web.rendering import arm_words
-from bridle.web.teachers import is_by
 
 __all__ = [
     "FEW_DECISIONS",
@@ -48,6 +47,7 @@ __all__ = [
     "context_form",
     "disagreements",
     "example_line",
+    "is_by",
     "next_question",
     "open_judgement",
     "pair_of",
@@ -533,6 +533,13 @@ class Disagreement(NamedTuple):
     voices: list[ExampleLine]
     teachers: int
     older: bool
+
+
+def is_by(state: AgentState, by: str | None, mine: str | None) -> bool:
+    """Whether an example is by this person, or by the teacher that they are, among others."""
+    if by == mine:
+        return True
+    return by is not None and state.declares(mine) and mine in by.split(", ")
 
 
 def example_line(state: AgentState, example: Example) -> ExampleLine:

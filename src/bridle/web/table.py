@@ -15,7 +15,6 @@ from bridle.web import (
     settings,
     sign_in,
     teach,
-    teachers,
     visitor,
 )
 from bridle.web.page import Page
@@ -38,6 +37,5 @@ def pages() -> tuple[Page, ...]:
         *promises.PAGES,
         *settings.PAGES,
         *teach.PAGES,
-        *teachers.PAGES,
         *visitor.PAGES,
     )

@@ -1,9 +1,10 @@
-"""Teaching: one question at a time, the list of examples, and examples out of a csv."""
+"""Teaching: one question at a time, several teachers, the list of examples, and a csv of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 import time
 from collections import Counter
@@ -11,20 +12,31 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote_to_bytes
 
 import numpy as np
 
 from bridle.agent.config import Arm, ArmId, ItemId
 from bridle.agent.events import Asked, Taught
 from bridle.agent.limits_state import Example
+from bridle.agent.state import AgentState
+from bridle.api.models import Page as Part
 from bridle.errors import BridleError, Duplicate, InvalidValue, NotPossible, UnknownId
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import Beliefs
 from bridle.limits.declared import CompiledRule
 from bridle.schema import Schema
+from bridle.server.handlers import teachers as teachers_api
 from bridle.server.handlers import teaching
 from bridle.server.handlers.agents import who
-from bridle.server.handlers.teachers import asked_of
+from bridle.server.handlers.teachers import (
+    Judgement,
+    OpenCase,
+    TeacherShown,
+    TeachersShown,
+    WhomShown,
+    asked_of,
+)
 from bridle.server.handlers.teaching import (
     Answer,
     AnswerShown,
@@ -63,17 +75,21 @@ from bridle.web.progress import (
     sample_contexts,
 )
 from bridle.web.rendering import arm_words, schema_context_words, short_words, url
-from bridle.web.teachers import JudgingAs, for_whom, judgement_id, judgement_query, judging_as
 
 __all__ = [
     "AGAINST",
     "PAGES",
     "Baseline",
     "BeliefChange",
+    "JudgingAs",
     "ParsedCsv",
     "Preview",
     "ShownRow",
     "baseline_of",
+    "for_whom",
+    "judgement_id",
+    "judgement_query",
+    "judging_as",
     "preview_of",
     "read_csv",
 ]
@@ -84,6 +100,99 @@ MOST_LINES = 12  # of a context that are shown; the rest is folded away
 A_DAY = timedelta(days=1)
 # "pass" leaves a question to another teacher; "skip" drops it.
 ANSWERS = ("allowed", "denied", "skip", "pass")
+
+
+# --- As which of several teachers a person judges ---
+#
+# That is chosen once for an agent: a cookie of its own pages holds the name. It gives no right: the
+# token does, which the log names beside it.
+
+
+COOKIE = "bridle-as"
+YEAR = 365 * 86_400
+BACK = {"teach": ("teach",), "checks": ("checks",), "bulk": ("teach", "bulk")}
+SEE_TEACHERS = "GET /v1/agents/{agent}/teachers"
+
+
+class JudgingAs(NamedTuple):
+    """The declared teachers, and which of them this person is; `names` may be empty."""
+
+    names: tuple[str, ...]
+    mine: str | None
+
+    @property
+    def asks(self) -> bool:
+        """Whether they must choose a teacher before they can judge."""
+        return bool(self.names) and self.mine is None
+
+
+def judging_as(visit: Visit, state: AgentState) -> JudgingAs:
+    """Return as which teacher a person judges: the only one, or the one chosen before."""
+    names = tuple(teacher.name for teacher in state.teachers.teachers)
+    if len(names) == 1:
+        return JudgingAs(names, names[0])
+    chosen = _chosen(visit)
+    return JudgingAs(names, chosen if chosen in names else None)
+
+
+def _chosen(visit: Visit) -> str | None:
+    headers = visit.more["scope"]["headers"]
+    texts = [value.decode("latin-1") for name, value in headers if name == b"cookie"]
+    for part in (part.strip() for text in texts for part in text.split(";")):
+        if part.startswith(f"{COOKIE}="):
+            return unquote_to_bytes(part.removeprefix(f"{COOKIE}=")).decode(errors="replace")
+    return None
+
+
+async def choose(visit: Visit) -> Shown:
+    """Remember as which teacher a person judges."""
+    wanted, back = visit.form.get("teacher"), BACK.get(visit.form.get("back"), ("teach",))
+
+    def read(work: UnitOfWork) -> bool:
+        return work.aggregate.state.declares(wanted)
+
+    if not await visit.service.do(visit.agent, read):
+        raise Problem("invalid_value", f"{wanted[:100]!r} is no teacher here.", field="teacher")
+    path = url("agents", visit.agent)
+    cookie = (
+        f"{COOKIE}={quote(wanted, safe='')}; Path={path}; Max-Age={YEAR}; HttpOnly; SameSite=Strict"
+    )
+    return Redirect(url("agents", visit.agent, *back), (cookie,))
+
+
+def judgement_id(*parts: str) -> str:
+    """Return the id of a judgement given on a page: a form that is sent twice counts once.
+
+    The answer is one of the parts, so that another answer is another judgement.
+    """
+    return f"page.{hashlib.blake2b(chr(0).join(parts).encode(), digest_size=12).hexdigest()}"
+
+
+def judgement_query(judgement: Judgement, allowed: bool) -> dict[str, str]:
+    """Return what came of a judgement, as the address of the next page carries it."""
+    if judgement.allowed is not None:
+        return {"said": "settled-yes" if judgement.allowed else "settled-no"}
+    if judgement.said.get(judgement.teacher) is not allowed:
+        return {"said": "before"}  # the form was sent before; they have changed their mind since
+    return {"said": "open", "to": "" if judgement.next is None else judgement.next.teacher}
+
+
+def for_whom(whom: WhomShown | None, mine: str | None) -> tuple[str, str]:
+    """Return whom a question is for, and why, in words."""
+    if whom is None:
+        why = "No further answer is worth its price here. You can answer it all the same."
+        return "For nobody", why
+    name = "you" if whom.teacher == mine else whom.teacher
+    if whom.explores:
+        why = "Two teachers are asked about it, to learn how often each of them errs."
+    elif whom.teacher == mine:
+        why = f"Your answer is worth its price: about {whom.cost:.2g} to settle it."
+    else:
+        why = f"Their answer is worth its price: about {whom.cost:.2g} to settle it."
+    return f"For {name}", why if name == "you" else f"{why} You can answer it all the same."
+
+
+# --- One question at a time ---
 
 
 class Question(NamedTuple):
@@ -418,12 +527,67 @@ def _short(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-_TEACHES = (
-    "POST /v1/agents/{agent}/examples",
-    "POST /v1/agents/{agent}/questions",
-    "POST /v1/agents/{agent}/questions/{id}/answer",
-    "DELETE /v1/agents/{agent}/examples/{id}",
-)
+# --- Several teachers: how often each errs, and the open cases ---
+
+CASES_PER_PAGE = 50
+# The scale of the charts ends here, or further where an interval does.
+LEAST_SCALE, STEP = 0.2, 0.1
+
+
+class CaseRow(NamedTuple):
+    """An open case in words."""
+
+    case: OpenCase
+    arm: str
+
+
+async def show_teachers(visit: Visit) -> Shown:
+    """Show the teachers, and the open cases."""
+    after = visit.query.whole("after", 0, low=0, high=LAST)
+    shown: TeachersShown = await visit.api(
+        teachers_api.teachers, query=Part(after=after, limit=CASES_PER_PAGE)
+    )
+
+    def read(work: UnitOfWork) -> tuple[JudgingAs, list[CaseRow]]:
+        state = work.aggregate.state
+        rows = [
+            CaseRow(one, arm_words(state.arms[state.number_of[one.arm]]))
+            for one in shown.open
+            if one.arm in state.number_of
+        ]
+        return judging_as(visit, state), rows
+
+    voice, rows = await visit.service.do(visit.agent, read)
+    values: dict[str, Any] = {
+        "agent": visit.agent,
+        "shown": shown,
+        "cases": rows,
+        "voice": voice,
+        "after": after,
+        "per_page": CASES_PER_PAGE,
+        "most": _scale(shown.teachers),
+        "words": _words(shown),
+    }
+    return Html("teachers.html", values)
+
+
+def _scale(teachers: list[TeacherShown]) -> float:
+    """Return the end of the common scale: a multiple of ten in 100."""
+    high = max((one.high for one in teachers), default=0.0)
+    return max(LEAST_SCALE, min(0.5, math.ceil(high / STEP - 1e-9) * STEP))
+
+
+def _words(shown: TeachersShown) -> str:
+    """Return how well the teachers are known, in a sentence."""
+    known = sum(one.known for one in shown.teachers)
+    if known == len(shown.teachers):
+        return "How often each of them errs is known."
+    left = len(shown.teachers) - known
+    many = "one of them errs" if left == 1 else f"{left} of them err"
+    return (
+        f"How often {many} is not known well yet. Until it is, two are asked about the same case "
+        "now and then."
+    )
 
 
 # --- The list of examples, also as a csv ---
@@ -892,6 +1056,12 @@ def _sample(schema: Schema, arms: list[Arm]) -> str:
     return written(rows)
 
 
+_TEACHES = (
+    "POST /v1/agents/{agent}/examples",
+    "POST /v1/agents/{agent}/questions",
+    "POST /v1/agents/{agent}/questions/{id}/answer",
+    "DELETE /v1/agents/{agent}/examples/{id}",
+)
 PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/teach", handle=show, like=_TEACHES),
     Page(method="POST", path="/agents/{agent}/teach/answer", handle=answer, like=_TEACHES),
@@ -918,4 +1088,6 @@ PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/teach/bulk", handle=show_bulk, like=(TEACH,)),
     Page(method="POST", path="/agents/{agent}/teach/bulk", handle=preview, like=(TEACH,)),
     Page(method="POST", path="/agents/{agent}/teach/bulk/confirm", handle=confirm, like=(TEACH,)),
+    Page(method="POST", path="/agents/{agent}/as", handle=choose, like=(SEE_TEACHERS,)),
+    Page(method="GET", path="/agents/{agent}/teachers", handle=show_teachers, like=(SEE_TEACHERS,)),
 )

@@ -215,7 +215,7 @@ def test_each_is_drawn_and_said_in_words(films, person):
 
 
 def test_open_cases_come_in_pages(films, person, monkeypatch):
-    monkeypatch.setattr("bridle.web.teachers.PER_PAGE", 2)
+    monkeypatch.setattr("bridle.web.teach.CASES_PER_PAGE", 2)
     for n in range(3):
         body = CASE | {"item": f"case {n}", "allowed": False, "teacher": "model"}
         call(films, "POST", f"{A}/examples", body)
