@@ -1,13 +1,12 @@
-"""The forms that bodies share: strict, closed and of limited length."""
+"""The form of an agent: every setting of `Agent`, as a client writes it."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from bridle.agent.config import (
     SETTINGS,
@@ -20,65 +19,27 @@ from bridle.agent.config import (
     Share,
     Teaching,
 )
-from bridle.agent.events import Abstained, Asked, Decided, Event
-from bridle.agent.outcomes import Abstention, Decision, Question
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.errors import CorruptState, InvalidValue, LimitReached
+from bridle.api.base import ArmName, Form, Note, Whole, Words
+from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
 from bridle.policies import policy_of
 from bridle.schema import Category, Feature, Flag, Labels, Number
 from bridle.schema import Id as IdFeature
 
 __all__ = [
-    "MAX_BATCH",
-    "MAX_PAGE",
     "AgentForm",
-    "Answered",
     "ArmForm",
-    "ArmName",
-    "AuditForm",
-    "Choice",
-    "ClientId",
-    "ContextForm",
-    "Filed",
-    "Form",
-    "Id",
-    "ItemName",
-    "Page",
     "PromiseForm",
     "RuleForm",
-    "Said",
     "TeacherForm",
-    "Words",
     "arms_of",
-    "choice_of",
-    "digest_of",
-    "plain_choice",
     "promise_of",
     "rule_of",
     "settings_of",
 ]
 
 
-MAX_BATCH = 1_000
-MAX_PAGE = 1_000
-MAX_WIDTH = 10_000
-# Fields that forms have not always had, and what they are if left out: see `digest_of`.
-_LATER = {"item": None, "scope": "all", "until": None, "teacher": None}
-
-
-class Form(BaseModel):
-    """The base of all forms: nothing is guessed, nothing unknown is let pass."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
-    # Fields that name the request and are no part of what it says: see `digest_of`.
-    NAMES: ClassVar[frozenset[str]] = frozenset()
-
-
-Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
-Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
-Note: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000)]
-ArmName: TypeAlias = Whole | Words
 # What a policy, limits or a reward model of somebody else's are made with.
 RegisteredOptions: TypeAlias = Annotated[
     dict[
@@ -87,76 +48,6 @@ RegisteredOptions: TypeAlias = Annotated[
     ],
     Field(max_length=100),
 ]
-ItemName: TypeAlias = Annotated[
-    Whole | Words,
-    Field(
-        description="The name of what the context is about: what a teacher says of it is certain "
-        "for this very item."
-    ),
-]
-Id: TypeAlias = Annotated[int, Field(ge=1, le=2**53)] | Words
-
-
-def _no_folder(id: str) -> str:
-    if id in (".", ".."):
-        raise ValueError("not '.' or '..': addresses do without them")
-    return id
-
-
-ClientId: TypeAlias = Annotated[
-    str,
-    AfterValidator(_no_folder),
-    Field(
-        min_length=1,
-        max_length=200,
-        pattern=r"^[A-Za-z0-9._~:@-]*[A-Za-z._~:@-][A-Za-z0-9._~:@-]*$",
-        description="Your own name for it. The same id and body get the same answer, another body "
-        "is refused with 409. No whole number: those are the agent's.",
-    ),
-]
-Value: TypeAlias = bool | int | float | str | list[str] | None
-ContextForm: TypeAlias = Annotated[
-    dict[Words, Value] | list[float],
-    Field(
-        max_length=MAX_WIDTH,
-        description="The features by name; or a list, where all features are plain numbers.",
-    ),
-]
-
-
-class Said(Form):
-    """Who says so, and why; both optional."""
-
-    by: Words | None = None
-    note: Note | None = None
-
-
-class Answered(Form):
-    """What every change answers with."""
-
-    version: Annotated[int, Field(ge=1, description="Events of the agent's log, this one included")]
-
-
-class Page(Form):
-    """Which part of a list."""
-
-    after: Annotated[int, Field(ge=0, le=2**53)] = 0
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
-
-
-def digest_of(form: BaseModel | None, *more: Any) -> bytes:
-    """Return the digest of a request, to tell whether another is the same."""
-    # What came later is left out where it is not given, so that a request from before there was
-    # such a thing has the digest that it had.
-    unsaid = {name for name, default in _LATER.items() if getattr(form, name, 0) == default}
-    unsaid |= getattr(form, "NAMES", frozenset())
-    text = "" if form is None else form.model_dump_json(exclude=unsaid)
-    return hashlib.sha256("\0".join([text, *map(str, more)]).encode()).digest()
-
-
-# --- The form of an agent: every setting of `Agent`, as a client writes it ----------------
-
-
 MAX_ARMS = 100_000
 MAX_RULES = 1_000
 # What is known of reward takes so many numbers, of 8 bytes, and some copies of them.
@@ -265,21 +156,6 @@ class RuleForm(Form):
     arms: Annotated[tuple[ArmName, ...], Field(max_length=MAX_ARMS)] = ()
     groups: Annotated[tuple[Words, ...], Field(max_length=MAX_ARMS)] = ()
     note: Annotated[str, Field(max_length=1_000)] = ""
-
-
-class WindowForm(Form):
-    """Blocks of steps that are metered on their own as well."""
-
-    length: Annotated[int, Field(ge=10, le=2**31 - 1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-
-
-class AuditForm(Form):
-    """An audit meter: a coin chooses which decisions are judged. Fixed for life."""
-
-    q: Annotated[float, Field(ge=1e-6, le=1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    windows: Annotated[tuple[WindowForm, ...], Field(max_length=16)] = ()
 
 
 Level: TypeAlias = Annotated[
@@ -451,70 +327,3 @@ def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm) -
     if isinstance(rest["missing"], list | tuple):
         rest["missing"] = tuple(rest["missing"])
     return Category(**rest) if isinstance(form, CategoryForm) else Labels(**rest)
-
-
-# --- What a decision answers with: a decision, an abstention or a question ----------------
-
-
-class Filed(Form):
-    """A question to a teacher: answer it under …/questions/{id}/answer."""
-
-    id: Id
-    arm: ArmName
-
-
-class Choice(Form):
-    """What came of a decision.
-
-    `decision`: play `arm`. `abstention`: play nothing. `question`: wait for the answer, and get
-    the decision with it. `question` may also stand beside a decision: filed while it plays safe.
-    `check`: a coin chose this play to be judged afterwards, under …/checks/{id}.
-    """
-
-    outcome: Literal["decision", "abstention", "question"]
-    id: Id
-    arm: ArmName | None
-    version: Annotated[int, Field(ge=1, description="Of the agent when it was made")]
-    propensity: Annotated[float, Field(ge=0, le=1)] | None
-    question: Filed | None
-    item: ItemName | None
-    check: bool
-    coin: Annotated[
-        float | None,
-        Field(ge=0, le=1, description="The probability with which it was to be judged"),
-    ]
-
-
-def choice_of(made: Decision | Abstention | Question | Event) -> Choice:
-    """Return what came of a decision, from what was just made or from its event in the log."""
-    return Choice(**plain_choice(made))
-
-
-def plain_choice(made: Decision | Abstention | Question | Event) -> dict[str, Any]:
-    """Return the same as plain JSON values, which is faster."""
-    filed = None
-    event: Any = made
-    if isinstance(made, Decision | Abstention | Question):
-        event = made.event
-        if not isinstance(made, Question) and made.question is not None:
-            filed = {"id": made.question.id, "arm": made.question.arm}
-    if isinstance(event, Decided):
-        outcome, id, arm = "decision", event.id, event.arm
-    elif isinstance(event, Abstained):
-        outcome, id, arm = "abstention", event.id, None
-    elif isinstance(event, Asked) and event.decision is not None:
-        outcome, id, arm = "question", event.decision, None
-        filed = {"id": event.id, "arm": event.arm}
-    else:
-        raise CorruptState(f"A {type(event).__name__} is no choice.")
-    return {
-        "outcome": outcome,
-        "id": id,
-        "arm": arm,
-        "version": event.version,
-        "propensity": event.propensity,
-        "question": filed,
-        "item": event.item,
-        "check": isinstance(event, Decided) and event.checked,
-        "coin": event.coin if isinstance(event, Decided) else None,
-    }

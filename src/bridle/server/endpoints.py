@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
+
+from bridle.api.base import ROLES, Role
 
 if TYPE_CHECKING:
     from bridle.server.service import Service
 
 __all__ = ["ROLES", "Call", "Caller", "Endpoint", "Reply", "Role"]
-
-Role: TypeAlias = Literal["agent", "teacher", "auditor", "admin"]
-ROLES: tuple[Role, ...] = ("agent", "teacher", "auditor", "admin")
 
 
 class Caller(NamedTuple):

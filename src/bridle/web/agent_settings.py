@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from bridle.agent.config import WAIT, Arm, ArmId
 from bridle.api.models import ArmForm, RuleForm, WhenForm
+from bridle.api.requests import Change, Grouped, Groups, Wait
 from bridle.errors import BridleError, UnknownId
 from bridle.limits.declared import describe
 from bridle.schema import Category, Feature, Flag, Labels, Number, Schema, known
 from bridle.server.handlers import agents
-from bridle.server.handlers.agents import Change, Grouped, Groups, Wait
 from bridle.server.problems import Problem, problem_of
 from bridle.store.maintenance import Verified, head_from_text, replay, verify
 from bridle.store.writer import UnitOfWork

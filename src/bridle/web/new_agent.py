@@ -24,9 +24,10 @@ from pydantic_core import to_json
 
 from bridle.agent.config import DEFAULT_SIGMA, SETTINGS
 from bridle.agent.teachers import ERROR, MAX_TEACHERS, PRICE
+from bridle.api.base import AGENT_NAME
+from bridle.api.requests import NewAgent
 from bridle.errors import BridleError
 from bridle.server.handlers import agents as api
-from bridle.server.handlers.agents import NAME, NewAgent
 from bridle.server.problems import Problem, problem_of
 from bridle.validation import FloatRange
 from bridle.web.csvs import TRUTHS, Line, read_lines
@@ -516,7 +517,7 @@ async def _propose(visit: Visit, typed: dict[str, str], file: Upload | None) -> 
 
 def _new_agent(typed: dict[str, str]) -> NewAgent:
     """Read the form; what is wrong with it is said in words of the form."""
-    if not re.fullmatch(NAME, typed["name"]):
+    if not re.fullmatch(AGENT_NAME, typed["name"]):
         raise Problem(
             "invalid_value",
             "The name must have 1 to 100 of a to z, 0 to 9 and . _ -, and begin with a letter or "

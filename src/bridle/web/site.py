@@ -19,10 +19,10 @@ from bridle.server.problems import Problem, later, problem_of
 from bridle.server.routing import Routes, parts_of
 from bridle.server.service import Service
 from bridle.web import page as session
+from bridle.web.agents import read_status
 from bridle.web.forms import Fields, read_form, read_query
 from bridle.web.page import Data, Html, Page, Redirect, Shown, Stream, Visit
 from bridle.web.rendering import Rendering, url
-from bridle.web.standing import look
 from bridle.web.table import pages
 
 __all__ = ["Site"]
@@ -179,7 +179,7 @@ class Site:
         may, agent = self._rights(caller), shown.values.get("agent")
         stands = None
         if agent is not None and may(PROMISE) and may(CHECKS):
-            stands = await look(self.service, agent)
+            stands = await read_status(self.service, agent)
         body = self.rendering.page(
             shown.template,
             {

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bridle.web import (
     agent_settings,
     agents,
-    audits,
-    bulk,
     checks,
     decisions,
     dial,
@@ -17,9 +15,7 @@ from bridle.web import (
     settings,
     sign_in,
     teach,
-    teachers,
     visitor,
-    why,
 )
 from bridle.web.page import Page
 
@@ -31,8 +27,6 @@ def pages() -> tuple[Page, ...]:
     return (
         *agents.PAGES,
         *agent_settings.PAGES,
-        *audits.PAGES,
-        *bulk.PAGES,
         *checks.PAGES,
         *decisions.PAGES,
         *dial.PAGES,
@@ -43,7 +37,5 @@ def pages() -> tuple[Page, ...]:
         *promises.PAGES,
         *settings.PAGES,
         *teach.PAGES,
-        *teachers.PAGES,
         *visitor.PAGES,
-        *why.PAGES,
     )
