@@ -20,7 +20,6 @@ from bridle.agent.purse import Purse
 from bridle.agent.state import AgentState
 from bridle.kernels import choice, doubt, keys, loop, questions, wins
 from bridle.kernels.types import Bools, Floats, Ints, Uints
-from bridle.limits import LinearLimits
 from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
 from bridle.policies import ACTIVE, Uniform, most_informative, teaching_policy
@@ -157,7 +156,7 @@ class Selector:
         if state.purse is not None and state.purse.frozen:
             case = case._replace(eligible=np.zeros(len(state.arms), np.bool_))
         may = case.eligible
-        if isinstance(limits, LinearLimits):
+        if limits.linear is not None:
             limit = limits.linear.kernel_state
             k = choice.decide(
                 state.weights,
@@ -563,7 +562,7 @@ class Selector:
         """Give belief, doubt and the arms in the running for each row; and what is certain."""
         state = self._state
         limits = state.limits_state.limits
-        if isinstance(limits, LinearLimits) and not state.policy.needs_limits:
+        if limits.linear is not None and not state.policy.needs_limits:
             return *limits.scores_many(rows), eligible, []
         seen = [state.limits_state.seen(row.tobytes()) for row in rows]
         shape = len(rows), len(state.arms)
@@ -608,7 +607,7 @@ class Selector:
 
     def _limit_scores(self, row: Floats) -> tuple[Floats, Floats]:
         limits = self._state.limits_state.limits
-        if isinstance(limits, LinearLimits):
+        if limits.linear is not None:
             return limits.scores(row)
         seen = self._state.limits_state.seen(row.tobytes())
         return seen.p, seen.sd

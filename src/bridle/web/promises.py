@@ -379,7 +379,7 @@ async def promises(visit: Visit) -> Shown:
 
 def _more(work: UnitOfWork) -> _More:
     kept = work.aggregate
-    auto = kept.state.limits_state.kind == "auto"
+    auto = bool(kept.state.limits_state.limits.members)
     return _More(
         kept.auditing.meter is not None,
         len(kept.auditing.pending),
