@@ -16,7 +16,7 @@ from bridle.agent.drift import SurpriseTest
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.kernels import doubt, keys
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs, Prediction, Term, make_limits
+from bridle.limits import Beliefs, Term, make_limits
 from bridle.limits.declared import CompiledRule
 from bridle.limits.exceptions import ExceptionRates
 from bridle.schema import Number
@@ -337,21 +337,17 @@ class LimitsState:
         if example.scope == "all" and not (self._settled and self._judged_before(example)):
             row = np.frombuffer(example.context) + 0.0  # kernels take arrays that can be written
             before = self.limits.update(row, example.arm, example.allowed, self.key(example.id))
-            self._compare(example, before)
+            unit, safe, p = int(self.unit_of[example.arm]), bool(before.safe[0]), float(before.p[0])
+            if self.rates is not None:
+                if safe:
+                    p = min(p, 1.0 - float(self.rates.rates[unit]))
+                self.rates.fold(unit, allowed=example.allowed, safe=safe)
+                self.first[example.id] = safe
+            if self.drift is not None:
+                least = self._settings.teacher_error or 0.0
+                self.drift.update(example.allowed, min(max(p, least), 1.0 - least))
         self._keep(example)
         self._seen.clear()
-
-    def _compare(self, example: Example, before: Prediction) -> None:
-        """Compare an answer with what was predicted before it came."""
-        unit, safe, p = int(self.unit_of[example.arm]), bool(before.safe[0]), float(before.p[0])
-        if self.rates is not None:
-            if safe:
-                p = min(p, 1.0 - float(self.rates.rates[unit]))
-            self.rates.fold(unit, allowed=example.allowed, safe=safe)
-            self.first[example.id] = safe
-        if self.drift is not None:
-            least = self._settings.teacher_error or 0.0
-            self.drift.observe(example.allowed, min(max(p, least), 1.0 - least))
 
     def learn_all(self, examples: Iterable[Example]) -> None:
         """Fold answers, in order."""
