@@ -47,9 +47,7 @@ bridle.register("policy", "SquareCB", SquareCB, version="1")
 
 def main() -> None:
     print(f"{check_policy(SquareCB()).ran} checks of a policy hold.")
-    agent = bridle.Agent(
-        arms=["horror", "drama", "comedy"], features=2, policy=SquareCB(), seed=1
-    )
+    agent = bridle.Agent(arms=["horror", "drama", "comedy"], features=2, policy=SquareCB(), seed=1)
     child, adult = [1.0, 0.0], [0.0, 1.0]
     for _ in range(3):
         for arm in ("horror", "drama", "comedy"):

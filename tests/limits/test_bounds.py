@@ -10,7 +10,7 @@ import pytest
 
 from bridle.errors import CorruptState, InvalidValue
 from bridle.limits import bounds as module
-from bridle.limits.base import Beliefs, Refits
+from bridle.limits.base import Beliefs
 from bridle.limits.bounds import Bound, BoundLimits
 from bridle.limits.rules import RuleLimits, thresholds_of
 from bridle.schema import Flag, Labels, Number, Schema
@@ -90,7 +90,6 @@ class Plain:
 def test_they_keep_the_protocol() -> None:
     limits = BoundLimits(arms=5, features=2, thresholds=[NAN, 0.5], groups=["x", "x", 7, None, 7])
     assert isinstance(limits, Beliefs)
-    assert isinstance(limits, Refits)
     assert (limits.arms, limits.features, limits.units) == (5, 2, 3)
     assert limits.unit_of.tolist() == [0, 0, 1, 2, 1]
     assert limits.learn([0.5, 1], 4, True).tolist() == [1]

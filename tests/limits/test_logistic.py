@@ -21,7 +21,7 @@ def bits(limits: LogisticLimits) -> dict[str, bytes]:
     """Everything that is known and everything that is made of it."""
     all_bits = {name: array.tobytes() for name, array in limits.to_state().items()}
     for u in range(limits.units):
-        w, C = limits.weights(u)
+        w, C = limits.coefficients(u)
         all_bits[f"w{u}"], all_bits[f"C{u}"] = w.tobytes(), C.tobytes()
     return all_bits
 
@@ -133,7 +133,7 @@ def test_a_look_is_the_formulas_of_the_weights(seed, crosses, beta, tau) -> None
     limits = taught(seed, crosses=crosses, beta=beta, tau=tau)
     C = answers(seed + 1, 10)[0]
     u = seed % limits.units
-    w, cov = limits.weights(u)
+    w, cov = limits.coefficients(u)
     pairs = [C[:, 0] * C[:, 1], C[:, 0] * C[:, 2], C[:, 1] * C[:, 2]] if crosses else []
     X = np.column_stack([C, np.ones(10), *pairs])
     m, s = X @ w, np.sqrt(np.einsum("ni,ij,nj->n", X, cov, X))
@@ -163,7 +163,7 @@ def test_stated_limits_are_learned() -> None:
     limits.learn_many(np.repeat(C, 5, axis=0), arms, np.repeat(allowed, 5))
     look = limits.predict(0, C)
     assert look.safe.tolist() == allowed.tolist()
-    w, cov = limits.weights(0)
+    w, cov = limits.coefficients(0)
     assert (w[[0, 3]] < -2.0 * np.sqrt(np.diag(cov))[[0, 3]]).all()
 
 
@@ -173,7 +173,7 @@ def test_a_copy_learns_apart() -> None:
     assert bits(twin) == before
     twin.learn([2.0, 2.0, 0.0], 0, False)
     twin.grow()
-    twin.weights(0)[0][:] = 7.0
+    twin.coefficients(0)[0][:] = 7.0
     assert bits(limits) == before != bits(twin)
 
 
@@ -258,8 +258,8 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter"),
     "many arms": (lambda x: x.learn_many([C3], [5], [True]), "LogisticLimits.learn_many"),
     "many answers": (lambda x: x.learn_many([C3], [0], [0.5]), "'allowed' parameter"),
-    "look": (lambda x: x.predict(4, [C3]), "'unit' parameter of LogisticLimits.look"),
-    "weights": (lambda x: x.weights(-1), "'unit' parameter of LogisticLimits.weights"),
+    "look": (lambda x: x.predict(4, [C3]), "'unit' parameter of LogisticLimits.predict"),
+    "weights": (lambda x: x.coefficients(-1), "'unit' parameter of LogisticLimits.coefficients"),
     "relearn": (lambda x: x.refit(4, [C3], [True]), "'unit' parameter"),
     "grow": (lambda x: x.grow(2, groups=["a"]), "2 names of groups"),
     "grow none": (lambda x: x.grow(0), "'arms' parameter"),

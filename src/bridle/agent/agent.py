@@ -61,7 +61,7 @@ from bridle.certificates.calibration import Certification
 from bridle.certificates.certificate import DEFAULT_LAMBDA_MIN, Certificate
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels.types import Bools, Floats
-from bridle.limits import Beliefs, FoundGroup, Mixed, Surprise
+from bridle.limits import Beliefs, FoundGroup, Surprise
 from bridle.limits.declared import Rule
 from bridle.policies import Policy
 from bridle.schema import Context, Feature, Schema
@@ -1092,8 +1092,7 @@ class Agent:
 
         If they go on coming, none of the kinds of limits fits, or the teacher errs.
         """
-        limits = self._state.limits_state.limits
-        return tuple(limits.surprises) if isinstance(limits, Mixed) else ()
+        return tuple(self._state.limits_state.limits.surprises)
 
     @property
     def certificate(self) -> Certificate | None:
@@ -1192,8 +1191,7 @@ class Agent:
     @property
     def left_out(self) -> tuple[str, ...]:
         """What ``limits="auto"`` could not take in at this size, in sentences."""
-        limits = self._state.limits_state.limits
-        return limits.left_out if isinstance(limits, Mixed) else ()
+        return self._state.limits_state.limits.left_out
 
     def believed(self, context: Context, item: ArmId | None = None) -> Believed:
         """Say what is believed of every arm in a context, or of this very item. Changes nothing."""

@@ -1042,11 +1042,11 @@ class Commands:
             given = [(arm, group.name) for group in found for arm in group.arms]
             distinct([state.arm_ids[state.arm_number(arm)] for arm, _ in given], "groups", owner)
         kind = state.limits_state.kind if limits is None else limits
-        if limits is None and kind == "found":
+        if limits is None and state.limits_state.limits.finds_groups:
             kind = "auto"  # groups are declared now: nothing is left to find
-        if limits is None and kind == "linear":
+        elif limits is None and not state.limits_state.limits.shares_groups:
             raise NotPossible(
-                "Arms share nothing with limits='linear'. Give regroup(..., limits=) a kind that "
+                f"Arms share nothing with limits={kind!r}. Give regroup(..., limits=) a kind that "
                 "shares: 'auto', 'rules' or 'logistic'."
             )
         if kind != state.settings.limits:

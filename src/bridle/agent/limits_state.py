@@ -6,31 +6,19 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle.agent.config import Arm, ArmId, ItemId, Settings, plain_id
 from bridle.agent.drift import SurpriseTest
-from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
+from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.kernels import doubt, keys
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import (
-    Beliefs,
-    FoundLimits,
-    LogisticLimits,
-    Mixed,
-    PooledLimits,
-    Refits,
-    RuleLimits,
-    Term,
-    make_limits,
-)
+from bridle.limits import Beliefs, Term, make_limits
 from bridle.limits.declared import CompiledRule
-from bridle.limits.exceptions import ExceptionRates, doubt_of
-from bridle.limits.legacy import ever_allowed
-from bridle.limits.linear import hope_of
+from bridle.limits.exceptions import ExceptionRates
 from bridle.schema import Number
 
 __all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
@@ -321,13 +309,13 @@ class LimitsState:
             self.rates = ExceptionRates(self.limits.units, **self._bar())
         # Whether answers come as foretold. Not of a teacher whose errors are still being found out.
         self.drift: SurpriseTest | None = None
-        if settings.lives and kind == "auto" and settings.teacher_error is not None:
+        if settings.lives and self.limits.calibrated and settings.teacher_error is not None:
             self.drift = SurpriseTest(DRIFT)
         self.take(self.limits, ())
         self.know(rules)
 
     def _bar(self) -> dict[str, float]:
-        return {"doubt": doubt_of(self.limits), "error": self._settings.teacher_error or 0.0}
+        return {"doubt": self.limits.doubt, "error": self._settings.teacher_error or 0.0}
 
     def take_rates(self, state: Mapping[str, npt.NDArray[np.int64]]) -> None:
         """Put rates that were saved in the place of those there are."""
@@ -349,27 +337,19 @@ class LimitsState:
         What is said again of the same thing, or against what was said, is about that thing.
         """
         if example.scope == "all" and not (self._settled and self._judged_before(example)):
-            row = np.frombuffer(example.context)
-            self._judge(example, row)
-            self.limits.learn(row, example.arm, example.allowed, self.key(example.id))
+            row = np.frombuffer(example.context) + 0.0  # kernels take arrays that can be written
+            before = self.limits.update(row, example.arm, example.allowed, self.key(example.id))
+            unit, safe, p = int(self.unit_of[example.arm]), bool(before.safe[0]), float(before.p[0])
+            if self.rates is not None:
+                if safe:
+                    p = min(p, 1.0 - float(self.rates.rates[unit]))
+                self.rates.fold(unit, allowed=example.allowed, safe=safe)
+                self.first[example.id] = safe
+            if self.drift is not None:
+                least = self._settings.teacher_error or 0.0
+                self.drift.update(example.allowed, min(max(p, least), 1.0 - least))
         self._keep(example)
         self._seen.clear()
-
-    def _judge(self, example: Example, row: Floats) -> None:
-        """Hold an answer against what was foretold, before it is learned."""
-        if self.rates is None and self.drift is None:
-            return
-        unit = int(self.unit_of[example.arm])
-        look = self.limits.predict(unit, row[None])
-        safe, p = bool(look.safe[0]), float(look.p[0])
-        if self.rates is not None:
-            if safe:
-                p = min(p, 1.0 - float(self.rates.rates[unit]))
-            self.rates.fold(unit, allowed=example.allowed, safe=safe)
-            self.first[example.id] = safe
-        if self.drift is not None:
-            least = self._settings.teacher_error or 0.0
-            self.drift.observe(example.allowed, min(max(p, least), 1.0 - least))
 
     def learn_all(self, examples: Iterable[Example]) -> None:
         """Fold answers, in order."""
@@ -391,7 +371,7 @@ class LimitsState:
 
     def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
         """Take in what is known for certain now; where that has changed, learn anew."""
-        if not isinstance(self.limits, RuleLimits | Mixed):
+        if not self.limits.term_size:
             return
         known = self._terms(rules)
         units = sorted({*known, *self._known})
@@ -414,18 +394,16 @@ class LimitsState:
 
     def check(self, units: Iterable[int]) -> None:
         """Refuse answers about these units, one for each, that limits have no room for."""
-        limits = self.limits
-        members = limits.members.values() if isinstance(limits, Mixed) else (limits,)
-        for member in members:
-            if isinstance(member, LogisticLimits | PooledLimits):
-                for unit, more in Counter(units).items():
-                    member.check_room(unit, more)
+        room = self.limits.room
+        if room is None:
+            return
+        for unit, more in Counter(units).items():
+            if len(self._of[unit]) + more > room:  # some may be about the same context
+                self.limits.check_room(unit, more)
 
     def check_grow(self, arms: int) -> None:
         """Refuse more arms than limits can take."""
-        if isinstance(self.limits, FoundLimits) and arms > self.limits.room:
-            remedy = "Declare groups, and make the agent with limits='rules' or 'auto'."
-            raise LimitReached("arms of found limits", self.limits.arms + self.limits.room, remedy)
+        self.limits.check_grow(arms)
 
     def count_play(self, arm: int) -> None:
         """Count a play that had a coin, of what nobody had judged."""
@@ -510,9 +488,9 @@ class LimitsState:
         """Whether any answer, or rule, says something of this very unit."""
         return bool(self._of[unit]) or unit in self._known
 
-    def found(self, examples: Sequence[Example]) -> FoundLimits:
-        """Give limits that found groups among all arms, from these answers."""
-        if isinstance(self.limits, FoundLimits):
+    def found(self, examples: Sequence[Example]) -> Beliefs:
+        """Return limits that found groups among all arms, from these answers."""
+        if self.limits.finds_groups:
             return self.limits
         made = make_limits(
             "found",
@@ -521,19 +499,18 @@ class LimitsState:
             error=self._settings.teacher_error,
             seed=self._settings.seed,
         )
-        assert isinstance(made, FoundLimits)
-        made.refit(self._answers(examples))
+        made.refit_all(self._answers(examples))
         return made
 
     def _look(self, rows: Floats) -> Seen:
         look = self.limits.predict_all(rows)
-        hope = hope_of(self.limits, look)
+        hope = self.limits.hope(look)
         if self.rates is not None:
             look = self.rates.lower(look)
             hope = np.minimum(hope, look.p)
         marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
-        # No rule can deny what holds nothing. That an arm is ever allowed must have been said.
-        ever_allowed(self.limits, rows, marks, self._ever_allowed())
+        if self.limits.asks_consent and self.limits.holds_nothing(rows)[0]:
+            marks[(marks[:, 0] == doubt.SAFE) & ~self._ever_allowed()] = doubt.UNSURE
         each = (look.p, look.sd, marks.astype(np.int8), look.information, hope)
         return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
 
@@ -542,13 +519,13 @@ class LimitsState:
         return np.array([any(e.allowed for e in of.values()) for of in self._of], np.bool_)
 
     def _relearn(self, units: Iterable[int], standing: Iterable[Example]) -> None:
-        if isinstance(self.limits, FoundLimits):  # any answer moves all that is believed
-            self.limits.refit(self._answers(standing))
+        if self.limits.finds_groups:  # any answer moves all that is believed
+            self.limits.refit_all(self._answers(standing))
         else:
             for unit in units:
                 mine = self.evidence(self._of[unit].values())
                 rows = np.frombuffer(b"".join(e.context for e in mine))
-                cast("Refits", self.limits).refit(
+                self.limits.refit(
                     unit,
                     rows.reshape(len(mine), self.limits.features),
                     np.array([e.allowed for e in mine], np.bool_),
@@ -583,8 +560,7 @@ class LimitsState:
                 (low, high) == (0.5, math.inf) and column not in amounts
                 for column, low, high in rule.conditions
             )
-            pairs = isinstance(self.limits, Mixed) or self._settings.crosses
-            if not held or not 1 <= len(columns) <= 1 + pairs:
+            if not held or not 1 <= len(columns) <= self.limits.term_size:
                 continue
             term: Term = (columns[0], columns[1]) if len(columns) == 2 else columns[0]
             for unit in self._wholly(rule.arms):

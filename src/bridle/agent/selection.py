@@ -22,7 +22,6 @@ from bridle.agent.purse import Purse
 from bridle.agent.state import AgentState
 from bridle.kernels import choice, doubt, keys, loop, questions, wins
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
-from bridle.limits import LinearLimits
 from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
 from bridle.policies import (
@@ -229,8 +228,8 @@ class Selector:
         if state.purse is not None and state.purse.frozen:
             case = case._replace(eligible=np.zeros(len(state.arms), np.bool_))
         may = case.eligible
-        compiled = isinstance(policy, Weighted) and isinstance(model, LinearArms)
-        if compiled and isinstance(model, LinearArms) and isinstance(limits, LinearLimits):
+        ours = isinstance(policy, Weighted) and isinstance(model, LinearArms)
+        if ours and isinstance(model, LinearArms) and limits.linear is not None:
             reward, limit = model.kernel_state, limits.linear.kernel_state
             k = choice.decide(
                 self._weights,
@@ -662,7 +661,7 @@ class Selector:
         """Return belief, doubt and the arms in the running for each row; and what is certain."""
         state, masked = self._state, self.policy.needs_limits
         limits = state.limits_state.limits
-        if isinstance(limits, LinearLimits) and not masked:
+        if limits.linear is not None and not masked:
             return *limits.scores_many(rows), eligible, []
         seen = [state.limits_state.seen(row.tobytes()) for row in rows]
         shape = len(rows), len(state.arms)
@@ -708,7 +707,7 @@ class Selector:
 
     def _limit_scores(self, row: Floats) -> tuple[Floats, Floats]:
         limits = self._state.limits_state.limits
-        if isinstance(limits, LinearLimits):
+        if limits.linear is not None:
             return limits.scores(row)
         seen = self._state.limits_state.seen(row.tobytes())
         return seen.p, seen.sd

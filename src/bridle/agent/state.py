@@ -583,7 +583,7 @@ class AgentState:
         if len(self.examples) + len(ids) > self.settings.max_examples:
             remedy = "Create the agent with a higher max_examples."
             raise LimitReached("examples", self.settings.max_examples, remedy)
-        self.limits_state.check(int(self.limits_state.unit_of[k]) for k in arms)
+        self.limits_state.check([int(self.limits_state.unit_of[k]) for k in arms])
 
     def check_arms(self, arms: Sequence[Arm]) -> None:
         """Raise an error for arms whose ids are taken, or that are too many."""

@@ -20,7 +20,7 @@ from bridle.agent.config import (
     Teaching,
 )
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.api.base import ArmName, Form, Note, Whole, Words
+from bridle.api.base import ArmName, Form, Note, Words
 from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
 from bridle.policies import policy_of
@@ -44,7 +44,11 @@ __all__ = [
 RegisteredOptions: TypeAlias = Annotated[
     dict[
         Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$", max_length=200)],
-        bool | Whole | Annotated[float, Field(ge=-1e6, le=1e6)] | Note | None,
+        bool
+        | Annotated[int, Field(ge=-(2**53), le=2**53)]
+        | Annotated[float, Field(ge=-1e6, le=1e6)]
+        | Note
+        | None,
     ],
     Field(max_length=100),
 ]

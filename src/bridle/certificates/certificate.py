@@ -455,10 +455,7 @@ def scores_of(limits: Beliefs, contexts: npt.ArrayLike, owner: str = "scores_of"
     the mean's, and 0.5 stays 0.5.
     """
     C = validation.matrix(contexts, limits.features, "contexts", owner)
-    if isinstance(limits, LinearLimits):
-        z = 2.0 * limits.chances(C) - 1.0
-        return np.ascontiguousarray(0.5 + 0.5 * z / (1.0 + np.abs(z)))
-    return np.ascontiguousarray(limits.predict_all(C).p[limits.unit_of].T)
+    return limits.rank_scores(C)
 
 
 def fingerprint(limits: Beliefs) -> str:

@@ -29,7 +29,6 @@ from bridle.explain.attribution import (
 )
 from bridle.kernels import choice, doubt, questions
 from bridle.kernels.types import Bools, Floats
-from bridle.limits import LinearLimits
 from bridle.policies import policy_to_json, with_sigma
 
 __all__ = [
@@ -191,7 +190,7 @@ def _parts(
     named = isinstance(id, str)
     start, numbers = Selector(state).numbers(0 if named else int(id), [id] if named else None, 1)
     state.reward_parts(row, parts)
-    if state.policy.needs_limits or not isinstance(limits, LinearLimits):
+    if state.policy.needs_limits or limits.linear is None:
         seen = state.limits_state.seen(row.tobytes())
         parts[2], parts[3] = seen.p, seen.sd
     else:

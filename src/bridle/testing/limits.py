@@ -146,7 +146,7 @@ def restart_is_no_restart(make: MakeLimits) -> None:
     every = answers(80)
     for pause in (0, 1, 50):
         limits = made(make, every[:pause])
-        back = type(limits).from_state(as_bytes_and_back(limits.to_state()))  # type: ignore[attr-defined]
+        back = type(limits).from_state(as_bytes_and_back(limits.to_state()))
         what = f"without a restart after {pause} answers"
         expect_same(seen(back), seen(limits), f"the predictions {what}")
         for one in (limits, back):
@@ -193,12 +193,18 @@ def refit_forgets_the_rest(make: MakeLimits) -> None:
     said = np.array([one[2] for one in mine], np.bool_)
     bits = np.array([one[3] for one in mine], np.uint64)
     before = float(limits.predict(unit, context[None]).p[0])
-    refit: Any = limits.refit  # type: ignore[attr-defined]
-    refit(unit, rows, said, bits)
+
+    def refit() -> None:
+        if limits.finds_groups:  # any answer moves all units
+            limits.refit_all(every)
+        else:
+            limits.refit(unit, rows, said, bits)
+
+    refit()
     after = float(limits.predict(unit, context[None]).p[0])
     expect(after > before, "p above what 30 denials made it, once they are gone", (before, after))
     first = seen(limits)
-    refit(unit, rows, said, bits)
+    refit()
     expect_same(seen(limits), first, "the same predictions from the same answers")
 
 

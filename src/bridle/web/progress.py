@@ -26,7 +26,6 @@ from bridle.agent.queries import open_questions
 from bridle.agent.state import AgentState
 from bridle.kernels import doubt
 from bridle.kernels.types import Floats
-from bridle.limits import FoundLimits
 from bridle.policies import ACTIVE
 from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema
 from bridle.store.aggregate import Aggregate
@@ -487,9 +486,7 @@ def _key(mine: str | None, text: str) -> str:
 
 def _learned(state: AgentState) -> list[Row]:
     """Return what is believed of what was taught about last; empty where limits are no rules."""
-    shared = state.settings.share == "group" and not isinstance(
-        state.limits_state.limits, FoundLimits
-    )
+    shared = state.settings.share == "group" and state.limits_state.limits.shares_groups
     units: dict[int, Unit] = {}
     for one in islice(reversed(state.examples.values()), MOST_LOOKED_AT):
         u, arm = int(state.limits_state.unit_of[one.arm]), state.arms[one.arm]

@@ -376,7 +376,7 @@ async def promises(visit: Visit) -> Shown:
 
 def _extras(work: UnitOfWork) -> _Extras:
     kept = work.aggregate
-    auto = kept.state.limits_state.kind == "auto"
+    auto = bool(kept.state.limits_state.limits.members)
     return _Extras(
         kept.auditing.meter is not None,
         len(kept.auditing.pending),
