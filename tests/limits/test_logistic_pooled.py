@@ -237,12 +237,12 @@ def test_a_restart_has_the_bits_of_none() -> None:
     assert got == (2.0, 0.5, 1.0, 0.05)
 
 
-def test_hearing_is_learning_and_returns_what_was_believed() -> None:
+def test_a_fold_is_learning_and_returns_what_was_predicted() -> None:
     rng = np.random.default_rng(4)
     one, two = (PooledLimits(arms=2, features=3) for _ in range(2))
     for i in range(8):
         c = rng.standard_normal(3)
-        assert two.hear(c, i % 2, i % 3 > 0) == one.predict(i % 2, [c]).p[0]
+        assert two.fold(c, i % 2, i % 3 > 0, 0)[0][1][0] == one.predict(i % 2, [c]).p[0]
         one.learn(c, i % 2, i % 3 > 0)
         assert bits(one) == bits(two)
 
@@ -305,7 +305,10 @@ BAD_CALLS = {
     "many answers": (lambda x: x.learn_many([C3], [0], [0.5]), "'allowed' parameter"),
     "look": (lambda x: x.predict(-1, [C3]), "'unit' parameter of PooledLimits.predict"),
     "log odds": (lambda x: x.log_odds(4, [C3]), "'unit' parameter of PooledLimits.log_odds"),
-    "look all": (lambda x: x.predict_all([[1.0]]), "'contexts' parameter of PooledLimits.look_all"),
+    "look all": (
+        lambda x: x.predict_all([[1.0]]),
+        "'contexts' parameter of PooledLimits.predict_all",
+    ),
     "weights": (lambda x: x.coefficients(-1), "'unit' parameter of PooledLimits.coefficients"),
     "counts": (lambda x: x.counts(4), "'unit' parameter of PooledLimits.counts"),
     "relearn": (lambda x: x.refit(4, [C3], [True]), "'unit' parameter"),

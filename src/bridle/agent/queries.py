@@ -125,7 +125,7 @@ def believed_of(
 def _reasons(
     state: AgentState, row: Floats, playable: Bools, certified: Bools | None, item: ArmId | None
 ) -> tuple[str | None, ...]:
-    """Say of each arm why it is not playable."""
+    """Return for each arm why it is not playable, None if it is."""
     raw = row.tobytes()
     marks = state.limits_state.seen(raw).marks
     by_rule: dict[int, str] = {}
@@ -330,7 +330,7 @@ def whom_to_ask(
 
 
 def sentences_of(state: AgentState) -> list[str]:
-    """Say the limits in sentences, one a unit."""
+    """Return the limits as sentences, one for each unit."""
     limits = state.limits_state.limits
     if not limits.has_sentences:
         raise NotPossible(
@@ -361,7 +361,7 @@ def sentences_of(state: AgentState) -> list[str]:
 
 
 def _doubted(state: AgentState, unit: int) -> str:
-    """Say that exceptions put all in doubt that was not judged itself; else nothing."""
+    """Return a clause if exceptions put all in doubt that was not judged itself, else nothing."""
     rates = state.limits_state.rates
     if rates is None or rates.holds(unit):
         return ""

@@ -74,7 +74,7 @@ class Bound:
     high: float
 
     def text(self, name: str, word: str | None, ends: tuple[float, float], unit: str = "") -> str:
-        """Say it in words, with t in the number's own unit.
+        """Return it in words, with t in the number's own unit.
 
         >>> Bound(0, None, True, 1.0, 0.14, 0.16, 0.17).text("age", None, (0.0, 100.0))
         'age under about 16 (14 to 17)'
@@ -117,7 +117,7 @@ class _Unit:
         self._derive(self._lists(self.active))
 
     def copy(self) -> _Unit:
-        """Give a twin that learns apart: arrays are replaced, never changed."""
+        """Return a copy that learns apart: arrays are replaced, never changed."""
         twin = object.__new__(_Unit)
         twin.__dict__.update(self.__dict__)
         return twin
@@ -164,7 +164,7 @@ class _Unit:
         kernel.share_allowing(held, Y, self.chains, self.aside, self.tails, self.terms, out)
 
     def segments(self, t: int) -> tuple[Floats, Floats, Floats]:
-        """Give the segments in which a term's threshold may be: lower end, upper end, mass."""
+        """Return the segments in which a term's threshold may be: lower end, upper end, mass."""
         a = int(self.place[t])
         if a < 0:
             b = int(self.aside[t])
@@ -183,7 +183,7 @@ class _Unit:
         return {"x": self.Y[:, 1::2].copy(), **{name: getattr(self, name) for name in names}}
 
     def read(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `to_state` gave."""
+        """Restore what `to_state` returned."""
         m, J, C, _ = self.sizes
         n, A, T = len(state["net"]), len(state["active"]), len(self.terms.logit)
         shapes: dict[str, tuple[type, tuple[int, ...]]] = {
@@ -231,7 +231,7 @@ class _Unit:
 
 
 def coordinates(x: Floats) -> Floats:
-    """Give 0, x₁, 1 − x₁, x₂, …, for numbers within [0, 1]: (n, 2·J + 1)."""
+    """Return 0, x₁, 1 − x₁, x₂, …, for numbers within [0, 1]: (n, 2·J + 1)."""
     out: Floats = np.zeros((len(x), 2 * x.shape[1] + 1))
     out[:, 1::2] = np.minimum(np.maximum(x, 0.0), 1.0)
     out[:, 2::2] = 1.0 - out[:, 1::2]
@@ -401,7 +401,7 @@ class BoundLimits(Beliefs):
         return self._evidence.copy()
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed."""
+        """Fold one answer of the teacher; return the units whose belief changed."""
         owner = "BoundLimits.learn"
         row = validation.vector(context, self.features, "context", owner)
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
@@ -454,15 +454,15 @@ class BoundLimits(Beliefs):
         return np.array([u])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
         return self._checked(unit, contexts, "BoundLimits.predict")[0]
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         return self._checked(unit, contexts, "BoundLimits.predict_answer")[1]
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         C = validation.matrix(contexts, self.features, "contexts", "BoundLimits.predict_all")
         return self._predicted(None, *self._read_contexts(C))[0]
 
@@ -477,12 +477,12 @@ class BoundLimits(Beliefs):
         return np.array((look.p, q, look.information, look.sd))
 
     def marginals(self, unit: int) -> Floats:
-        """Give the probability that a word is denied, whatever the numbers, for each: (m,)."""
+        """Return the probability that a word is denied, whatever the numbers, for each: (m,)."""
         of = self._of(self._unit(unit, "BoundLimits.marginals"))
         return np.array([math.fsum(of.segments(i)[2]) for i in range(len(self.words))])
 
     def bounds(self, unit: int) -> list[Bound]:
-        """Say what is believed of each bound: those of a number alone come first."""
+        """Return what is believed of each bound: those of a number alone come first."""
         of = self._of(self._unit(unit, "BoundLimits.bounds"))
         out = []
         for t in range(len(self.words), len(of.terms.logit)):
@@ -650,7 +650,7 @@ class BoundLimits(Beliefs):
         return self
 
     def _everywhere(self, unit: int) -> Floats:
-        """Give P(denied) with each word alone where, without it, all is allowed; 0 if not sure.
+        """Return P(denied) with each word alone where, without it, all is allowed; 0 if not sure.
 
         A mean over numbers of all sizes: "Horror under t" with t near the end is as good as Horror.
         """

@@ -109,11 +109,11 @@ class ExceptionRates:
         return len(self.unjudged)
 
     def fold(self, unit: int, *, allowed: bool, safe: bool) -> None:
-        """Take the first judgement of a pair; `safe`: the limits themselves called it so."""
+        """Fold the first judgement of a pair; `safe`: the limits themselves called it so."""
         self._count(unit, allowed, safe, 1)
 
     def forget(self, unit: int, *, allowed: bool, safe: bool) -> None:
-        """Take back what `fold` took."""
+        """Remove what `fold` added."""
         self._count(unit, allowed, safe, -1)
 
     def coin(self, unit: int) -> float:

@@ -217,7 +217,7 @@ class AutoLimits(Beliefs):
         return math.fsum(member.refit_seconds(n) for member in self.members.values())
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed: all.
+        """Fold one answer of the teacher; return the units whose belief changed: all.
 
         The weights of the kinds are those of all units.
         """
@@ -250,7 +250,7 @@ class AutoLimits(Beliefs):
         return np.arange(self.units)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
         u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.predict")
         # A kind of no weight left has no say, and need not be asked.
@@ -260,7 +260,7 @@ class AutoLimits(Beliefs):
         return self._mixed(looks, Q, heard)
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict_all")
         heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
         looks, Q = [], []
@@ -276,7 +276,7 @@ class AutoLimits(Beliefs):
         return self._mixed(looks, Q, heard)
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict_answer")
         each = np.array([said(m, unit, C, self._floor) for m in self.members.values()])
         return np.array([math.fsum(self._weights * column) for column in each.T])
@@ -490,7 +490,7 @@ def make_members(
     thresholds: npt.ArrayLike | None,
     **sampling: Any,
 ) -> tuple[dict[str, Beliefs], dict[str, float], tuple[str, ...]]:
-    """Give the kinds that can serve here, their prior, and sentences: what was left out and why."""
+    """Return the kinds that can serve here, their prior, and what was left out, and why."""
     members: dict[str, Beliefs] = {}
     left_out: list[str] = []
     m, T = how_many(features, thresholds)
@@ -533,7 +533,7 @@ def make_members(
 
 
 def singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:
-    """Give the known terms that rules of single features can take in."""
+    """Return the known terms that rules of single features can take in."""
     return {
         unit: {term: denied for term, denied in terms.items() if not isinstance(term, tuple)}
         for unit, terms in (known or {}).items()
@@ -560,7 +560,7 @@ def known_readers() -> dict[str, Reader]:
 
 
 def checked(members: Mapping[str, Beliefs], arms: int, features: int) -> dict[str, Beliefs]:
-    """Give members that go together, or refuse them."""
+    """Return members that go together, or raise `InvalidValue`."""
     wanted = "a mapping from names to limits about the same arms, features and units"
     good = isinstance(members, Mapping) and len(members) > 0
     if not good or not all(isinstance(m, Beliefs) for m in members.values()):

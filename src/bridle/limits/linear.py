@@ -77,7 +77,7 @@ class LinearLimits(Beliefs):
         return np.where(np.asarray(allowed, bool), high, low)
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the unit whose belief changed: the arm.
+        """Fold one answer of the teacher; return the unit whose belief changed: the arm.
 
         Nothing here is random: `key` is not used.
         """
@@ -92,7 +92,7 @@ class LinearLimits(Beliefs):
         allowed: npt.ArrayLike,
         keys: npt.ArrayLike | None = None,
     ) -> Ints:
-        """Forget an arm's answers and fold these, in order; give the unit whose belief changed.
+        """Forget an arm's answers and fold these, in order; return the unit whose belief changed.
 
         Nothing here is random: `keys` are not used.
         """
@@ -106,7 +106,7 @@ class LinearLimits(Beliefs):
         return np.array([k])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of an arm in each of n contexts, (n, d)."""
+        """Return what is believed of an arm in each of n contexts, (n, d)."""
         owner = "LinearLimits.predict"
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
         C = validation.matrix(contexts, self.features, "contexts", owner)
@@ -116,7 +116,7 @@ class LinearLimits(Beliefs):
         return self._looked(mean[:, 0], sd[:, 0])
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         mean, sd = self.scores_many(contexts)
         return self._looked(np.ascontiguousarray(mean.T), np.ascontiguousarray(sd.T))
 
@@ -129,7 +129,7 @@ class LinearLimits(Beliefs):
         return self.linear.scores_many(contexts)
 
     def chances(self, contexts: npt.ArrayLike) -> Floats:
-        """Give the mean as if "allowed" were 1 and "denied" 0, not cut to [0, 1]: (n, K)."""
+        """Return the mean as if "allowed" were 1 and "denied" 0, not cut to [0, 1]: (n, K)."""
         high, low = LABEL_CODINGS[self.label_coding]
         return (self.scores_many(contexts)[0] - low) / (high - low)
 

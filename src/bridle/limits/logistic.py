@@ -42,7 +42,7 @@ MAX_COLUMNS = 2_000
 
 
 def columns(features: int, crosses: bool) -> int:
-    """Give the number of columns of x = [c, 1, crosses?].
+    """Return the number of columns of x = [c, 1, crosses?].
 
     Examples
     --------
@@ -53,7 +53,7 @@ def columns(features: int, crosses: bool) -> int:
 
 
 def check_columns(features: int, crosses: bool, owner: str) -> int:
-    """Give the number of columns, or raise `InvalidValue` where there are too many."""
+    """Return the number of columns, or raise `InvalidValue` where there are too many."""
     D = columns(features, crosses)
     if D > MAX_COLUMNS:
         what = "with crosses " if crosses else ""
@@ -68,7 +68,7 @@ def check_columns(features: int, crosses: bool, owner: str) -> int:
 
 
 def expand(contexts: npt.ArrayLike, crosses: bool = True) -> Floats:
-    """Give x = [c, 1, crosses?] of each context, as the logistic limits see it.
+    """Return x = [c, 1, crosses?] of each context, as the logistic limits see it.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def expand(contexts: npt.ArrayLike, crosses: bool = True) -> Floats:
 
 
 def names(features: Sequence[str], crosses: bool = True) -> tuple[str, ...]:
-    """Give a name for each column of x.
+    """Return a name for each column of x.
 
     Examples
     --------
@@ -194,7 +194,7 @@ class Tally:
         self._keys = [keys[i] for i in order]
 
     def remove(self, context: Floats, allowed: bool) -> None:
-        """Take back one answer."""
+        """Remove one answer."""
         key = context.tobytes()
         n = len(self._keys)
         at = bisect_left(self._keys, key)
@@ -239,7 +239,7 @@ class Tally:
         return self._most
 
     def refuse(self) -> NoReturn:
-        """Say that there are too many distinct contexts."""
+        """Raise `LimitReached`: there are too many distinct contexts."""
         raise LimitReached(
             "distinct contexts of one unit",
             self._most,
@@ -372,7 +372,7 @@ class LogisticLimits(Beliefs):
         return tuple(self._groups)
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the unit whose belief changed.
+        """Fold one answer of the teacher; return the unit whose belief changed.
 
         Nothing here is random: `key` is not used.
         """
@@ -393,7 +393,7 @@ class LogisticLimits(Beliefs):
     def learn_many(
         self, contexts: npt.ArrayLike, arms: npt.ArrayLike, allowed: npt.ArrayLike
     ) -> Ints:
-        """Fold answers, each unit fitted once; give the units whose belief changed."""
+        """Fold answers, each unit fitted once; return the units whose belief changed."""
         owner = "LogisticLimits.learn_many"
         C = validation.matrix(contexts, self._features, "contexts", owner)
         which = self.unit_of[validation.indices(arms, len(C), self.arms, "arms", owner)]
@@ -409,13 +409,13 @@ class LogisticLimits(Beliefs):
         return units
 
     def check_room(self, unit: int, more: int) -> None:
-        """Refuse so many answers more, if their contexts could be more than a unit can hold."""
+        """Raise `LimitReached` if so many answers more could be more than a unit can hold."""
         tally = self._tallies[self._unit(unit, "check_room")]
         if len(tally) + more > tally.most:
             tally.refuse()
 
     def forget(self, context: npt.ArrayLike, arm: int, allowed: bool) -> Ints:
-        """Take back one answer, exactly; give the unit whose belief changed."""
+        """Remove one answer, exactly; return the unit whose belief changed."""
         owner = "LogisticLimits.forget"
         u = self._unit_of[validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)]
         c = validation.vector(context, self._features, "context", owner)
@@ -444,13 +444,13 @@ class LogisticLimits(Beliefs):
         return np.array([u])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "predict")
         C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.predict")
         return self._looked(*self._scores(u, C))
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.predict_all")
         return self._predict_all(C)
 
@@ -842,7 +842,7 @@ class PooledLimits(Beliefs):
         return before, self._changed()
 
     def check_room(self, unit: int, more: int) -> None:
-        """Refuse so many answers more, if their contexts could be more than a unit can hold."""
+        """Raise `LimitReached` if so many answers more could be more than a unit can hold."""
         tally = self._tallies[self._unit(unit, "check_room")]
         if len(tally) + more > tally.most:
             tally.refuse()

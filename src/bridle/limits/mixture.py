@@ -123,10 +123,10 @@ class AllAllowed:
         return np.array(self.predictive(0, contexts))[:, None]
 
     def check_room(self, unit: int, more: int) -> None:
-        """Take any number of answers."""
+        """Accept any number of answers."""
 
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
-        """Take any number of arms."""
+        """Accept any number of arms."""
 
     def copy(self) -> AllAllowed:
         """Return itself: it never changes."""
