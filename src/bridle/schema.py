@@ -281,7 +281,8 @@ KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(Featur
 class Schema:
     """The features of a context, in order: encodes contexts and reads them back.
 
-    `width` is the number of columns, d, and `columns` has a readable label for each.
+    `width` is the number of columns, d, and `columns` has a readable label for each; `names_items`
+    is whether one of the features is an `Id`.
 
     Parameters
     ----------
@@ -304,6 +305,7 @@ class Schema:
     features: Sequence[Feature]
     width: int = field(init=False, repr=False, compare=False)
     columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    names_items: bool = field(init=False, repr=False, compare=False)
     _starts: dict[str, tuple[Feature, int]] = field(init=False, repr=False, compare=False)
     _scaling: _Scaling = field(init=False, repr=False, compare=False)
 
@@ -313,7 +315,8 @@ class Schema:
             raise InvalidValue("features", "Schema", "a list or tuple of features", self.features)
         columns: dict[str, None] = {}
         starts: dict[str, tuple[Feature, int]] = {}
-        if sum(isinstance(feature, Id) for feature in given) > 1:
+        ids = sum(isinstance(feature, Id) for feature in given)
+        if ids > 1:
             raise InvalidValue("features", "Schema", "with at most one Id", self.features)
         for feature in self.features:
             words = feature.values if isinstance(feature, _Words) else ()
@@ -328,7 +331,7 @@ class Schema:
         if not 1 <= len(columns) <= MAX_WIDTH:
             raise InvalidValue("features", "Schema", f"1 to {MAX_WIDTH} columns", len(columns))
         _store(self, features=tuple(self.features), width=len(columns), columns=tuple(columns))
-        _store(self, _starts=starts, _scaling=_Scaling(self.features))
+        _store(self, names_items=ids > 0, _starts=starts, _scaling=_Scaling(self.features))
 
     @classmethod
     def plain(cls, width: int, low: float | None = None, high: float | None = None) -> Schema:

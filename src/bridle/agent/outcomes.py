@@ -356,6 +356,11 @@ class Decisions(Sequence[Decision | Abstention]):
         return self._at
 
     @property
+    def among(self) -> tuple[ArmId, ...] | None:
+        """The arms that could be had; None: all."""
+        return self._among
+
+    @property
     def first_version(self) -> int:
         """The number of events folded before the first of them."""
         return self._first_version
