@@ -115,7 +115,7 @@ async def show(visit: Visit) -> Shown:
             len(work.aggregate.state.checks.open),
         )
 
-    look = await visit.service.do(visit.agent, read)
+    data = await visit.service.do(visit.agent, read)
     values = {
         "agent": visit.agent,
         "total": listed.total,
@@ -124,8 +124,8 @@ async def show(visit: Visit) -> Shown:
         "most_lines": MOST_LINES,
         "voice": voice,
         "to": to if to in voice.names else "",
-        "elsewhere": look.open - listed.total,
-        **look._asdict(),
+        "elsewhere": data.open - listed.total,
+        **data._asdict(),
     }
     return Html("checks.html", values)
 
@@ -193,9 +193,9 @@ def _pending_check(work: UnitOfWork, one: CheckShown) -> PendingCheck:
 
 def _when(work: UnitOfWork, id: str) -> float | None:
     """Return when a play was made; one that asked first was made when it was settled."""
-    for stood in (work.stood("settled", id), work.stood("decision", id)):
-        if stood is not None and isinstance(stood.event, Decided):
-            return stood.event.at
+    for existing in (work.stood("settled", id), work.stood("decision", id)):
+        if existing is not None and isinstance(existing.event, Decided):
+            return existing.event.at
     return None
 
 

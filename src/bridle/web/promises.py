@@ -378,15 +378,15 @@ async def promises(visit: Visit) -> Shown:
 
 
 def _extras(work: UnitOfWork) -> _Extras:
-    kept = work.aggregate
-    auto = kept.state.limits_state.kind == "auto"
+    aggregate = work.aggregate
+    auto = aggregate.state.limits_state.kind == "auto"
     return _Extras(
-        kept.auditing.meter is not None,
-        len(kept.auditing.pending),
-        len(kept.agent.surprises) if auto else None,
-        len(kept.state.rules),
-        len(kept.state.examples),
-        kept.state.remembers,
+        aggregate.auditing.meter is not None,
+        len(aggregate.auditing.pending),
+        len(aggregate.agent.surprises) if auto else None,
+        len(aggregate.state.rules),
+        len(aggregate.state.examples),
+        aggregate.state.remembers,
     )
 
 
@@ -450,9 +450,9 @@ async def question(visit: Visit) -> Shown:
         return Redirect(url("agents", visit.agent, "promises"))
 
     def in_words(work: UnitOfWork) -> tuple[str, list[tuple[str, str]]]:
-        kept = work.aggregate
-        arm = kept.state.arms[kept.state.arm_number(asked.arm)]
-        return arm_words(arm), schema_context_words(kept.agent.schema, asked.context)
+        aggregate = work.aggregate
+        arm = aggregate.state.arms[aggregate.state.arm_number(asked.arm)]
+        return arm_words(arm), schema_context_words(aggregate.agent.schema, asked.context)
 
     arm, context = await visit.service.do(visit.agent, in_words)
     values = {
