@@ -1,4 +1,9 @@
-"""Somebody at a browser, without one: cookies, forms and the elements of a page."""
+"""Somebody at a browser, without one: cookies, forms and the elements of a page.
+
+Texts of pages change; tests hold on to hooks in the templates. ``data-note`` names a remark that a
+page makes, ``data-value`` a figure or a short text, ``data-said`` what it confirms. Rows and cards
+name what they are about (``data-agent``, ``data-decision``, ``data-arm``) and its state.
+"""
 
 from __future__ import annotations
 
