@@ -282,7 +282,7 @@ async def audits(visit: Visit) -> Shown:
     if not await visit.service.do(
         visit.agent, lambda work: work.aggregate.auditing.meter is not None
     ):
-        return Html("audits-none.html", {"agent": visit.agent})
+        return Html("checks-audits-none.html", {"agent": visit.agent})
     level = visit.query.number("level", 1.0, low=0.0, high=100.0)
     after = visit.query.whole("after", 0, low=0, high=2**53)
     audit = await _audit(visit, level, after)
@@ -304,7 +304,7 @@ async def audits(visit: Visit) -> Shown:
         "waiting": await visit.service.do(visit.agent, lambda work: _in_words(work, ids, events)),
         "lines": await visit.service.do(visit.agent, _lines),
     }
-    return Html("audits.html", values)
+    return Html("checks-audits.html", values)
 
 
 async def _audit(visit: Visit, level: float, after: int) -> AuditShown:

@@ -1196,7 +1196,7 @@ async def why(visit: Visit) -> Shown:
         [Choice(0, "decision", None, arm=one) for one in _arms_named(account, since, shown)],
     )
     return Html(
-        "why.html",
+        "decisions-why.html",
         {
             "agent": agent,
             "id": id,
@@ -1243,7 +1243,7 @@ async def why(visit: Visit) -> Shown:
 
 def _gone(visit: Visit, how: str, status: int) -> Shown:
     values = {"agent": visit.agent, "id": visit.path["id"], "how": how}
-    return Html("why-gone.html", values, status)
+    return Html("decisions-gone.html", values, status)
 
 
 def _agent_now(work: UnitOfWork, account: dict[str, Any], id: str, find: str) -> AgentNow:

@@ -106,7 +106,7 @@ async def price(visit: Visit) -> Shown:
     except (Problem, BridleError, ValidationError) as error:
         return _form(visit, typed, problem_of(error))
     values = {"agent": visit.agent, "typed": typed, "price": shown, "words": price_words(shown)}
-    return Html("promise-price.html", values)
+    return Html("promises-price.html", values)
 
 
 async def keep(visit: Visit) -> Shown:
@@ -130,7 +130,7 @@ async def drop(visit: Visit) -> Shown:
 
 def _form(visit: Visit, typed: Terms, wrong: Problem | None = None) -> Html:
     values = {"agent": visit.agent, "typed": typed, "wrong": wrong}
-    return Html("promise-keep.html", values, 200 if wrong is None else wrong.status)
+    return Html("promises-keep.html", values, 200 if wrong is None else wrong.status)
 
 
 # -- in words --------------------------------------------------------------------------------

@@ -940,7 +940,7 @@ async def preview(visit: Visit) -> Shown:
         "against": sum(found.counts[e] for e in AGAINST),
     }
     said = {"note": visit.form.get("note"), "teacher": visit.form.get("teacher")}
-    return Html("bulk-preview.html", {**values, **said})
+    return Html("teach-bulk-preview.html", {**values, **said})
 
 
 async def confirm(visit: Visit) -> Shown:
@@ -983,7 +983,7 @@ async def confirm(visit: Visit) -> Shown:
         "problem": wrong,
         "teacher": form.get("teacher"),
     }
-    return Html("bulk-going.html", values, 200 if wrong is None else wrong.status)
+    return Html("teach-bulk-going.html", values, 200 if wrong is None else wrong.status)
 
 
 def _batch(visit: Visit, name: str, rows: list[ExampleRow], first: int) -> teaching.TeachMany:
@@ -1044,7 +1044,7 @@ async def _form(
         "remedy": problem.remedy if problem is not None else None,
         "voice": voice,
     }
-    return Html("bulk.html", values, 200 if problem is None else problem.status)
+    return Html("teach-bulk.html", values, 200 if problem is None else problem.status)
 
 
 def _sample(schema: Schema, arms: list[Arm]) -> str:
