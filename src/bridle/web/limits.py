@@ -201,7 +201,7 @@ def neutral_row(schema: Schema) -> Floats:
 
 
 def without_part(state: AgentState) -> set[int]:
-    """Return the columns of a context that play no part: numbers, where all limits are rules."""
+    """Give the columns of a context that play no part: numbers, where all limits are rules."""
     limits = state.limits_state.limits
     if not isinstance(limits, RuleLimits | FoundLimits):
         return set()
@@ -289,7 +289,7 @@ class _Words:
             self._short = set(terms.names(self._names)[: terms.singles])
 
     def of(self, unit: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return what is denied, and what is unsure of single things: pairs would be too many."""
+        """Give what is denied; and what is unsure, of single things: pairs would be too many."""
         if self._read is None or (isinstance(self._read, Mixed) and self._read.by_degrees(unit)):
             return (), ()
         said = self._read.describe(unit, self._names)

@@ -486,7 +486,7 @@ def _key(mine: str | None, text: str) -> str:
 
 
 def _learned(state: AgentState) -> list[Row]:
-    """Return what is believed of what was taught about last; empty where limits are no rules."""
+    """Read back what is believed of what was taught about last; not where limits are no rules."""
     shared = state.settings.share == "group" and not isinstance(
         state.limits_state.limits, FoundLimits
     )

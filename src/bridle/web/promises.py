@@ -345,7 +345,7 @@ MOST_LINES = 40  # features that a question shows at once
 LEVEL = 0.01  # of violations, for which audits are shown here
 
 
-class _Extras(NamedTuple):
+class _More(NamedTuple):
     """What the page shows beyond the certificate."""
 
     audits: bool
@@ -359,7 +359,7 @@ class _Extras(NamedTuple):
 async def promises(visit: Visit) -> Shown:
     """Show what is promised: the certificate, the audits, and what was declared."""
     promise = await visit.api(certificates.promise)
-    more = await visit.service.do(visit.agent, _extras)
+    more = await visit.service.do(visit.agent, _more)
     kept = (await visit.api(acting.promise, query=PromiseQuery())).promise
     audit = None
     if more.audits:
@@ -377,16 +377,16 @@ async def promises(visit: Visit) -> Shown:
     return Html("promises.html", values)
 
 
-def _extras(work: UnitOfWork) -> _Extras:
-    aggregate = work.aggregate
-    auto = aggregate.state.limits_state.kind == "auto"
-    return _Extras(
-        aggregate.auditing.meter is not None,
-        len(aggregate.auditing.pending),
-        len(aggregate.agent.surprises) if auto else None,
-        len(aggregate.state.rules),
-        len(aggregate.state.examples),
-        aggregate.state.remembers,
+def _more(work: UnitOfWork) -> _More:
+    kept = work.aggregate
+    auto = kept.state.limits_state.kind == "auto"
+    return _More(
+        kept.auditing.meter is not None,
+        len(kept.auditing.pending),
+        len(kept.agent.surprises) if auto else None,
+        len(kept.state.rules),
+        len(kept.state.examples),
+        kept.state.remembers,
     )
 
 
