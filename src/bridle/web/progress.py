@@ -297,7 +297,7 @@ def sample_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict
 
     Examples
     --------
-    >>> made_contexts(Schema([Flag("late"), Category("age", ["12", "18"])]), 4, random.Random(1))
+    >>> sample_contexts(Schema([Flag("late"), Category("age", ["12", "18"])]), 4, random.Random(1))
     ... # doctest: +NORMALIZE_WHITESPACE
     [{'late': False, 'age': '12'}, {'late': False, 'age': '18'},
      {'late': True, 'age': '12'}, {'late': True, 'age': '18'}]

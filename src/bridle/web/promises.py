@@ -103,7 +103,7 @@ async def price(visit: Visit) -> Shown:
     except (Problem, BridleError, ValidationError) as error:
         return _form(visit, typed, problem_of(error))
     values = {"agent": visit.agent, "typed": typed, "price": shown, "words": price_words(shown)}
-    return Html("promise-price.html", values)
+    return Html("promises-price.html", values)
 
 
 async def keep(visit: Visit) -> Shown:
@@ -127,7 +127,7 @@ async def drop(visit: Visit) -> Shown:
 
 def _form(visit: Visit, typed: Terms, wrong: Problem | None = None) -> Html:
     values = {"agent": visit.agent, "typed": typed, "wrong": wrong}
-    return Html("promise-keep.html", values, 200 if wrong is None else wrong.status)
+    return Html("promises-keep.html", values, 200 if wrong is None else wrong.status)
 
 
 # -- in words --------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ MOST_LINES = 40  # features that a question shows at once
 LEVEL = 0.01  # of violations, for which audits are shown here
 
 
-class _Extras(NamedTuple):
+class _More(NamedTuple):
     """What the page shows beyond the certificate."""
 
     audits: bool
@@ -356,7 +356,7 @@ class _Extras(NamedTuple):
 async def promises(visit: Visit) -> Shown:
     """Show what is promised: the certificate, the audits, and what was declared."""
     promise = await visit.api(certificates.promise)
-    more = await visit.service.do(visit.agent, _extras)
+    more = await visit.service.do(visit.agent, _more)
     kept = (await visit.api(acting.promise, query=PromiseQuery())).promise
     audit = None
     if more.audits:
@@ -374,10 +374,10 @@ async def promises(visit: Visit) -> Shown:
     return Html("promises.html", values)
 
 
-def _extras(work: UnitOfWork) -> _Extras:
+def _more(work: UnitOfWork) -> _More:
     kept = work.aggregate
     auto = bool(kept.state.limits_state.limits.members)
-    return _Extras(
+    return _More(
         kept.auditing.meter is not None,
         len(kept.auditing.pending),
         len(kept.agent.surprises) if auto else None,
@@ -447,9 +447,9 @@ async def question(visit: Visit) -> Shown:
         return Redirect(url("agents", visit.agent, "promises"))
 
     def in_words(work: UnitOfWork) -> tuple[str, list[tuple[str, str]]]:
-        kept = work.aggregate
-        arm = kept.state.arms[kept.state.arm_number(asked.arm)]
-        return arm_words(arm), schema_context_words(kept.agent.schema, asked.context)
+        aggregate = work.aggregate
+        arm = aggregate.state.arms[aggregate.state.arm_number(asked.arm)]
+        return arm_words(arm), schema_context_words(aggregate.agent.schema, asked.context)
 
     arm, context = await visit.service.do(visit.agent, in_words)
     values = {
