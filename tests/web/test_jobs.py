@@ -135,7 +135,7 @@ def test_jobs_end_with_their_service(serve):
 
 
 def test_how_a_job_looks():
-    box = Rendering(endpoints())._environment.from_string(
+    box = Rendering(endpoints())._templates.env.from_string(
         "{% from 'jobs.html' import job_box, job_files %}{{ job_files() }}"
         "{% call job_box(job, 'it', '/there') %}<b>{{ job.result }}</b>{% endcall %}"
     )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bridle.web.jobs import Jobs
     from bridle.web.visitor import Visiting
 
-__all__ = ["Door", "Metrics", "Service", "Ticker"]
+__all__ = ["Guest", "Metrics", "Service", "Ticker"]
 
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -270,8 +270,8 @@ def _noted(kept: Aggregate) -> _Noted:
 T = TypeVar("T")
 
 
-class Door(NamedTuple):
-    """A way into the pages of a demonstration, for whoever comes."""
+class Guest(NamedTuple):
+    """A role that anyone may take on the pages of a demonstration, with its token."""
 
     name: str
     token: str
@@ -309,7 +309,7 @@ class Service:
         self.ticker = Ticker(self)
         self.in_flight = 0
         self.document = b""  # the OpenAPI document; the app writes it
-        self.open_doors: tuple[Door, ...] = ()  # of a demonstration: who may come in, by a click
+        self.guests: tuple[Guest, ...] = ()  # of a demonstration: who may sign in by a click
         self.visiting: Visiting | None = None  # of a demonstration: how a visitor is recommended to
         self.jobs: Jobs | None = None  # long work that pages began: see `jobs_of`
         self.leaving = False  # whether the server is about to stop: what has no end ends now

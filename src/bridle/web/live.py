@@ -584,9 +584,9 @@ def _row(naming: Naming, made: Made, rewards: Mapping[str, Earned]) -> dict[str,
 
 def _last_seen(visit: Visit, head: int) -> int:
     """Say after which entry to begin: what the browser got last, or what the page has."""
-    for name, value in visit.more["scope"]["headers"]:
-        if name == b"last-event-id" and value.isdigit() and len(value) < 17:
-            return int(value)
+    seen = visit.headers.get("last-event-id", "")
+    if seen.isascii() and seen.isdigit() and len(seen) < 17:
+        return int(seen)
     return visit.query.whole("after", head, low=0, high=2**53)
 
 

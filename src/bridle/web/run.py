@@ -21,8 +21,8 @@ import uvicorn
 from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from bridle.server.guards import SECURITY
 from bridle.server.limits import Limits
+from bridle.server.pipeline import API_HEADERS
 from bridle.server.problems import Problem
 from bridle.server.service import Service
 from bridle.server.tokens import NewToken
@@ -209,7 +209,7 @@ def protocol_for(limits: Limits) -> type[HttpToolsProtocol]:
             head = [
                 STATUS_LINE[problem.status],
                 b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body),
-                *(b"%s: %s\r\n" % pair for pair in SECURITY),
+                *(b"%s: %s\r\n" % pair for pair in API_HEADERS),
                 b"connection: close\r\n\r\n",
             ]
             self.transport.write(b"".join(head) + body)
