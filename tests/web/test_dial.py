@@ -237,7 +237,7 @@ def test_it_runs_once_and_is_seen_by_all(server, make, person):
     admin = person("admin")
     jobs = jobs_of(server.service)
     job = Job("evaluate films", "Reading the whole log", 0.0)
-    jobs._kept[job.key] = job  # as one that runs
+    jobs._jobs[job.key] = job  # as one that runs
     shown = admin.get(HERE)
     assert "Reading the whole log …" in shown.text and "Look again" in shown.text
     assert "Work it out" not in shown.text
