@@ -263,7 +263,7 @@ def _due(aggregate: Aggregate) -> _Due:
     ends = aggregate.lives.next
     if ends is not None:
         times.append(ends)
-    return _Due(aggregate.version, min(times, default=None))
+    return _Due(aggregate.state.version, min(times, default=None))
 
 
 # --- The service --------------------------------------------------------------------------
