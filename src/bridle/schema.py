@@ -41,7 +41,7 @@ Context: TypeAlias = "Mapping[str, object] | Sequence[float] | np.ndarray[Any, A
 
 
 def known(word: object, options: Iterable[object]) -> str:
-    """Say what could have been meant by `word`: close matches, or else what there is."""
+    """Return what could have been meant by `word`: close matches, or else what there is."""
     there = {str(option): option for option in options}
     near = difflib.get_close_matches(str(word)[:200], there)  # a longer word only costs time
     if near:
@@ -341,7 +341,7 @@ class Schema:
         return cls([Number(f"x{i}", low, high) for i in range(width)])
 
     def place(self, name: str, owner: str = "Schema.place") -> tuple[Feature, int]:
-        """Give the feature called `name` and its first column."""
+        """Return the feature called `name` and its first column."""
         if name not in self._starts:
             raise InvalidValue("feature", owner, "in the schema", name, known(name, self._starts))
         return self._starts[name]
@@ -394,7 +394,7 @@ class Schema:
         return None
 
     def decode(self, encoded: Sequence[float] | Floats) -> dict[str, object]:
-        """Give the raw values of a context back; `encode` makes the same bits of them."""
+        """Return the raw values of a context; `encode` makes the same bits of them."""
         row = vector(encoded, self.width, "encoded", "Schema.decode").tolist()
         return {
             name: feature._read(row, at)
@@ -403,7 +403,7 @@ class Schema:
         }
 
     def to_json(self) -> list[dict[str, object]]:
-        """Give the schema as plain JSON values, every setting in full; a unit where there is one.
+        """Return the schema as plain JSON values, every setting in full; a unit where there is one.
 
         Logs from before there were units so keep their bytes, and what has none is still read by
         the versions that wrote them.

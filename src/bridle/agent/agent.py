@@ -13,17 +13,31 @@ import numpy.typing as npt
 from bridle import validation
 from bridle.agent.commands import Commands, Contexts, Truths, time_of
 from bridle.agent.config import (
-    FORM,
     Arm,
     ArmId,
     ItemId,
+    LabelCoding,
+    LimitsKind,
+    OnDoubt,
+    OnEmpty,
+    Prior,
     Settings,
+    Share,
+    Teaching,
     listed,
     plain_id,
-    the_arms,
-    the_schema,
 )
-from bridle.agent.events import Asked, Created, Event, Judged, Note, Rewarded, Taught, check_event
+from bridle.agent.events import (
+    Asked,
+    Created,
+    Event,
+    Judged,
+    Note,
+    Rewarded,
+    Scope,
+    Taught,
+    check_event,
+)
 from bridle.agent.outcomes import Abstention, Answer, Check, Decision, Decisions, Question
 from bridle.agent.purse import Purse
 from bridle.agent.queries import (
@@ -49,14 +63,7 @@ from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels.types import Bools, Floats
 from bridle.limits import Beliefs, FoundGroup, Mixed, Surprise
 from bridle.limits.declared import Rule
-from bridle.policies import (
-    CENTRED_V,
-    DEFAULT_V,
-    BehaviorConstrained,
-    LearnedMask,
-    Weighted,
-    with_sigma,
-)
+from bridle.policies import Weighted
 from bridle.schema import Context, Feature, Schema
 
 __all__ = ["Agent", "Sink"]
@@ -80,6 +87,8 @@ MaybeId: TypeAlias = ItemId | Any
 # sink (a store, say) and folds; if the sink raises, nothing has changed.
 
 
+# Parameters of `Agent` that are no settings of it.
+BESIDE = ("self", "promise", "sink", "at")
 NO_CHECKS = (
     "checks=0: what is believed to be allowed is never looked at again, so exceptions to it are "
     "never met. `bridle study real --worlds exceptions` shows what that costs."
@@ -91,8 +100,8 @@ class Agent:
 
     Parameters
     ----------
-    arms : int, or list of ids or of `Arm`
-        What it can choose. A number K stands for the ids 0 … K−1.
+    arms : int or list of arms
+        What it can choose: ids, or `Arm`. A number K stands for the ids 0 … K−1.
     features : int, `Schema` or list of features
         What a context looks like. A number d stands for d plain numbers.
     sigma : float, optional
@@ -154,12 +163,12 @@ class Agent:
     promise : (float, float), optional
         ``(alpha, q)``: keep to at most alpha denied plays a decision, on average and whatever
         happens, by audits with probability q or more: see `promise`, and `Purse` for its price.
-    teachers : list of `Teacher`
+    teachers : list of `Teacher`, optional
         Several teachers, who may err at different rates: what an answer of each costs (on the scale
         of `answer_price`), and how often they err, if that is known. Give their name as `by`: their
         word is an example once it settles its case. `whom` says whose answer is worth its price.
         Who is not declared is taken at their word.
-    rules : list of `Rule`
+    rules : list of `Rule`, optional
         What is known for certain: arms or groups that are denied under a condition.
     teaching : {"random", "thompson", "arm", "pool"}, optional
         How `ask` picks the arm. `arm`: where the answer teaches most; `pool`: the context, too, if
@@ -168,8 +177,10 @@ class Agent:
         Spread of the draws of thompson teaching.
     label_coding : {"1/0", "1/-1", "0/-1"}
         The numbers that stand for allowed/denied in linear limits.
-    ridge, ridge_limits : float, default 1.0
-        Prior precision of the reward part and of linear limits.
+    ridge : float, default 1.0
+        Prior precision of the reward part.
+    ridge_limits : float, default 1.0
+        Prior precision of linear limits.
     prior : {"centred", "paper"}
         What is expected of an arm before it is tried: the mean of all rewards so far, with an
         intercept for each arm; or 0, as in the paper. The default policies have v = .05 with
@@ -213,95 +224,48 @@ class Agent:
         features: int | Schema | Sequence[Feature],
         sigma: float | None = None,
         policy: Weighted | None = None,
-        seed: int = 0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        limits: str = "auto",
-        share: str = "group",
-        crosses: bool = False,
-        teacher_error: float | None = 0.001,
-        doubt: float | None = None,
-        on_empty: str = "abstain",
-        safe_arm: ArmId | None = None,
-        budget: int = 0,
-        on_doubt: str = "wait",
-        ask_at_most: int = 3,
-        answer_price: float = 0.35,
-        patience: int | None = None,
-        exact_denials: bool = True,
-        checks: int | float | None = None,
+        seed: int = Settings.seed,
+        reward_range: tuple[float, float] = Settings.reward_range,
+        limits: LimitsKind = Settings.limits,
+        share: Share = Settings.share,
+        crosses: bool = Settings.crosses,
+        teacher_error: float | None = Settings.teacher_error,
+        doubt: float | None = Settings.doubt,
+        on_empty: OnEmpty = Settings.on_empty,
+        safe_arm: ArmId | None = Settings.safe_arm,
+        budget: int = Settings.budget,
+        on_doubt: OnDoubt = Settings.on_doubt,
+        ask_at_most: int = Settings.ask_at_most,
+        answer_price: float | None = Settings.answer_price,
+        patience: int | None = Settings.patience,
+        exact_denials: bool = Settings.exact_denials,
+        checks: int | float | None = Settings.checks,
         promise: tuple[float, float] | None = None,
-        teachers: Sequence[Teacher] = (),
-        rules: Sequence[Rule] = (),
-        teaching: str | None = None,
-        v_teaching: float = 0.25,
-        label_coding: str = "1/0",
-        ridge: float = 1.0,
-        ridge_limits: float = 1.0,
-        prior: str = "centred",
-        max_pending: int = 1_000_000,
-        max_examples: int = 1_000_000,
-        wait: float | None = None,
-        default_reward: float | None = None,
+        teachers: Sequence[Teacher] = Settings.teachers,
+        rules: Sequence[Rule] = Settings.rules,
+        teaching: Teaching | None = Settings.teaching,
+        v_teaching: float = Settings.v_teaching,
+        label_coding: LabelCoding = Settings.label_coding,
+        ridge: float = Settings.ridge,
+        ridge_limits: float = Settings.ridge_limits,
+        prior: Prior = Settings.prior,
+        max_pending: int = Settings.max_pending,
+        max_examples: int = Settings.max_examples,
+        wait: float | None = Settings.wait,
+        default_reward: float | None = Settings.default_reward,
         sink: Sink | None = None,
         at: float | None = None,
     ) -> None:
-        linear = isinstance(limits, str) and limits == "linear"
-        if policy is None:
-            paper = isinstance(prior, str) and prior == "paper"
-            v = DEFAULT_V if paper else CENTRED_V
-            if linear or sigma is not None:
-                policy = BehaviorConstrained(sigma=0.25 if sigma is None else sigma, v=v)
-            else:
-                policy = LearnedMask(v=v)
-        elif sigma is not None:
-            policy = with_sigma(policy, sigma)
-        if teaching is None:
-            teaching = "random" if linear else "pool"
-        masked = getattr(policy, "needs_limits", False) and not linear
-        if checks is None and not masked:
-            checks = 0
-        elif masked and not isinstance(checks, bool) and checks == 0:
+        # The parameters are those that `Settings` declares; a test holds the two together.
+        given = {name: value for name, value in locals().items() if name not in BESIDE}
+        settings = Settings.of(**given)
+        if settings.checks == 0 and settings.checkable(settings.policy, settings.limits):
             warnings.warn(NO_CHECKS, stacklevel=2)
         if promise is not None and (not isinstance(promise, tuple | list) or len(promise) != 2):
             wanted = "two floats (alpha, q), (0.01, 0.02) say"
             raise InvalidValue("promise", "Agent", wanted, promise)
-        settings = Settings(
-            arms=the_arms(arms),
-            features=the_schema(features),
-            policy=policy,
-            limits=limits,
-            share=share,
-            crosses=crosses,
-            doubt=doubt,
-            teacher_error=teacher_error,
-            label_coding=label_coding,
-            teaching=teaching,
-            v_teaching=v_teaching,
-            ridge=ridge,
-            ridge_limits=ridge_limits,
-            prior=prior,
-            reward_range=reward_range,
-            exact_denials=exact_denials,
-            rules=tuple(listed(rules, "rules", "Agent")),
-            on_empty=on_empty,
-            safe_arm=safe_arm,
-            budget=budget,
-            on_doubt=on_doubt,
-            ask_at_most=ask_at_most,
-            patience=patience,
-            answer_price=answer_price,
-            checks=checks,
-            teachers=tuple(listed(teachers, "teachers", "Agent")),
-            form=FORM,
-            seed=seed,
-            max_pending=max_pending,
-            max_examples=max_examples,
-            wait=wait,
-            default_reward=default_reward,
-        )
-        created = Created(settings, time_of(at))
+        begun: list[Event] = [Created(settings, time_of(at))]
         self._become(AgentState(settings), sink)
-        begun: list[Event] = [created]
         if promise is not None:
             begun.append(self.make.promised(*promise, at=at))
         if sink is not None:
@@ -344,7 +308,7 @@ class Agent:
         id: str | None = None,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> MaybeId:
@@ -404,7 +368,7 @@ class Agent:
         ids: Sequence[str] | None = None,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> list[MaybeId]:
@@ -449,7 +413,7 @@ class Agent:
         *,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> Answer:
@@ -476,7 +440,7 @@ class Agent:
         *,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> list[Answer]:

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
-from bridle.agent.codec import MAX_NOTE, SCOPES
 from bridle.agent.config import (
     WAIT,
     Arm,
@@ -26,6 +25,8 @@ from bridle.agent.config import (
     words,
 )
 from bridle.agent.events import (
+    MAX_NOTE,
+    SCOPES,
     Abstained,
     ArmsAdded,
     Certified,
@@ -45,6 +46,7 @@ from bridle.agent.events import (
     RewardedLate,
     RuleDeclared,
     RuleWithdrawn,
+    Scope,
     Shadowed,
     SigmaChanged,
     StartedAnew,
@@ -133,7 +135,7 @@ class _Word(NamedTuple):
     allowed: bool
     question: ItemId | None = None
     check: ItemId | None = None
-    scope: str = "all"
+    scope: Scope = "all"
     until: float | None = None
     id: ItemId | None = None  # of the example that it makes, if it settles its case
     word: ItemId | None = None  # its own
@@ -323,7 +325,7 @@ class Commands:
         id: str | None = None,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> Taught:
@@ -344,7 +346,7 @@ class Commands:
         ids: Sequence[str] | None = None,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> list[Taught]:
@@ -376,7 +378,7 @@ class Commands:
         by: str | None,
         note: str | None,
         at: float | None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
     ) -> list[Taught]:
         state = self._state
@@ -399,7 +401,7 @@ class Commands:
         ]
 
     def _life(
-        self, scope: str, until: float | None, items: list[ArmId | None], owner: str
+        self, scope: Scope, until: float | None, items: list[ArmId | None], owner: str
     ) -> float | None:
         """Return when answers end, or refuse their scope or their end."""
         validation.one_of(scope, SCOPES, "scope", owner)
@@ -496,7 +498,7 @@ class Commands:
         *,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> Taught:
@@ -511,7 +513,7 @@ class Commands:
         *,
         by: str | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
     ) -> list[Taught]:
@@ -567,7 +569,7 @@ class Commands:
         *,
         by: str,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
         words: Sequence[str] | None = None,
@@ -618,7 +620,7 @@ class Commands:
         items: Sequence[ArmId | None] | None = None,
         ids: Sequence[str] | None = None,
         note: str | None = None,
-        scope: str = "all",
+        scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
         who: str | None = None,

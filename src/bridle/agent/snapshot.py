@@ -87,7 +87,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def pack(form: str, meta: Mapping[str, Json], arrays: Arrays) -> bytes:
-    """Give JSON and arrays as bytes. Equal states give equal bytes."""
+    """Return JSON and arrays as bytes. Equal states give equal bytes."""
     blobs = {f"{name}.npy": _npy(array) for name, array in sorted(arrays.items())}
     text = json.dumps({"format": form, "sha256": _digest(blobs, meta), "meta": meta})
     buffer = io.BytesIO()
@@ -98,7 +98,7 @@ def pack(form: str, meta: Mapping[str, Json], arrays: Arrays) -> bytes:
 
 
 def unpack(blob: bytes, form: str) -> tuple[dict[str, Any], Arrays]:
-    """Give back what `pack` was given, or raise `CorruptState`."""
+    """Return what `pack` was given, or raise `CorruptState`."""
     return _unpacked(io.BytesIO(blob), len(blob), form)
 
 
@@ -249,7 +249,7 @@ _SETTLED = {
 
 
 def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
-    """Give all that an agent knows as JSON and named arrays."""
+    """Return all that an agent knows as JSON and named arrays."""
     asked, waiting = know.questions.open, know.questions.waiting
 
     def named(*more: Json) -> tuple[Json, ...]:
@@ -319,7 +319,7 @@ def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
 
 
 def state_from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
-    """Give back what `state_to_arrays` wrote, or raise `CorruptState`."""
+    """Return what `state_to_arrays` wrote, or raise `CorruptState`."""
     try:
         return _state(meta, arrays)
     except CorruptState:
@@ -367,7 +367,8 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     first: dict[ItemId, bool] = {}
     for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
         id, by, note, *rest = entry
-        scope, until, safe = rest[1:] if settings.lives else ("all", None, None)
+        life: Any = rest[1:] if settings.lives else ("all", None, None)
+        scope, until, safe = life
         item = _item(rest[:1] if settings.lives else rest, know)
         check_event(Taught(id, (), 0, answer, None, by, note, None, item, None, scope, until))
         know.remember(Example(id, raw, k, answer, by, note, item, scope, until))

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
-from bridle.agent.codec import Context
 from bridle.agent.config import (
+    MAX_RULES,
     Arm,
     ArmId,
     ItemId,
@@ -28,6 +28,7 @@ from bridle.agent.events import (
     ArmsAdded,
     Asked,
     Certified,
+    Context,
     Created,
     Decided,
     Erased,
@@ -45,6 +46,7 @@ from bridle.agent.events import (
     RewardedLate,
     RuleDeclared,
     RuleWithdrawn,
+    Scope,
     Shadowed,
     SigmaChanged,
     StartedAnew,
@@ -134,7 +136,6 @@ class SpotChecks:
 # --- What an agent knows, and what can be asked of it. Only `AgentState`, the fold, changes it
 
 
-MAX_RULES = 10_000
 # What was certified in so many contexts is kept: truths, of all arms together.
 MAX_CERTIFIED = 16_000_000
 MINUS_ZERO = array("d", [-0.0]).tobytes()
@@ -149,7 +150,7 @@ class JudgedCase(NamedTuple):
     context: bytes  # d float64, as encoded
     arm: int
     item: ArmId | None
-    scope: str = "all"  # scope and end as the last word about it had them
+    scope: Scope = "all"  # scope and end as the last word about it had them
     until: float | None = None
     checks: tuple[ItemId, ...] = ()  # that were judged by it, and wait for it to be settled
 

@@ -21,7 +21,7 @@ from bridle.limits.mixture import MixtureLimits
 from bridle.limits.rules import MAX_TERMS, RuleLimits, Term, how_many, thresholds_of
 from bridle.schema import Number, Schema
 
-__all__ = ["KINDS", "STATES", "limits_from_state", "make_limits"]
+__all__ = ["KINDS", "STATES", "check_kind", "limits_from_state", "make_limits"]
 
 KINDS = ("auto", "rules", "logistic", "found", "linear")
 
@@ -88,19 +88,14 @@ def make_limits(
     >>> limits.units
     2
     """
-    validation.one_of(kind, KINDS, "limits", OWNER)
-    both = validation.truth(crosses, "crosses", OWNER)
-    if both and kind in ("found", "linear"):
-        raise InvalidValue("crosses", OWNER, f"left out with limits={kind!r}", crosses)
-    if doubt is not None and kind in ("logistic", "linear"):
-        raise InvalidValue("doubt", OWNER, f"left out with limits={kind!r}", doubt)
+    check_kind(kind, schema=schema, arms=len(groups), error=error, doubt=doubt, crosses=crosses)
+    both = bool(crosses)
     try:
         if kind == "linear":
             return LinearLimits(
                 arms=len(groups), features=schema.width, ridge=ridge, label_coding=label_coding
             )
         if kind == "logistic":
-            _check_columns(schema.width, both)
             return LogisticLimits(
                 arms=len(groups), features=schema.width, groups=groups, crosses=both
             )
@@ -121,7 +116,6 @@ def make_limits(
                 if legacy
                 else MixtureLimits(**alike, unbounded=_unbounded(schema, above))
             )
-        _check_terms(kind, *how_many(schema.width, above), both, len(groups))
         if kind == "rules":
             return RuleLimits(
                 arms=len(groups),
@@ -134,9 +128,7 @@ def make_limits(
                 known=known,
                 thresholds=above,
             )
-        if error is None:
-            wanted = "a float with limits='found', which do not estimate it"
-            raise InvalidValue("teacher_error", OWNER, wanted, None)
+        assert error is not None  # `check_kind`
         sure = clustered.DEFAULT_DOUBT if doubt is None else doubt
         return FoundLimits(
             arms=len(groups),
@@ -151,6 +143,35 @@ def make_limits(
             raise
         name = NAMES.get(bad.name, bad.name)
         raise InvalidValue(name, OWNER, bad.expected, bad.got, bad.remedy) from None
+
+
+def check_kind(
+    kind: str,
+    *,
+    schema: Schema,
+    arms: int,
+    error: float | None = 0.001,
+    doubt: float | None = None,
+    crosses: bool = False,
+) -> None:
+    """Raise `InvalidValue` where limits of a kind cannot be made so: as `make_limits`, unmade.
+
+    >>> from bridle.schema import Flag
+    >>> check_kind("rules", schema=Schema([Flag("horror")]), arms=1_000_000)
+    """
+    validation.one_of(kind, KINDS, "limits", OWNER)
+    both = validation.truth(crosses, "crosses", OWNER)
+    if both and kind in ("found", "linear"):
+        raise InvalidValue("crosses", OWNER, f"left out with limits={kind!r}", crosses)
+    if doubt is not None and kind in ("logistic", "linear"):
+        raise InvalidValue("doubt", OWNER, f"left out with limits={kind!r}", doubt)
+    if kind == "logistic":
+        _check_columns(schema.width, both)
+    if kind in ("rules", "found"):
+        _check_terms(kind, *how_many(schema.width, thresholds_of(schema)), both, arms)
+    if kind == "found" and error is None:
+        wanted = "a float with limits='found', which do not estimate it"
+        raise InvalidValue("teacher_error", OWNER, wanted, None)
 
 
 def limits_from_state(kind: str, state: Mapping[str, npt.NDArray[Any]]) -> Beliefs:

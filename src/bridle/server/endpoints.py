@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from bridle.api.base import ROLES, Role
 from bridle.server.problems import Problem, wrong_form
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ __all__ = [
 ]
 
 MAX_PART = 200  # characters of a name in a path
-
-Role: TypeAlias = Literal["agent", "teacher", "auditor", "admin"]
-ROLES: tuple[Role, ...] = ("agent", "teacher", "auditor", "admin")
 
 
 class Caller(NamedTuple):

@@ -37,8 +37,6 @@ from bridle.server.table import document, endpoints
 from bridle.web import (
     agent_settings,
     agents,
-    audits,
-    bulk,
     checks,
     decisions,
     dial,
@@ -48,15 +46,13 @@ from bridle.web import (
     promises,
     settings,
     teach,
-    teachers,
     visitor,
-    why,
 )
 from bridle.web import page as session
+from bridle.web.agents import read_status
 from bridle.web.forms import Fields, read_form, read_query
 from bridle.web.page import Data, Html, Page, Redirect, Shown, Stream, Visit
 from bridle.web.rendering import Rendering, url
-from bridle.web.standing import look
 
 __all__ = ["App", "create_app", "pages"]
 
@@ -249,7 +245,7 @@ class _Site:
 
         stands = None
         if agent is not None and may(PROMISE) and may(CHECKS):
-            stands = await look(self.service, agent)
+            stands = await read_status(self.service, agent)
         # What the page before has to say: `said` in the query names a text of the templates.
         said = ""
         with contextlib.suppress(Problem):
@@ -372,8 +368,6 @@ def pages() -> tuple[Page, ...]:
         Page(method="POST", path="/sign-out", handle=_sign_out),
         *agents.PAGES,
         *agent_settings.PAGES,
-        *audits.PAGES,
-        *bulk.PAGES,
         *checks.PAGES,
         *decisions.PAGES,
         *dial.PAGES,
@@ -383,7 +377,5 @@ def pages() -> tuple[Page, ...]:
         *promises.PAGES,
         *settings.PAGES,
         *teach.PAGES,
-        *teachers.PAGES,
         *visitor.PAGES,
-        *why.PAGES,
     )

@@ -73,29 +73,29 @@ class Fields:
         return any(one == name for one, _ in self._pairs)
 
     def get(self, name: str, default: str = "") -> str:
-        """Give the first value of a name, without the space around it."""
+        """Return the first value of a name, without the space around it."""
         for one, value in self._pairs:
             if one == name:
                 return value.strip()
         return default
 
     def all(self, name: str) -> list[str]:
-        """Give all values of a name."""
+        """Return all values of a name."""
         return [value for one, value in self._pairs if one == name]
 
     def need(self, name: str) -> str:
-        """Give a value that must be there."""
+        """Return a value that must be there."""
         value = self.get(name)
         if not value:
             raise Problem("invalid_value", f"The field {name!r} is empty.", field=name)
         return value
 
     def optional(self, name: str) -> str | None:
-        """Give a value, or None if it is empty."""
+        """Return a value, or None if it is empty."""
         return self.get(name) or None
 
     def number(self, name: str, default: float | None = None, *, low: float, high: float) -> float:
-        """Give a finite number within a range; `default` if the field is empty."""
+        """Return a finite number within a range; `default` if the field is empty."""
         text = self.get(name)
         if not text and default is not None:
             return default
@@ -108,7 +108,7 @@ class Fields:
         return value
 
     def whole(self, name: str, default: int | None = None, *, low: int, high: int) -> int:
-        """Give a whole number within a range; `default` if the field is empty."""
+        """Return a whole number within a range; `default` if the field is empty."""
         text = self.get(name)
         if not text and default is not None:
             return default
@@ -231,7 +231,7 @@ class Field(NamedTuple):
 
 
 def fields_of(schema: Schema, given: Fields | Mapping[str, object] | None = None) -> list[Field]:
-    """Give the fields of a context's form.
+    """Return the fields of a context's form.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def fields_of(schema: Schema, given: Fields | Mapping[str, object] | None = None
 
 
 def is_given(fields: Fields) -> bool:
-    """Say whether a form for a context was sent: the template adds a field of its own to it."""
+    """Return whether a form for a context was sent: the template adds a field of its own to it."""
     return any(name.startswith(PREFIX) for name, _ in fields)
 
 
@@ -281,7 +281,7 @@ def context_from(schema: Schema, fields: Fields) -> dict[str, object]:
 
 
 def rest_of(feature: Feature) -> object:
-    """Give the value of a feature that says as little as it can."""
+    """Return the value of a feature that says as little as it can."""
     if feature.missing is not None:
         return None  # the schema says what that is
     if isinstance(feature, Number):
@@ -295,7 +295,7 @@ def rest_of(feature: Feature) -> object:
 
 
 def _raw(feature: Feature, given: Fields | Mapping[str, object] | None) -> list[str]:
-    """Give what stands in the field of a feature, as text."""
+    """Return what stands in the field of a feature, as text."""
     if isinstance(given, Fields):
         return given.all(PREFIX + feature.name)
     value = rest_of(feature) if given is None else given.get(feature.name)
@@ -362,7 +362,7 @@ def _options(words: list[tuple[str, str]], raw: list[str]) -> tuple[Option, ...]
 
 
 def _read(feature: Feature, fields: Fields) -> object:
-    """Give a feature's value; None where it was left open and may be."""
+    """Return a feature's value; None where it was left open and may be."""
     raw = fields.all(PREFIX + feature.name)
     if isinstance(feature, Labels):
         return _known(feature, [word for word in raw if word])

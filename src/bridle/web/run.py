@@ -27,6 +27,7 @@ from bridle.server.problems import Problem
 from bridle.server.service import Service
 from bridle.server.tokens import NewToken
 from bridle.store.opening import open_store
+from bridle.warm import warm_in_background
 from bridle.web.app import create_app
 
 __all__ = ["ServerSettings", "collect_rarely", "run", "serve"]
@@ -48,6 +49,8 @@ class ServerSettings:
         How much is accepted.
     access_log : bool
         Whether each request gets a line in the log.
+    warm : bool
+        Whether kernels are compiled in the background at the start, where they are not yet.
     """
 
     db: str = "bridle.db"
@@ -55,6 +58,7 @@ class ServerSettings:
     port: int = 8000
     limits: Limits = field(default_factory=Limits)
     access_log: bool = True
+    warm: bool = False
 
 
 def run(
@@ -83,7 +87,9 @@ def run(
     """
     _log_to_stderr(settings.access_log)
     collect_rarely()
-    with contextlib.closing(open_store(settings.db)) as store:
+    with contextlib.closing(open_store(settings.db)) as store, contextlib.ExitStack() as stack:
+        if settings.warm:
+            stack.callback(warm_in_background().set)
         service = Service(store, limits=settings.limits, clock=clock)
         config = server_config(service, settings)
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from bridle.api.models import Form
+from bridle.api.replies import Fine
 from bridle.errors import BridleError
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.problems import Problem, retry_after
@@ -12,12 +12,6 @@ from bridle.server.problems import Problem, retry_after
 __all__ = ["METRICS_TYPE", "endpoints"]
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-class Fine(Form):
-    """All is well."""
-
-    status: Literal["ok"]
 
 
 async def healthz(call: Call) -> Reply:

@@ -19,7 +19,7 @@ from bridle.server.endpoints import Role
 from bridle.server.service import Guest, Service
 from bridle.server.tokens import make_token
 from bridle.store.opening import open_store
-from bridle.web.visitor import Hand, Visiting
+from bridle.web.visitor import ApiCaller, Visiting
 from bridle_studies.demo.cinema import AGES, CHILD, Cinema
 from bridle_studies.demo.clinic import Clinic
 from bridle_studies.demo.crowd import ADA, Crowd
@@ -144,20 +144,20 @@ class _Tokens:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._expires = service.clock() + DAY
-        self._admin: Hand | None = None
+        self._admin: ApiCaller | None = None
         self._first = ""
 
-    async def first(self) -> Hand:
+    async def first(self) -> ApiCaller:
         """Make the admin's, with which the others are made."""
         service = self._service
         made = make_token("admin", now=service.clock(), expires=self._expires, note="Visitor")
         await service.tokens.add(made)
-        self._admin, self._first = Hand(service, made.text), made.text
+        self._admin, self._first = ApiCaller(service, made.text), made.text
         return self._admin
 
-    async def hand(self, role: Role, note: str, agents: tuple[str, ...] | None = None) -> Hand:
+    async def hand(self, role: Role, note: str, agents: tuple[str, ...] | None = None) -> ApiCaller:
         """Make a token for somebody who calls from here."""
-        return Hand(self._service, await self._grant(role, note, agents))
+        return ApiCaller(self._service, await self._grant(role, note, agents))
 
     async def guests(self) -> tuple[Guest, ...]:
         """Make a token of each role for whoever comes."""

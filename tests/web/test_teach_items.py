@@ -7,7 +7,7 @@ import random
 from bridle import Arm, Flag, Schema
 from bridle.schema import Id
 from bridle.web.csvs import BadCsv, example_columns, read_examples
-from bridle.web.progress import made_contexts
+from bridle.web.progress import sample_contexts
 
 FEATURES = [{"kind": "id", "name": "title"}, {"kind": "flag", "name": "late"}]
 SCHEMA = Schema([Id("title"), Flag("late")])
@@ -28,7 +28,7 @@ def test_a_csv_names_its_items():
 
 
 def test_made_contexts_have_no_names():
-    assert made_contexts(SCHEMA, 4, random.Random(1)) == [{"late": False}, {"late": True}]
+    assert sample_contexts(SCHEMA, 4, random.Random(1)) == [{"late": False}, {"late": True}]
 
 
 def test_every_page_of_such_an_agent_is_shown(server, make, person):
@@ -53,8 +53,8 @@ def test_every_page_of_such_an_agent_is_shown(server, make, person):
         "settings",
     ):
         assert ann.get(f"/agents/films/{page}").status == 200, page
-    why = ann.get("/agents/films/decisions/d-1").text
-    assert "Item Alien" in why and "Asking a teacher" in why
-    assert "item Alien" in ann.get("/agents/films/teach").text or made["question"] is None
+    why = ann.get("/agents/films/decisions/d-1")
+    assert why.value("item") == "Alien" and why.value("asking")
+    assert ann.get("/agents/films/teach").all(data_item="Alien") or made["question"] is None
     saved = ann.get("/agents/films/teach/examples.csv").html
     assert "Alien,yes,night,yes" in saved

@@ -17,8 +17,15 @@ from bridle.errors import InvalidValue
 from bridle.store.aggregate import payload_of
 from bridle.store.log import Name, New
 from bridle.store.sqlite import SqliteStore
-from bridle.web import log as logsearch
-from bridle.web.log import Wanted, by_id, earned, look_back, look_on, seq_at
+from bridle.web import decisions
+from bridle.web.decisions import (
+    ChoiceFilter,
+    by_id,
+    rewards_of,
+    search_back,
+    search_forward,
+    seq_at,
+)
 
 NOW = 1_000.0
 
@@ -69,23 +76,23 @@ def seqs(looked):
 
 def test_the_newest_come_first_and_pages_follow_on_each_other(log):
     store = log([decided(n) for n in range(1, 1_001)])
-    first = look_back(store, "films", Wanted(), 1_001, 50)
+    first = search_back(store, "films", ChoiceFilter(), 1_001, 50)
     assert seqs(first) == list(range(1_000, 950, -1)) and first.more and first.back_to == 951
     assert store.read_entries <= 250
-    second = look_back(store, "films", Wanted(), first.back_to, 50)
+    second = search_back(store, "films", ChoiceFilter(), first.back_to, 50)
     assert seqs(second) == list(range(950, 900, -1))
-    last = look_back(store, "films", Wanted(), 21, 50)
+    last = search_back(store, "films", ChoiceFilter(), 21, 50)
     assert seqs(last) == list(range(20, 0, -1)) and not last.more
 
 
 def test_a_look_back_is_bounded_and_says_how_far_it_went(log):
     store = log([decided(n, "b" if n == 3 else "a") for n in range(1, 5_001)])
-    wanted = Wanted(arms=frozenset({"b"}))
-    looked = look_back(store, "films", wanted, 5_001, 50)
+    wanted = ChoiceFilter(arms=frozenset({"b"}))
+    looked = search_back(store, "films", wanted, 5_001, 50)
     assert not looked.found and looked.more and looked.back_to == 3_001
-    assert store.read_entries == logsearch.SCAN
-    looked = look_back(store, "films", wanted, looked.back_to, 50)
-    looked = look_back(store, "films", wanted, looked.back_to, 50)
+    assert store.read_entries == decisions.SCAN
+    looked = search_back(store, "films", wanted, looked.back_to, 50)
+    looked = search_back(store, "films", wanted, looked.back_to, 50)
     assert seqs(looked) == [3] and not looked.more and looked.back_to == 1
 
 
@@ -111,7 +118,7 @@ def test_what_is_wanted(log):
     )
 
     def found(**wanted):
-        return seqs(look_back(store, "films", Wanted(**wanted), 100, 50))
+        return seqs(search_back(store, "films", ChoiceFilter(**wanted), 100, 50))
 
     assert found() == [10, 9, 4, 3, 2, 1]  # a question to be taught by is no decision
     assert found(outcome="decision") == [10, 9, 2, 1]
@@ -127,14 +134,14 @@ def test_what_is_wanted(log):
 
 def test_on_and_on_is_the_same_as_back(log):
     store = log([decided(n, "ab"[n % 2]) for n in range(1, 301)])
-    wanted = Wanted(arms=frozenset({"b"}), first=11, last=250)
+    wanted = ChoiceFilter(arms=frozenset({"b"}), first=11, last=250)
     found, after = [], 0
     while after < wanted.last:
-        some, after = look_on(store, "films", wanted, after, 70)
+        some, after = search_forward(store, "films", wanted, after, 70)
         found += some
-    assert found == look_back(store, "films", wanted, 301, 1_000).found[::-1]
+    assert found == search_back(store, "films", wanted, 301, 1_000).found[::-1]
     assert [one.seq for one in found] == list(range(11, 251, 2))
-    assert look_on(store, "films", Wanted(last=400), 300, 70) == ([], 400)
+    assert search_forward(store, "films", ChoiceFilter(last=400), 300, 70) == ([], 400)
 
 
 def test_what_became_of_rewards(log):
@@ -148,14 +155,14 @@ def test_what_became_of_rewards(log):
             New("RewardedLate", payload_of(RewardedLate(2, 0.75, NOW)), (_name("late", 2),)),
         ]
     )
-    made = look_back(store, "films", Wanted(), 10, 50).found
-    had = earned(store, "films", made)
+    made = search_back(store, "films", ChoiceFilter(), 10, 50).found
+    had = rewards_of(store, "films", made)
     assert {id: (one.how, one.value) for id, one in had.items()} == {
         "1": ("came", 0.5),
         "2": ("late", 0.75),
         "3": ("assumed", 0.25),
     }
-    assert earned(store, "films", []) == {}
+    assert rewards_of(store, "films", []) == {}
 
 
 def test_by_id_a_decision_that_asked_stands_twice(log):
@@ -191,13 +198,13 @@ def test_what_was_erased_is_told_by_its_id_alone(log):
     with store.transaction() as transaction:
         transaction.lock(["films"])
         transaction.erase("films", [2, 3])
-    found = look_back(store, "films", Wanted(), 10, 50).found
+    found = search_back(store, "films", ChoiceFilter(), 10, 50).found
     assert [(one.seq, one.id, one.erased, one.context) for one in found] == [
         (2, "ann", True, None),
         (1, "1", False, (0.5,)),
     ]
-    assert seqs(look_back(store, "films", Wanted(rewarded=False), 10, 50)) == [1]
-    assert seqs(look_back(store, "films", Wanted(arms=frozenset("a")), 10, 50)) == [1]
+    assert seqs(search_back(store, "films", ChoiceFilter(rewarded=False), 10, 50)) == [1]
+    assert seqs(search_back(store, "films", ChoiceFilter(arms=frozenset("a")), 10, 50)) == [1]
     assert [one.erased for one in by_id(store, "films", "ann")] == [True]
 
 
@@ -224,4 +231,4 @@ def test_the_place_of_a_time_where_hardly_anything_says_one(log):
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01T00:00", "9" * 40, "<script>"])
 def test_what_is_no_time(text):
     with pytest.raises(InvalidValue):
-        logsearch.time_of(text, "from")
+        decisions.parse_time(text, "from")

@@ -6,9 +6,8 @@ import pytest
 
 from bridle.schema import Flag, Labels, Number, Schema
 from bridle.store.maintenance import erase
-from bridle.web import why
-from bridle.web import why as whywords
-from bridle.web.why import given_by, sentence
+from bridle.web import decisions
+from bridle.web.decisions import contributions_of, explanation
 from tests.web.browsing import no_script
 
 SCRIPT = "<script>alert(1)</script>"
@@ -56,22 +55,24 @@ def test_it_says_why_in_a_sentence_first(server, make, person):
     made = decide(server)
     _call(server, "POST", f"/v1/agents/films/decisions/{made['id']}/reward", {"value": 0.75})
     shown = opened(person("auditor"), made["id"])
-    said = "It played “Kite Days (Comedy)”, the only one of 3 choices that is surely allowed here."
-    assert said in shown.text and shown.text.index(said) < shown.text.index("The facts")
-    assert "2 a teacher said no in this very situation" in shown.text
-    assert "Reward 0.75 on" in shown.text and "the same comes out" in shown.text
-    assert "Certificate in force none" in shown.text and "age 25+" in shown.text
+    said = shown.value("explanation")
+    assert "Kite Days (Comedy)" in said and "only one of 3" in said
+    assert shown.text.index(said) < shown.text.index(shown.headings[1])
+    assert "2 a teacher said no in this very situation" in said
+    assert shown.value("reward").startswith("0.75") and shown.has(data_replay="agrees")
+    assert shown.has(data_certificate="none") and "age 25+" in shown.value("context")
     # Every arm with both parts, the chosen one first.
     table = shown.html.split('class="arms"')[1].split("</table>")[0]
     names = re.findall(r'<th scope="row">([^<]+)', table)
     assert names[0].strip() == "Kite Days (Comedy)" and len(names) == 3
     assert table.count('class="bar"') == 6
     # The examples, with who taught them.
-    assert "Taught by Ann (token" in shown.text and "“at home”" in shown.text
-    assert "this very situation" in shown.text
+    by = [one.text for one in shown.all(data_value="taught-by")]
+    assert by and all("Ann (token" in one and "“at home”" in one for one in by)
+    assert "same-context" in shown.notes
     assert any(link.startswith("/agents/films/limits/cell?unit=") for link in shown.links)
     # What other positions of the dial would have done.
-    assert "What another dial would have done" in shown.text and "as it was" in shown.text
+    assert {"other-dials", "actual-dial"} <= shown.notes
 
 
 def test_nothing_was_played(server, make, person):
@@ -79,13 +80,12 @@ def test_nothing_was_played(server, make, person):
     teach(server)
     made = decide(server, among=["night", "fog"])
     shown = opened(person("auditor"), made["id"])
-    assert "It played nothing. None of the 2 choices is surely allowed here" in shown.text
-    assert "was not offered" in shown.text and "nothing was earned" in shown.text
+    assert "None of the 2 choices" in shown.value("explanation")
+    assert shown.one(data_arm="kite").has(data_allowed="not-offered")
+    assert shown.one(data_value="reward").data("state") == "nothing-played"
     one = decide(server, among=["night"])
-    assert (
-        "The only choice there was is not surely allowed"
-        in opened(person("auditor"), one["id"]).text
-    )
+    said = opened(person("auditor"), one["id"]).value("explanation")
+    assert "only choice" in said and "not surely allowed" in said
 
 
 def test_it_asked_and_then_was_answered(server, make, person):
@@ -95,15 +95,15 @@ def test_it_asked_and_then_was_answered(server, make, person):
     assert made["outcome"] == "question"
     ann = person("teacher")
     shown = opened(ann, made["id"])
-    assert "It played nothing yet, and asked a teacher whether" in shown.text
-    assert "It still waits for the teacher’s answer" in shown.text
+    assert "asked a teacher" in shown.value("explanation")
+    assert "waits-for-answer" in shown.notes
     assert "/agents/films/teach" in shown.links
     path = f"/v1/agents/films/questions/{made['question']['id']}/answer"
     _call(server, "POST", path, {"answer": "allowed", "by": "Ann"})
     shown = opened(ann, made["id"])
-    assert "which a teacher had just said is allowed here" in shown.text
-    assert "Asking a teacher" in shown.text
-    assert "It still waits" not in shown.text
+    assert "a teacher had just said" in shown.value("explanation")
+    assert shown.value("asking")
+    assert "waits-for-answer" not in shown.notes
 
 
 def test_a_late_reward_an_audit_and_a_shadow(server, make, person):
@@ -115,11 +115,11 @@ def test_a_late_reward_an_audit_and_a_shadow(server, make, person):
     _call(server, "POST", path, {"allowed": False, "by": "Bo", "note": SCRIPT})
     shadowed = decide(server, played="fog")
     ann = person("auditor")
-    assert "Reward none yet" in opened(ann, made["id"]).text
+    assert opened(ann, made["id"]).one(data_value="reward").data("state") == "awaited"
     shown = opened(ann, made["id"])
-    assert "judged not allowed" in shown.text and "by Bo (token" in shown.text
-    assert SCRIPT in shown.text
-    assert "Another system played Fog (Horror)" in opened(ann, shadowed["id"]).text
+    audit = shown.one(data_audit="denied").text
+    assert "by Bo (token" in audit and SCRIPT in audit
+    assert "Fog (Horror)" in opened(ann, shadowed["id"]).value("shadowed")
 
 
 def test_who_may_and_who_may_not(server, make, person):
@@ -142,12 +142,12 @@ def test_ids_that_are_none_and_what_was_erased(server, make, person):
     for id in ("7777", "nobody", "%3Cscript%3Ealert(1)%3C%2Fscript%3E"):
         shown = ann.get(f"/agents/films/decisions/{id}")
         assert shown.status == 404 and no_script(shown.html)
-        assert "There is no such decision" in shown.text
+        assert shown.has(data_gone="unknown")
         assert "/agents/films/decisions" in shown.links
     assert ann.get("/agents/nothing/decisions/1").status == 404
     erase(server.store, "films", decisions=["ann:1"])
     shown = ann.get("/agents/films/decisions/ann:1")
-    assert shown.status == 410 and "This decision was erased" in shown.text
+    assert shown.status == 410 and shown.has(data_gone="erased")
     assert person("teacher").get("/agents/films/decisions/7777").status == 404
 
 
@@ -165,7 +165,7 @@ def test_many_arms_are_paged_and_found(server, make, person):
         return [name.strip() for name in re.findall(r'<th scope="row">([^<]+)', table)]
 
     first = names("")
-    assert len(first) == why.A_PAGE and first[0] == f"Film {made['arm'][1:]} (G)"
+    assert len(first) == decisions.ARMS_A_PAGE and first[0] == f"Film {made['arm'][1:]} (G)"
     pages = [names(f"?page={n}") for n in (1, 2, 3, 4)]
     assert sorted(name for page in pages for name in page) == sorted(
         f"Film {n} (G)" for n in range(65)
@@ -173,7 +173,7 @@ def test_many_arms_are_paged_and_found(server, make, person):
     assert names("?find=film+64") == ["Film 64 (G)"] and names("?find=a7") == ["Film 7 (G)"]
     assert ann.get(path + "?page=5").status == 422
     nothing = ann.get(path + "?find=%3Cscript%3Ealert(1)%3C/script%3E")
-    assert nothing.status == 200 and no_script(nothing.html) and "No choice has" in nothing.text
+    assert nothing.status == 200 and no_script(nothing.html) and "no-such-choice" in nothing.notes
 
 
 def test_text_from_outside_is_only_text(server, make, person):
@@ -198,8 +198,8 @@ def test_text_from_outside_is_only_text(server, make, person):
     )
     made = _call(server, "POST", "/v1/agents/films/decisions", {"context": context})
     shown = opened(person("auditor"), made["id"])
-    assert f"denied by the rule '{SCRIPT}'" in shown.text
-    assert f"Taught by {SCRIPT}" in shown.text
+    assert f"denied by the rule '{SCRIPT}'" in shown.one(data_arm="b").text
+    assert SCRIPT in shown.value("taught-by")
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_every_way_to_choose_and_to_learn(server, make, person, more, said):
     teach(server)
     made = decide(server)
     shown = opened(person("auditor"), made["id"])
-    assert said in shown.text and "the same comes out" in shown.text
-    assert "What it promised" in shown.text and "Whether it is allowed" in shown.text
+    assert said in shown.value("explanation") and shown.has(data_replay="agrees")
+    assert shown.has(data_part="reward") and shown.has(data_part="constraint")
 
 
 def test_rewards_are_in_the_agents_own_range(server, make, person):
@@ -235,7 +235,7 @@ def test_rewards_are_in_the_agents_own_range(server, make, person):
         path = f"/v1/agents/films/decisions/{made['id']}/reward"
         _call(server, "POST", path, {"value": 400})
     shown = opened(person("auditor"), decide(server)["id"])
-    found = re.search(r"Expected reward: ([\d.]+)", shown.text)
+    found = re.search(r"([\d.]+)\.$", shown.value("reward-total"))
     assert found is not None and 300 < float(found[1]) < 450
 
 
@@ -243,12 +243,13 @@ def test_what_it_plays_when_nothing_is_allowed(server, make, person):
     make(on_empty="least_bad")  # and nothing was taught
     context = {"age": "25+", "late": False}
     shown = opened(person("auditor"), decide(server)["id"])
-    assert "the one that is most likely allowed. None of the 3 choices is surely" in shown.text
-    assert "Nothing had been taught of" in shown.text
+    said = shown.value("explanation")
+    assert "most likely allowed" in said and "None of the 3 choices" in said
+    assert "nothing-taught" in shown.notes
     make("other", on_empty="safe_arm", safe_arm="fog")
     made = _call(server, "POST", "/v1/agents/other/decisions", {"context": context})
     shown = person("auditor").get(f"/agents/other/decisions/{made['id']}")
-    assert "the one that is set for such cases" in shown.text
+    assert "set for such cases" in shown.value("explanation")
 
 
 # -- words -----------------------------------------------------------------------------------
@@ -276,12 +277,11 @@ def account(kind="decision", arm="a", why_not=(None, None), **more):
 
 def test_sentences():
     def said(**given):
-        return sentence(account(**given), str, "abstain")
+        return explanation(account(**given), str, "abstain")
 
-    assert said() == (
-        "It played “a”: all 2 choices are surely allowed here, and of these it came out best in a "
-        "draw by what each promises, with a chance of 50 % beforehand."
-    )
+    for words in ("“a”", "all 2 choices", "surely allowed", "what each promises", "50 %"):
+        assert words in said()
+    assert "how likely each is allowed" not in said()
     assert "how likely each is allowed" in said(sigma=0.5)
     assert "1 of" not in said(why_not=(None,)) and "the only choice there was" in said(
         why_not=(None,)
@@ -303,12 +303,12 @@ def test_two_features_together_and_what_gave_next_to_nothing():
         {"feature": "l=x", "value": 1.0, "gave": 1e-7},
     ]
     one = {"part": "constraint", "unit": "log-odds", "total": 0.1, "base": 0.3, "shares": shares}
-    given = given_by(one, schema, context, (0.0, 1.0), 20)
+    given = contributions_of(one, schema, context, (0.0, 1.0), 20)
     assert given.shares == [("a & b together with c", -0.5), ("n 2.5 kg", 0.2), ("a & b", 0.1)]
     assert given.left_out == 1 and given.most == 0.5 and given.base == "0.3"
-    assert given_by(one, schema, context, (0.0, 1.0), 2).left_out == 2
-    assert whywords._column_words(schema, "unheard of", context) == "unheard of"
-    assert whywords._column_words(schema, "l=x", context) == "l: x"
+    assert contributions_of(one, schema, context, (0.0, 1.0), 2).left_out == 2
+    assert decisions._column_words(schema, "unheard of", context) == "unheard of"
+    assert decisions._column_words(schema, "l=x", context) == "l: x"
 
 
 def test_what_it_rested_on_was_erased(server, make, person):
@@ -316,30 +316,29 @@ def test_what_it_rested_on_was_erased(server, make, person):
     teach(server)
     made = decide(server, "25+", among=["kite", "fog"])
     ann = person("auditor")
-    assert "the same comes out" in opened(ann, made["id"]).text
+    assert opened(ann, made["id"]).has(data_replay="agrees")
     listed = _call(server, "GET", "/v1/agents/films/examples")["examples"]
     kites = [str(one["id"]) for one in listed if one["arm"] == "kite"]
     erase(server.store, "films", examples=kites)
     entry = server.store.head("films").seq
     shown = opened(ann, made["id"])
-    said = f"What this rested on was erased since (entry {entry}), so it cannot be made again"
-    assert said in shown.text and "It played “Kite Days (Comedy)”." in shown.text
-    assert "something else comes out" not in shown.text and "another version" not in shown.text
-    for part in ("None of the", "What it thought of every choice", "examples that mattered"):
-        assert part not in shown.text
+    assert "rests-on-erased" in shown.notes and shown.value("erased-by") == str(entry)
+    said = shown.value("explanation")
+    assert "Kite Days (Comedy)" in said and "None of the" not in said
+    assert shown.has(data_replay="erased") and not {"arms", "examples"} & shown.notes
     # What is decided from then on does not rest on it.
     later = decide(server, "25+", among=["fog", "kite"])
-    assert "the same comes out" in opened(ann, later["id"]).text
+    assert opened(ann, later["id"]).has(data_replay="agrees")
 
 
 def test_what_was_erased_is_looked_for_near_a_decision(server, make, monkeypatch):
-    monkeypatch.setattr(why, "LOOKED_AT", 4)
+    monkeypatch.setattr(decisions, "LOOKED_AT", 4)
     make()
     teach(server)
     erase(server.store, "films", examples=["3"])
     entry = server.store.head("films").seq
     teach(server)
-    found = lambda version: why.erasure_behind(server.store, "films", version)  # noqa: E731
+    found = lambda version: decisions.erasure_behind(server.store, "films", version)  # noqa: E731
     assert found(entry - 1) == entry and found(entry - 4) == entry
     assert found(1) is None  # before it
     assert found(5) == 0  # what was erased is seen, and not who says so
@@ -369,9 +368,7 @@ def test_the_example_that_decided_comes_first(server, make, person):
     more = {"context": body["context"], "among": ["kite"], "propensity": True}
     one = _call(server, "POST", "/v1/agents/solo/decisions", more)
     shown = person("auditor").get(f"/agents/solo/decisions/{one['id']}")
-    assert "Without it this would not have been surely allowed." in shown.text
-    assert "One of them decides whether it is surely allowed" in shown.text
-    assert "No single one decides" not in shown.text
+    assert "denies-without" in shown.notes and shown.has(data_deciding="1")
 
 
 def test_what_nobody_said_is_no_certainty(server, make, person):

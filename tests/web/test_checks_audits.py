@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bridle.server.handlers.certificates import StandingShown
+from bridle.api.replies import StandingShown
 from bridle.store.maintenance import erase
-from bridle.web.audits import PER_PAGE, Waiting, _in_words, standing_words, whole_bounds
+from bridle.web.checks import PER_PAGE, PendingAudit, _in_words, audit_words, whole_bounds
 from tests.web.browsing import no_script
 
 P = "/agents/films/promises/audits"
@@ -35,10 +35,10 @@ def waiting(shown: Any) -> list[str]:
 
 def test_before_audits_begin(films, person):
     shown = person("admin").get(P)
-    assert "Begin audits" in shown.text and shown.form(P)["q"] == "10"
+    assert shown.form(P)["q"] == "10"
     for role in ("teacher", "auditor"):
         shown = person(role).get(P)
-        assert shown.status == 200 and "An admin can begin them" in shown.text
+        assert shown.status == 200 and "audits-by-admin" in shown.notes
         assert person(role).post(P, BEGIN).status == 403
     assert person("teacher").get("/agents/films/audits").headers["location"] == P
 
@@ -54,14 +54,14 @@ def test_beginning_is_for_life_and_the_form_says_so(films, person):
     assert (shown["q"], shown["delta"]) == (1.0, 0.05)
     assert shown["windows"] == [{"length": 10, "delta": 0.05}]
     shown = ann.get(P)
-    assert "Nothing was decided yet" in shown.text and "None waits" in shown.text
+    assert shown.value("decisions") == "0" and "none-waits" in shown.notes
 
 
 def test_without_blocks(films, person):
     ann = person("admin")
     ann.post(P, BEGIN | {"length": ""})
     assert films.call("GET", f"{A}/audit").json["windows"] == []
-    assert "Blocks of" not in ann.get(P).text
+    assert "blocks" not in ann.get(P).notes
 
 
 def test_judging(films, person):
@@ -70,9 +70,13 @@ def test_judging(films, person):
     decide(films, 25)
     eve = person("teacher")
     shown = eve.get(P)
-    assert "Not shown" in shown.text and "Between 0 and 25" in shown.text
-    assert len(waiting(shown)) == PER_PAGE and "1 to 10 of 25" in shown.text
-    assert "age 12-17" in shown.text and "Kite Days" in shown.html + eve.get(f"{P}?after=10").html
+    assert shown.has(data_audit="not shown")
+    assert (shown.value("at-least"), shown.value("at-most")) == ("0", "25")
+    assert len(waiting(shown)) == PER_PAGE and shown.value("range") == "1 to 10 of 25"
+    assert (
+        "age 12-17" in shown.one(data_decision="1").text
+        and "Kite Days" in shown.html + eve.get(f"{P}?after=10").html
+    )
     assert no_script(shown.html) and 'data-key="n"' in shown.html
     # The last page, one after the other; then it is gone.
     last = f"{P}?after=20"
@@ -83,7 +87,7 @@ def test_judging(films, person):
         assert eve.post(action, form).status == 303  # a second press
         assert eve.post(action, form | {"allowed": "no" if not n else "yes"}).status == 409
     shown = eve.get(last)
-    assert "11 to 20 of 20" in shown.text and len(waiting(shown)) == PER_PAGE
+    assert shown.value("range") == "11 to 20 of 20" and len(waiting(shown)) == PER_PAGE
     audit = films.call("GET", f"{A}/audit").json
     assert (audit["total"]["found"], audit["total"]["judged"]) == (4, 5)
     events = films.call("GET", f"{A}/events?limit=1000").json["events"]
@@ -99,12 +103,13 @@ def test_all_judged_well_is_shown_good_and_badly_an_alarm(films, person):
         action = waiting(ann.get(P))[0]
         ann.post(action, {"allowed": "yes" if n < 10 else "no"})
     shown = ann.get(f"{P}?level=100")
-    assert "Shown good" in shown.text and "No block gives an alarm at 100 %" in shown.text
+    assert shown.has(data_audit="shown good") and "no-alarm" in shown.notes
     shown = ann.get(f"{P}?level=10")
-    assert "Alarm" in shown.text and "At least 10 broke" in shown.text
-    assert "11 to 20" in shown.text and "grants only 1" in shown.text
-    assert "None waits" in shown.text
-    assert "At least 10 broke" in ann.get("/agents/films/promises").text
+    assert shown.has(data_audit="alarm") and shown.value("at-least") == "10"
+    block = shown.one(data_block="11").text
+    assert "11 to 20" in block and "grants only 1" in block
+    assert "none-waits" in shown.notes
+    assert "At least 10" in ann.get("/agents/films/promises").one(data_audit="alarm").text
 
 
 def test_bad_addresses_and_answers(films, person):
@@ -119,7 +124,7 @@ def test_bad_addresses_and_answers(films, person):
     assert ann.post(f"{P}/99", {"allowed": "yes"}).status == 409
     bob = person("auditor")
     assert bob.post(f"{P}/1", {"allowed": "yes"}).status == 403
-    assert not waiting(bob.get(P)) and "decision 1" in bob.get(P).text
+    assert not waiting(bob.get(P)) and bob.get(P).has(data_decision="1")
 
 
 def test_names_from_outside_are_text(server, make, person):
@@ -142,10 +147,10 @@ def test_what_was_erased_waits_no_more_or_says_so(films, person):
     decide(films, 2)
     erase(films.store, "films", decisions=["1"])
     shown = ann.get(P)
-    assert "1 to 1 of 1" in shown.text and waiting(shown) == [f"{P}/2"]
+    assert shown.value("range") == "1 to 1 of 1" and waiting(shown) == [f"{P}/2"]
     # It may be erased between the two looks that the page takes.
     [gone] = films.runner.run(films.service.do("films", lambda work: _in_words(work, [1], {})))
-    assert gone == Waiting("1", None, None, [])
+    assert gone == PendingAudit("1", None, None, [])
 
 
 @pytest.mark.parametrize(
@@ -170,6 +175,6 @@ def test_bounds_are_told_as_whole_numbers_that_hold(state, lower, upper, said):
         pending=0,
         delta=0.05,
     )
-    assert said in standing_words(standing)
+    assert said in audit_words(standing)
     least, most = whole_bounds(standing)
     assert lower <= least + 1e-6 and most <= upper
