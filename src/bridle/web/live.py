@@ -586,9 +586,9 @@ def _row(
 
 def _last_seen(visit: Visit, head: int) -> int:
     """Return the entry to begin after: the last that the browser got, or that the page has."""
-    for name, value in visit.more["scope"]["headers"]:
-        if name == b"last-event-id" and value.isdigit() and len(value) < 17:
-            return int(value)
+    seen = visit.headers.get("last-event-id", "")
+    if seen.isascii() and seen.isdigit() and len(seen) < 17:
+        return int(seen)
     return visit.query.whole("after", head, low=0, high=2**53)
 
 

@@ -133,8 +133,7 @@ def judging_as(visit: Visit, state: AgentState) -> JudgingAs:
 
 
 def _chosen(visit: Visit) -> str | None:
-    headers = visit.more["scope"]["headers"]
-    texts = [value.decode("latin-1") for name, value in headers if name == b"cookie"]
+    texts = visit.headers.getlist("cookie")
     for part in (part.strip() for text in texts for part in text.split(";")):
         if part.startswith(f"{COOKIE}="):
             return unquote_to_bytes(part.removeprefix(f"{COOKIE}=")).decode(errors="replace")

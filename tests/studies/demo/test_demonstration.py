@@ -187,14 +187,14 @@ def test_a_past_that_lies_back_and_doors_that_are_open(running):
                 "movies", lambda work: work.aggregate.recent.unsure(work.aggregate.state)
             )
             assert seen is not None and 0.1 < seen < 0.7
-            assert [door.name for door in service.open_doors] == ["teacher", "auditor", "admin"]
-            for door in service.open_doors:
-                caller = service.tokens.caller(b"Bearer " + door.token.encode())
-                assert caller.role == door.name
+            assert [guest.name for guest in service.guests] == ["teacher", "auditor", "admin"]
+            for guest in service.guests:
+                caller = service.tokens.caller(b"Bearer " + guest.token.encode())
+                assert caller.role == guest.name
             made = [row for row in service.store.tokens() if row.note != "made at the first start"]
             assert {row.expires for row in made} == {NOW + DAY}
             assert service.visiting is not None and len(service.visiting.movies) == 40
-        assert service.open_doors == () and service.visiting is None
+        assert service.guests == () and service.visiting is None
 
     running(do)
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from starlette.datastructures import Headers
 
 from bridle.server.endpoints import ROLES
 from bridle.server.limits import Limits
 from bridle.server.problems import Problem
 from bridle.server.table import endpoints
 from bridle.web import page as session
-from bridle.web.table import pages
+from bridle.web.app import pages
 from tests.web.browsing import HOST, Person, no_script
 
 
@@ -150,26 +151,26 @@ def test_forms_that_are_none(server, serve, person):
     ],
 )
 def test_the_token_of_a_cookie(headers, found):
-    assert session.token_of({"headers": headers}) == found
+    assert session.token_of(Headers(raw=headers)) == found
 
 
 def test_programs_are_not_sent_to_pages(server):
     answer = server.call("GET", "/nothing", token=None)
     assert answer.code == "not_found"
     with pytest.raises(Problem):
-        session.check_origin({"method": "POST", "headers": []})
+        session.check_origin("POST", Headers())
 
 
 def test_a_page_that_fails_while_it_is_written_is_a_page_too(server, person, monkeypatch):
     ann = person("admin")
-    page = server.app._site.rendering.page
+    page = server.app.rendering.page
 
-    def fails(template, values):
+    def fails(request, template, values, status):
         if template == "agents.html":
             raise RuntimeError("the secret of it")
-        return page(template, values)
+        return page(request, template, values, status)
 
-    monkeypatch.setattr(server.app._site.rendering, "page", fails)
+    monkeypatch.setattr(server.app.rendering, "page", fails)
     shown = ann.get("/agents")
     assert shown.status == 500 and "secret" not in shown.html
     assert "This did not work" in shown.text
