@@ -268,7 +268,8 @@ def test_among_is_a_set_of_arms():
 def test_to_choose_among_no_arms_is_an_error_that_says_what_to_do():
     agent = new()
     before = bits(agent)
-    for among in ((), [], set(), iter(())):
+    nothing: list[Any] = [(), [], set(), iter(())]
+    for among in nothing:
         with pytest.raises(InvalidValue, match=r"at least one arm.*Leave it out for all arms"):
             agent.decide(ARRAY, among)
     with pytest.raises(InvalidValue, match="'among'"):
@@ -300,9 +301,9 @@ def test_a_question_earns_nothing_and_the_error_says_what_to_do():
         with pytest.raises(UnknownId, match=r"waits for the answer to question 1.*agent\.answer"):
             agent.reward(wrong, 0.5)
     asked = agent.ask({"x": False}, id="mine")
-    for wrong in (asked, "mine"):
+    for wrong in (asked, "mine"):  # a question, or its id
         with pytest.raises(UnknownId, match=r"This is a question.*agent\.skip"):
-            agent.reward_many([wrong], [0.5])
+            agent.reward_many([wrong], [0.5])  # type: ignore[list-item]
     with pytest.raises(UnknownId, match="never made"):
         agent.reward("nobody", 0.5)
     made = agent.answer(question, True).then
