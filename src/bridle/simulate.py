@@ -22,10 +22,8 @@ from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Te
 from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import doubt, keys, loop, questions
 from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
-from bridle.limits import Beliefs, Limits, LinearLimits, MixtureLimits
-from bridle.limits.base import Prediction
-from bridle.limits.exceptions import START, ExceptionRates, doubt_of
-from bridle.limits.linear import hope_of
+from bridle.limits import Beliefs, Limits, LinearLimits
+from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
     DEFAULT_V,
     BehaviorConstrained,
@@ -1039,44 +1037,29 @@ class _Table:
     def __init__(
         self, beliefs: Beliefs, kinds: Floats, rates: ExceptionRates | None = None
     ) -> None:
-        self._beliefs, self._kinds, self._rates = beliefs, kinds, rates
-        self._predictions = (
-            beliefs.predictions(kinds) if isinstance(beliefs, MixtureLimits) else None
-        )
-        shape = beliefs.units, len(kinds)
-        self._p, self._sd, self._information, self._hope = np.empty((4, *shape))
-        self._safe, self._possible = np.empty((2, *shape), np.bool_)
+        self._beliefs, self._rates = beliefs, rates
+        self._predictions = beliefs.predictions(kinds)
+        self._hope: Floats = np.empty((beliefs.units, len(kinds)))
         self.update(np.arange(beliefs.units))
 
     def update(self, units: Ints) -> None:
         """Look again at these units."""
-        if len(units) > 1 or self._predictions is not None:  # all at once is far cheaper
-            every = self._predictions
-            look = self._beliefs.predict_all(self._kinds) if every is None else every.predict()
-            self._take(slice(None), look)
-        else:
-            for u in units:
-                self._take(int(u), self._beliefs.predict(int(u), self._kinds))
-        look = Prediction(self._p, self._safe, self._possible, self._information, self._sd)
+        look = self._predictions.predict(units)
+        self._hope[units] = self._beliefs.hope(look.of(units))
         hope = self._hope
+        # As the kernel takes them, which reads a context at a time.
+        self.sure: Bools = np.ascontiguousarray(look.safe.T)
         if self._rates is not None:
             look = self._rates.lower(look)
             hope = np.minimum(hope, look.p)
-        # As the kernel takes them, which reads a context at a time.
-        self.sure: Bools = np.ascontiguousarray(self._safe.T)
         self.safe: Bools = np.ascontiguousarray(look.safe.T)
         self.p: Floats = np.ascontiguousarray(look.p.T)
         self.information: Floats = np.ascontiguousarray(look.information.T)
         self.hope: Floats = np.ascontiguousarray(hope.T)
 
-    def _take(self, u: int | slice, look: Prediction) -> None:
-        for name in ("p", "sd", "information", "safe", "possible"):
-            getattr(self, f"_{name}")[u] = getattr(look, name)
-        self._hope[u] = hope_of(self._beliefs, look)
-
 
 def _rates(beliefs: Beliefs, error: float) -> ExceptionRates:
-    return ExceptionRates(beliefs.units, doubt=doubt_of(beliefs), error=max(error, LEAST_ERROR))
+    return ExceptionRates(beliefs.units, doubt=beliefs.doubt, error=max(error, LEAST_ERROR))
 
 
 def _items(items: npt.ArrayLike | None, kind: Ints, identity: bool, owner: str) -> Ints:

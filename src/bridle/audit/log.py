@@ -60,7 +60,7 @@ class Auditing:
         return self.meter is not None or self.promise_meter is not None
 
     def fold(self, event: Event) -> None:
-        """Take one event; those that are no matter of audits change nothing."""
+        """Fold one event; those that do not concern audits change nothing."""
         try:
             self._fold_promise(event)
         except LimitReached:
@@ -117,7 +117,7 @@ class Auditing:
         self.promise_meter, self.promise_pending = None, {}
 
     def check(self, decision: ItemId) -> None:
-        """Refuse a judgement that nobody waits for."""
+        """Raise on a judgement that nobody waits for."""
         if decision not in self.pending:
             raise NotPossible(
                 f"The decision {decision!r:.100} waits for no judgement: the coin did not choose "
@@ -126,7 +126,7 @@ class Auditing:
 
 
 def meter_of(event: AuditBegun, before: AuditMeter | None = None) -> AuditMeter:
-    """Give the meter that begins here; a log has one, for life."""
+    """Return the meter that begins here; a log has one, for life."""
     if before is not None:
         raise NotPossible(
             f"Audits have begun already, with q = {before.q:g} for life: with another coin in "
@@ -137,7 +137,7 @@ def meter_of(event: AuditBegun, before: AuditMeter | None = None) -> AuditMeter:
 
 
 def audits_in(events: Iterable[Event]) -> Auditing | None:
-    """Give the audits of a log; None if none was begun in it.
+    """Return the audits of a log; None if none was begun in it.
 
     Examples
     --------

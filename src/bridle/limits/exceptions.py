@@ -21,7 +21,7 @@ from bridle.kernels.types import Floats, Ints
 from bridle.limits.base import Prediction
 from bridle.limits.rules import check
 
-__all__ = ["START", "ExceptionRates", "doubt_of"]
+__all__ = ["START", "ExceptionRates"]
 
 # All constants here are part of what `form` 3 of an agent's settings means: with others a log would
 # replay to other bits, so another value is another form.
@@ -109,11 +109,11 @@ class ExceptionRates:
         return len(self.unjudged)
 
     def fold(self, unit: int, *, allowed: bool, safe: bool) -> None:
-        """Take the first judgement of a pair; `safe`: the limits themselves called it so."""
+        """Fold the first judgement of a pair; `safe`: the limits themselves called it so."""
         self._count(unit, allowed, safe, 1)
 
     def forget(self, unit: int, *, allowed: bool, safe: bool) -> None:
-        """Take back what `fold` took."""
+        """Remove what `fold` added."""
         self._count(unit, allowed, safe, -1)
 
     def coin(self, unit: int) -> float:
@@ -219,8 +219,3 @@ class ExceptionRates:
 def coin_of(zeal: Floats, plays: int, here: int) -> float:
     """Return the coin of a play, after so many plays that nobody had judged, in all and here."""
     return float(kernel.check_coin(zeal, START, plays, here))
-
-
-def doubt_of(limits: object) -> float:
-    """Return how improbable "denied" must be before these limits call anything safe."""
-    return float(getattr(limits, "doubt", USUAL))
