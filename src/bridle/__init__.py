@@ -84,7 +84,6 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = (
     "agent",
     "audit",
-    "bounds",
     "certificates",
     "errors",
     "evaluation",
@@ -95,7 +94,6 @@ _MODULES = (
     "schema",
     "simulate",
     "testing",
-    "worlds",
 )
 
 __all__ = [

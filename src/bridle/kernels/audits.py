@@ -63,7 +63,7 @@ def price(delta: float) -> float:
 
 @njit(cache=True)
 def coin(start: np.uint64, number: np.uint64, q: float) -> bool:
-    """Say whether the coin of one decision falls on "judge it"."""
+    """Return whether the coin of one decision falls on "judge it"."""
     return bool(keys.uniform(keys.bits_of(keys.key_of(start, number), 0)) < q)
 
 

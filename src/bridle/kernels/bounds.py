@@ -215,7 +215,7 @@ def weigh(
 
 @njit(cache=True)
 def chance_of(prior: float, total: float, least: int, table: Floats) -> float:
-    """Give the probability of a term by its prior odds and what `weigh` gave; no exponentials."""
+    """Return the probability of a term by its prior odds and what `weigh` gave; no exponentials."""
     if prior == math.inf or prior == 0.0:
         return 1.0 if prior > 0.0 else 0.0
     power: float = table[min(abs(least), table.shape[0] - 1)]
@@ -238,7 +238,7 @@ def pick(
     sole: Bools,
     table: Floats,
 ) -> int:
-    """Give the rank at which the running sum of the weights, as in `weigh`, passes u."""
+    """Return the rank at which the running sum of the weights, as in `weigh`, passes u."""
     head = heads[a]
     n = heads[a + 1] - head
     edge = head + 2 * a
@@ -263,7 +263,7 @@ def pick(
 
 @njit(cache=True)
 def turn(a: int, rank: int, R: Ints, lists: Lists, net: Ints, denials: Ints, stale: Bools) -> None:
-    """Give term a another rank; keep the counts right, and mark the terms that are stale by it."""
+    """Move term a to another rank; update the counts, and mark the terms that are stale by it."""
     heads, order, _, starts, ids, spots = lists
     old, new = max(R[a], 0), max(rank, 0)
     step = 1 if new > old else -1
@@ -466,7 +466,7 @@ def cover(a: int, y: float, rank: int, spot: int, lists: Lists) -> float:
 
 @njit(cache=True)
 def spots_of(own: Floats, ids: Ints, lists: Lists) -> Ints:
-    """Give how many values of each of the active terms `ids` are at most the context's own."""
+    """Return how many values of each of the active terms `ids` are at most the context's own."""
     out = np.zeros(ids.shape[0], np.int64)
     for k in range(ids.shape[0]):
         edge = lists.heads[ids[k]] + 2 * ids[k] + 1
@@ -540,7 +540,7 @@ def split(
 
 @njit(cache=True)
 def gather(ranks: Ranks, which: Ints, lists: Lists, terms: Terms) -> Chains:
-    """Give the distinct sets of the sample, in the order in which they first occur."""
+    """Return the distinct sets of the sample, in the order in which they first occur."""
     C, A = ranks.shape
     marks = np.empty(C, np.uint64)
     source = np.empty(C, np.int64)
@@ -622,7 +622,7 @@ def clear_terms(lists: Lists, net: Ints, odds: float, logit: Floats) -> Tails:
 
 @njit(cache=True)
 def clearance(own: Ints, y: Floats, place: Ints, tails: Tails, terms: Terms) -> float:
-    """Give P(none of the terms `own` of a context denies it), of those that are not sampled.
+    """Return P(none of the terms `own` of a context denies it), of those that are not sampled.
 
     place: (T,) number of each term among the tails, −1 if it has none.
     """

@@ -28,7 +28,7 @@ def spread(w: Weights, s: float, se: float) -> float:
 
 @njit(cache=True)
 def random_arm(key: np.uint64, eligible: Bools, also: Bools) -> int:
-    """Give a uniformly random arm among those with both marks, or -1 if there is none."""
+    """Return a uniformly random arm among those with both marks, or -1 if there is none."""
     best = -1
     top = np.uint64(0)
     for k in range(eligible.shape[0]):
@@ -42,7 +42,7 @@ def random_arm(key: np.uint64, eligible: Bools, also: Bools) -> int:
 
 @njit(cache=True)
 def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64) -> int:
-    """Give the eligible arm with the highest draw loc + scale·z, or -1 if none is eligible.
+    """Return the eligible arm with the highest draw loc + scale·z, or -1 if none is eligible.
 
     A draw is computed only where its bound reaches the best so far. Multiplying by scale ≥ 0 and
     adding loc are monotone also after rounding, so no arm that could win is passed over, and the
@@ -69,7 +69,7 @@ def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64) -> int
 def pick(
     w: Weights, loc: Floats, scale: Floats, eligible: Bools, allowed: Bools, key: np.uint64
 ) -> int:
-    """Give the arm that the policy plays, or -1 if it may play none."""
+    """Return the arm that the policy plays, or -1 if it may play none."""
     if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
         return random_arm(aside(key), eligible, eligible)
     if w.mask == MASK_ARGMAX:
@@ -82,7 +82,7 @@ def pick(
 
 @njit(cache=True, inline="always")
 def as_weights(row: Floats) -> Weights:
-    """Give seven numbers their names: numba looks up a call with a named tuple 100 times slower."""
+    """Name seven numbers: numba looks up a call with a named tuple 100 times slower."""
     return Weights(row[0], row[1], row[2], row[3], row[4], row[5], row[6])
 
 
@@ -113,7 +113,7 @@ def choose(
 
 @njit(cache=True)
 def with_one(c: Floats, d: int) -> Floats:
-    """Give a context the trailing 1 that arms of d features want, if it lacks it."""
+    """Return a context with the trailing 1 that arms of d features want, if it lacks it."""
     if c.shape[0] == d:
         return c
     out = np.empty(d)

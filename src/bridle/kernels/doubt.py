@@ -38,7 +38,7 @@ def look_key(key: np.uint64, look: int) -> np.uint64:
 def best_two(
     loc: Floats, scale: Floats, marks: Marks, said: Marks, unit: Ints, key: np.uint64
 ) -> tuple[int, int]:
-    """Give the best safe arm and the best possible arm by their draws; -1 where there is none.
+    """Return the best safe arm and the best possible arm by their draws; -1 where there is none.
 
     marks: (U,) what is believed of each unit here; said: (K,) what the teacher said of each arm. A
     draw is computed only where its bound reaches the best so far.
@@ -78,7 +78,7 @@ def best_two(
 
 @njit(cache=True)
 def lifted(marks: Marks, p: Floats) -> Marks:
-    """Give marks by which what is rather allowed than not is at least in doubt.
+    """Return marks by which what is rather allowed than not is at least in doubt.
 
     Limits may put off a question that would teach little. Where nothing else is left to play or to
     ask about, it is asked.
@@ -92,7 +92,7 @@ def lifted(marks: Marks, p: Floats) -> Marks:
 
 @njit(cache=True)
 def fall_back(on_empty: int, p: Floats, said: Marks, unit: Ints) -> int:
-    """Give the arm to play where none is safe, or -1."""
+    """Return the arm to play where none is safe, or -1."""
     if on_empty >= 0:
         return on_empty
     best = -1

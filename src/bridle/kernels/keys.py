@@ -68,7 +68,7 @@ def bits_of(key: np.uint64, arm: int) -> np.uint64:
 
 @njit(cache=True, inline="always")
 def aside(key: np.uint64) -> np.uint64:
-    """Give a second key of the same decision: for coins that must not depend on the draws."""
+    """Return a second key of the same decision: for coins that must not depend on the draws."""
     return mix(key ^ _ASIDE)
 
 
@@ -135,5 +135,5 @@ def fill_normals(key: np.uint64, out: Floats) -> None:
 
 @njit(cache=True)
 def place(start: np.uint64, number: np.uint64, n: int) -> int:
-    """Give a uniformly random place in [0, n) for one key, apart from the arms' own bits."""
+    """Return a uniformly random place in [0, n) for one key, apart from the arms' own bits."""
     return int(uniform(aside(key_of(start, number))) * n)

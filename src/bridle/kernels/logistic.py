@@ -47,7 +47,7 @@ TAIL = (0.9563934464865815, 2.0504560579380127, 4.434062831780607, 9.70681291111
 
 @njit(cache=True)
 def entries(c: Floats, crosses: bool) -> int:
-    """Give the number of nonzero columns that `expand` makes of a context."""
+    """Return the number of nonzero columns that `expand` makes of a context."""
     k = 0
     for i in range(c.shape[0]):
         if c[i] != 0.0:
@@ -217,7 +217,7 @@ def curvature(
 
 @njit(cache=True)
 def table(C: Floats, crosses: bool, D: int) -> tuple[Ints, Places, Floats, Ints]:
-    """Give every context's columns and values, one after the other, and which columns occur.
+    """Return every context's columns and values, one after the other, and which columns occur.
 
     Columns are numbered among those that occur: the others have weight 0 and the prior's doubt,
     whatever else is learned.

@@ -76,7 +76,7 @@ def score_columns(
 
 @njit(cache=True, inline="always")
 def pull_of(centred: bool, ridge: float, totals: Floats) -> float:
-    """Say how far the means of arms are drawn: to r̄, the mean of all rewards; 0 for not at all.
+    """Return how far the means of arms are drawn: to r̄, the mean of all rewards; 0 for not at all.
 
     With a trailing 1 in every context, h = Σ c is the last column of B less the ridge, so
     r̄ + cᵀB⁻¹(f − r̄h) = cᵀμ + r̄·ridge·cᵀA_last: nothing but r̄ is kept.
@@ -97,7 +97,7 @@ def widest_spread(A: Floats, k: int, ridge: float) -> float:
 
 @njit(cache=True)
 def direction(C: Floats) -> Floats:
-    """Give the direction of the mean context, as a vector of length 1 (or 0, if it has none)."""
+    """Return the direction of the mean context, as a vector of length 1 (or 0, if it has none)."""
     M, d = C.shape
     middle = np.zeros(d)
     for t in range(M):

@@ -218,7 +218,7 @@ def add_sums(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int
 def update_inverse(
     A: Floats, mu: Floats, c: Floats, y: float, where: Places, n: int, g: Floats
 ) -> bool:
-    """Let A and μ of one arm follow: A −= (Ac)(Ac)ᵀ / (1 + cᵀAc) (Sherman, Morrison).
+    """Update A and μ of one arm: A −= (Ac)(Ac)ᵀ / (1 + cᵀAc) (Sherman, Morrison).
 
     False, and nothing is changed, if rounding has eaten what would be left of A.
     """

@@ -36,7 +36,7 @@ def terms_of(held: Bools, pairs: bool, out: Ints) -> int:
 
 @njit(cache=True)
 def masks_of(held: Bools, pairs: bool, terms: int) -> Ints:
-    """Give the terms of each context, a row of `held`, as bits of one integer."""
+    """Return the terms of each context, a row of `held`, as bits of one integer."""
     masks = np.zeros(held.shape[0], np.int64)
     ids = np.empty(terms, np.int64)
     for c in range(held.shape[0]):

@@ -127,7 +127,7 @@ class Joint:
         self.weights = _scaled(self.weights * ratio)
 
     def forget(self, p: float, answers: Sequence[Answer]) -> None:
-        """Let a case go; what it taught stays."""
+        """Forget a case; what it taught stays."""
         self.kept = _scaled(self.kept * self._likelihood(p, answers))
 
     def reweigh(self, place: int, ratio: Sequence[float]) -> None:
@@ -264,7 +264,7 @@ class Messages:
             self._tell(case, -1, [1.0] * len(FAULTS))
 
     def forget(self, key: Key) -> None:
-        """Let a case go; what it taught stays."""
+        """Forget a case; what it taught stays."""
         del self.cases[key]
 
     def reweigh(self, place: int, ratio: Sequence[float]) -> None:
