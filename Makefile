@@ -7,6 +7,9 @@ UV := $(shell command -v uv 2>/dev/null)
 # Arguments for pytest: make test ARGS='-k agent -x'
 ARGS ?=
 
+# What makes `make check` fail where the package outgrows its bars: --strict
+STRICT ?=
+
 # The least share of lines and branches that the tests must reach, in percent.
 MIN_COVERAGE := 98
 
@@ -34,7 +37,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check bench faults load serve soak clean
+.PHONY: help setup demo test check house bench faults load serve soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -72,11 +75,15 @@ test: .venv/.stamp-dev ## run the tests
 	echo "tests took $$(( $$(date +%s) - start )) s (set-up not counted)"; \
 	exit $$status
 
-check: .venv/.stamp-dev ## lint, format, types, layers
+check: .venv/.stamp-dev ## lint, format, types, layers, and the shape of the package
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet || { echo "run: $(PY) -m ruff format" >&2; exit 1; }
 	@$(PY) -m mypy $(wildcard src studies/src tests benchmarks browser examples faults tools)
 	@.venv/bin/lint-imports --no-logo
+	@$(PY) -m tools.house $(STRICT)
+
+house: .venv/.stamp-dev ## the packages and their imports as a picture: docs/images/house.svg
+	@$(PY) -m tools.house --brief --picture docs/images/house.svg
 
 bench: .venv/.stamp-bench ## compare with other libraries, time limits: build/bench.json, ...
 	@mkdir -p build

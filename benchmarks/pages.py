@@ -28,7 +28,7 @@ from bridle.agent.events import AuditBegun, Audited, Created
 from bridle.policies import LearnedMask
 from bridle.store.sqlite import SqliteStore
 from bridle.store.writer import UnitOfWork, Writer
-from bridle.web.table import pages
+from bridle.web.app import pages
 from tests.server.driving import Server
 from tests.web.browsing import Person
 

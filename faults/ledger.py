@@ -24,7 +24,7 @@ from bridle.agent.events import (
     RewardedLate,
 )
 from bridle.agent.events import Taught as TaughtEvent
-from bridle.api.models import plain_choice
+from bridle.server.handlers.decisions import plain_choice
 from bridle.store.aggregate import Aggregate, catch_up, events_in, load
 from bridle.store.log import Store
 from bridle.store.maintenance import replay, verify

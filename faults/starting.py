@@ -92,7 +92,7 @@ class ServeProcess:
 
     def start(self, *, wait: bool = True, plain: bool = False) -> None:
         """Start it; with `wait`, until it answers. With `plain` it is not forked."""
-        arguments = ["serve", "--db", self._db, "--port", str(self.port), "--quiet"]
+        arguments = ["serve", "--db", self._db, "--port", str(self.port), "--quiet", "--no-warm"]
         self.starts += 1
         if plain:
             with self._log.open("ab") as log:

@@ -27,6 +27,8 @@ def _kernel_cache() -> Path:
 
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_kernel_cache()))
+# Servers that tests start compile what they need when they need it.
+os.environ.setdefault("BRIDLE_WARM", "0")
 
 import numba  # noqa: E402
 import numpy as np  # noqa: E402

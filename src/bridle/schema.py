@@ -41,7 +41,7 @@ Context: TypeAlias = "Mapping[str, object] | Sequence[float] | np.ndarray[Any, A
 
 
 def known(word: object, options: Iterable[object]) -> str:
-    """Say what could have been meant by `word`: close matches, or else what there is."""
+    """Return what could have been meant by `word`: close matches, or else what there is."""
     there = {str(option): option for option in options}
     near = difflib.get_close_matches(str(word)[:200], there)  # a longer word only costs time
     if near:
@@ -281,7 +281,8 @@ KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(Featur
 class Schema:
     """The features of a context, in order: encodes contexts and reads them back.
 
-    `width` is the number of columns, d, and `columns` has a readable label for each.
+    `width` is the number of columns, d, and `columns` has a readable label for each; `names_items`
+    is whether one of the features is an `Id`.
 
     Parameters
     ----------
@@ -304,6 +305,7 @@ class Schema:
     features: Sequence[Feature]
     width: int = field(init=False, repr=False, compare=False)
     columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    names_items: bool = field(init=False, repr=False, compare=False)
     _starts: dict[str, tuple[Feature, int]] = field(init=False, repr=False, compare=False)
     _scaling: _Scaling = field(init=False, repr=False, compare=False)
 
@@ -313,7 +315,8 @@ class Schema:
             raise InvalidValue("features", "Schema", "a list or tuple of features", self.features)
         columns: dict[str, None] = {}
         starts: dict[str, tuple[Feature, int]] = {}
-        if sum(isinstance(feature, Id) for feature in given) > 1:
+        ids = sum(isinstance(feature, Id) for feature in given)
+        if ids > 1:
             raise InvalidValue("features", "Schema", "with at most one Id", self.features)
         for feature in self.features:
             words = feature.values if isinstance(feature, _Words) else ()
@@ -328,7 +331,7 @@ class Schema:
         if not 1 <= len(columns) <= MAX_WIDTH:
             raise InvalidValue("features", "Schema", f"1 to {MAX_WIDTH} columns", len(columns))
         _store(self, features=tuple(self.features), width=len(columns), columns=tuple(columns))
-        _store(self, _starts=starts, _scaling=_Scaling(self.features))
+        _store(self, names_items=ids > 0, _starts=starts, _scaling=_Scaling(self.features))
 
     @classmethod
     def plain(cls, width: int, low: float | None = None, high: float | None = None) -> Schema:
@@ -341,7 +344,7 @@ class Schema:
         return cls([Number(f"x{i}", low, high) for i in range(width)])
 
     def place(self, name: str, owner: str = "Schema.place") -> tuple[Feature, int]:
-        """Give the feature called `name` and its first column."""
+        """Return the feature called `name` and its first column."""
         if name not in self._starts:
             raise InvalidValue("feature", owner, "in the schema", name, known(name, self._starts))
         return self._starts[name]
@@ -394,7 +397,7 @@ class Schema:
         return None
 
     def decode(self, encoded: Sequence[float] | Floats) -> dict[str, object]:
-        """Give the raw values of a context back; `encode` makes the same bits of them."""
+        """Return the raw values of a context; `encode` makes the same bits of them."""
         row = vector(encoded, self.width, "encoded", "Schema.decode").tolist()
         return {
             name: feature._read(row, at)
@@ -403,7 +406,7 @@ class Schema:
         }
 
     def to_json(self) -> list[dict[str, object]]:
-        """Give the schema as plain JSON values, every setting in full; a unit where there is one.
+        """Return the schema as plain JSON values, every setting in full; a unit where there is one.
 
         Logs from before there were units so keep their bytes, and what has none is still read by
         the versions that wrote them.

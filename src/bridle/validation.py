@@ -65,7 +65,7 @@ class FloatRange:
         return f"a float in the range {left}{self.low:g}, {self.high:g}{right}"
 
     def check(self, value: object, name: str, owner: str) -> float:
-        """Give `value` as a float, or raise `InvalidValue`."""
+        """Return `value` as a float, or raise `InvalidValue`."""
         if type(value) is not float:
             if not isinstance(value, numbers.Real) or isinstance(value, NO_NUMBER):
                 raise InvalidValue(name, owner, str(self), value)
@@ -91,7 +91,7 @@ class IntRange:
         return f"an int in the range [{self.low}, {self.high}]"
 
     def check(self, value: object, name: str, owner: str) -> int:
-        """Give `value` as an int, or raise `InvalidValue`."""
+        """Return `value` as an int, or raise `InvalidValue`."""
         if not isinstance(value, numbers.Integral) or isinstance(value, NO_NUMBER):
             raise InvalidValue(name, owner, str(self), value)
         number = int(value)
@@ -119,7 +119,7 @@ OUTCOME = FloatRange(-MAX_MAGNITUDE, MAX_MAGNITUDE)
 
 
 def one_of(value: object, options: Collection[str], name: str, owner: str) -> str:
-    """Give `value` if it is one of the words in `options`."""
+    """Return `value` if it is one of the words in `options`."""
     if not isinstance(value, str) or value not in options:
         words = ", ".join(repr(option) for option in options)
         raise InvalidValue(name, owner, f"one of {words}", value)
@@ -127,7 +127,7 @@ def one_of(value: object, options: Collection[str], name: str, owner: str) -> st
 
 
 def truth(value: object, name: str, owner: str) -> bool:
-    """Give `value` as a bool; 0 and 1 count, other numbers and words do not."""
+    """Return `value` as a bool; 0 and 1 count, other numbers and words do not."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, NO_NUMBER) and value in (0, 1):
@@ -136,14 +136,14 @@ def truth(value: object, name: str, owner: str) -> bool:
 
 
 def text(value: object, name: str, owner: str, longest: int = 200) -> str:
-    """Give `value` if it is a string of 1 to `longest` characters."""
+    """Return `value` if it is a string of 1 to `longest` characters."""
     if not isinstance(value, str) or not 1 <= len(value) <= longest:
         raise InvalidValue(name, owner, f"a string of 1 to {longest} characters", value)
     return value
 
 
 def vector(value: object, length: int, name: str, owner: str) -> Floats:
-    """Give `value` as `length` float64 within ±MAX_MAGNITUDE, contiguous; -0 becomes 0.
+    """Return `value` as `length` float64 within ±MAX_MAGNITUDE, contiguous; -0 becomes 0.
 
     -0 and 0 are the same number but not the same bits, and exact denials compare bits.
     """
@@ -158,7 +158,7 @@ def vector(value: object, length: int, name: str, owner: str) -> Floats:
 
 
 def matrix(value: object, width: int | None, name: str, owner: str) -> Floats:
-    """Give `value` as a matrix of float64 within ±MAX_MAGNITUDE, of `width` columns if given."""
+    """Return `value` as a matrix of float64 within ±MAX_MAGNITUDE, of `width` columns if given."""
     plain = type(value) is np.ndarray and value.dtype == np.float64
     array: Floats = value if plain else floats(value, name, owner, _columns(width))  # type: ignore[assignment]
     if array.ndim != 2 or (width is not None and array.shape[1] != width):
@@ -172,14 +172,14 @@ def matrix(value: object, width: int | None, name: str, owner: str) -> Floats:
 
 
 def outcomes(value: object, length: int, name: str, owner: str) -> Floats:
-    """Give `value` as `length` outcomes: float64 within ±MAX_MAGNITUDE; True is no outcome."""
+    """Return `value` as `length` outcomes: float64 within ±MAX_MAGNITUDE; True is no outcome."""
     if arrays(value, name, owner, _numbers(length)).dtype.kind == "b":
         raise InvalidValue(name, owner, _numbers(length), value)
     return vector(value, length, name, owner)
 
 
 def indices(value: object, length: int, below: int, name: str, owner: str) -> Ints:
-    """Give `value` as `length` whole numbers in [0, below)."""
+    """Return `value` as `length` whole numbers in [0, below)."""
     wanted = f"{length} whole numbers in the range [0, {below - 1}]"
     array = arrays(value, name, owner, wanted)
     if length == 0 and array.size == 0:
@@ -193,7 +193,7 @@ def indices(value: object, length: int, below: int, name: str, owner: str) -> In
 
 
 def truths(value: object, length: int, name: str, owner: str) -> Bools:
-    """Give `value` as `length` bools; 0 and 1 count, other numbers and words do not."""
+    """Return `value` as `length` bools; 0 and 1 count, other numbers and words do not."""
     wanted = f"{length} times True or False (or 1 or 0)"
     array = arrays(value, name, owner, wanted)
     good = array.shape == (length,) and (
@@ -207,7 +207,7 @@ def truths(value: object, length: int, name: str, owner: str) -> Bools:
 
 
 def floats(value: object, name: str, owner: str, wanted: str) -> Floats:
-    """Give `value` as a float64 array of any shape; words, objects and complex are refused."""
+    """Return `value` as a float64 array of any shape; words, objects and complex have none."""
     array = arrays(value, name, owner, wanted)
     if array.dtype.kind not in "fiub":
         raise InvalidValue(name, owner, wanted, value)
@@ -215,7 +215,7 @@ def floats(value: object, name: str, owner: str, wanted: str) -> Floats:
 
 
 def arrays(value: object, name: str, owner: str, wanted: str) -> npt.NDArray[Any]:
-    """Give `value` as an array of whatever it holds; nested lists of unequal length are refused."""
+    """Return `value` as an array of whatever it holds, but not nested lists of unequal length."""
     try:
         return np.asarray(value)
     except ValueError:

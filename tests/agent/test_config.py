@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 
-from bridle import Agent, Arm, BehaviorConstrained, Number, Rule, Schema, Thompson, When
+from bridle import (
+    Agent,
+    Arm,
+    BehaviorConstrained,
+    Flag,
+    Number,
+    Rule,
+    Schema,
+    Teacher,
+    Thompson,
+    When,
+)
+from bridle.agent import config
 from bridle.agent.config import (
     Settings,
     check_size,
@@ -21,8 +35,12 @@ from bridle.agent.config import (
     the_schema,
     words,
 )
-from bridle.errors import CorruptState, InvalidValue, LimitReached
+from bridle.api.models import AgentForm
+from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible
+from bridle.limits import KINDS, LABEL_CODINGS
+from bridle.policies import ACTIVE, TEACHINGS
 from tests.histories import FEATURES, PAPER, POLICIES, settings_of_agents
+from tools import settings as settings_table
 
 SETTINGS = Agent(
     **PAPER, arms=2, features=2, rules=[Rule("r", when=[When("x0", at_least=1.0)])]
@@ -113,7 +131,7 @@ def test_what_is_no_settings_is_corrupt(data):
 
 
 def test_the_parts_of_settings_are_what_they_should_be():
-    for name, wrong in (("arms", ("a",)), ("rules", ("r",)), ("features", 2), ("policy", None)):
+    for name, wrong in (("arms", ("a",)), ("rules", ("r",)), ("features", 2), ("policy", 5)):
         with pytest.raises(InvalidValue, match=f"'{name}'"):
             replace(SETTINGS, **{name: wrong})
     assert replace(SETTINGS, arms=list(SETTINGS.arms)) == SETTINGS
@@ -230,3 +248,125 @@ def test_an_agent_without_settings_of_its_own_has_those_of_the_paper():
     assert (settings.teaching, settings.label_coding, settings.prior) == ("random", "1/0", "paper")
     assert (settings.max_pending, settings.exact_denials) == (1_000_000, True)
     assert Agent(**PAPER, arms=2, features=2, policy=Thompson()).settings.policy == Thompson()
+
+
+# -- one declaration -------------------------------------------------------------------------
+
+
+LITERALS = {
+    "limits": config.LimitsKind,
+    "share": config.Share,
+    "on_empty": config.OnEmpty,
+    "on_doubt": config.OnDoubt,
+    "teaching": config.Teaching,
+    "label_coding": config.LabelCoding,
+    "prior": config.Prior,
+}
+BESIDE = {"sink", "at"}
+VERSIONS = {"limits_version", "reward_version"}  # filled in from what is registered
+
+
+def test_the_parameters_of_an_agent_are_the_declared_settings():
+    parameters = inspect.signature(Agent).parameters
+    assert set(parameters) - BESIDE == set(config.SETTINGS)
+    for name, setting in config.SETTINGS.items():
+        default = parameters[name].default
+        required = setting.default is config.REQUIRED
+        assert default is (inspect.Parameter.empty if required else setting.default), name
+        assert setting.help.endswith(".") and "\n" not in setting.help
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+    stored = {field.name for field in fields(Settings)} - {"form", *VERSIONS}
+    assert stored == set(config.SETTINGS) - {"sigma", "promise"}
+
+
+def test_the_docstring_of_an_agent_says_what_is_declared():
+    text = inspect.getdoc(Agent)
+    assert text is not None
+    said = dict(re.findall(r"^(\w+) : (.+)$", text, re.MULTILINE))
+    assert set(said) - BESIDE == set(config.SETTINGS)
+    for name, setting in config.SETTINGS.items():
+        if setting.default is config.REQUIRED:
+            end = ""
+        elif setting.default in (None, ()):
+            end = ", optional"
+        else:
+            end = f", default {setting.default_words}" if setting.default_words else ""
+        assert said[name] == setting.type + end, name
+
+
+def test_the_words_of_a_setting_are_a_type_of_its_own():
+    assert {name for name, setting in config.SETTINGS.items() if setting.choices} == set(LITERALS)
+    for name, literal in LITERALS.items():
+        assert get_args(literal) == tuple(config.SETTINGS[name].choices)
+    assert get_args(config.LimitsKind) == KINDS
+    assert set(get_args(config.LabelCoding)) == set(LABEL_CODINGS)
+    assert get_args(config.Teaching) == (*TEACHINGS, *ACTIVE)
+
+
+def test_the_form_of_the_service_is_the_declaration():
+    assert set(AgentForm.model_fields) == set(config.SETTINGS)
+    form = AgentForm.model_validate_json('{"arms": ["a"], "features": 1}')
+    for name, setting in config.SETTINGS.items():
+        if setting.default is not config.REQUIRED and name != "seed":  # drawn where it is left out
+            assert getattr(form, name) == setting.default, name
+            assert AgentForm.model_fields[name].description == setting.help
+
+
+def test_the_table_in_the_docs_is_up_to_date():
+    text = settings_table.PAGE.read_text(encoding="utf-8")
+    assert settings_table.page(text) == text, "Run: python -m tools.settings"
+
+
+ONE = {"arms": ["a", "b"], "features": [Flag("x")]}
+RULE = Rule("r", when=[When("x", equals=True)], arms=["b"])
+WRONG: dict[str, tuple[dict[str, Any], type[Exception]]] = {
+    "arms of one id": ({"arms": ["a", "a"]}, InvalidValue),
+    "a safe arm that is none": ({"on_empty": "safe_arm", "safe_arm": "c"}, InvalidValue),
+    "rules without a term": (
+        {"features": [Number("age", 0, 100)], "limits": "rules"},
+        InvalidValue,
+    ),
+    "too many columns": ({"features": 3_000, "limits": "logistic"}, InvalidValue),
+    "groups of too many arms": (
+        {"arms": 10**6, "limits": "found", "features": [Flag(f"x{n}") for n in range(12)]},
+        InvalidValue,
+    ),
+    "an error that found limits do not estimate": (
+        {"limits": "found", "teacher_error": None},
+        InvalidValue,
+    ),
+    "doubt of logistic limits": ({"limits": "logistic", "doubt": 0.1}, InvalidValue),
+    "crosses of auto": ({"crosses": True}, InvalidValue),
+    "a rule about no arm": ({"rules": [Rule("r", arms=["c"])]}, InvalidValue),
+    "a rule about no group": ({"rules": [Rule("r", groups=["g"])]}, InvalidValue),
+    "a rule about no feature": (
+        {"rules": [Rule("r", when=[When("y", equals=True)])]},
+        InvalidValue,
+    ),
+    "two rules of one id": ({"rules": [RULE, RULE]}, InvalidValue),
+    "too many arms": ({"arms": 10**6, "features": 66}, LimitReached),
+    "sigma of a policy without": ({"policy": Thompson(), "sigma": 0.5}, NotPossible),
+    "a sigma that is none": ({"sigma": 2}, InvalidValue),
+    "questions of a policy that never asks": ({"sigma": 0.5, "budget": 5}, InvalidValue),
+    "checks of a policy that rules nothing out": ({"sigma": 0.5, "checks": 5}, InvalidValue),
+    "a default reward without a wait": ({"default_reward": 0.5}, InvalidValue),
+    "a word that is no choice": ({"limits": "magic"}, InvalidValue),
+    "teachers of one name": ({"teachers": [Teacher("t"), Teacher("t")]}, InvalidValue),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_settings_are_found_without_an_agent(name, monkeypatch):
+    given, error = WRONG[name]
+    with pytest.raises(error) as by_agent:
+        Agent(**{**ONE, **given})
+    for made in ("bridle.agent.state.LinearArms", "bridle.agent.limits_state.make_limits"):
+        monkeypatch.setattr(made, None)
+    with pytest.raises(error) as by_settings:
+        Settings.of(**{**ONE, **given})
+    assert str(by_settings.value) == str(by_agent.value)
+
+
+def test_good_settings_are_those_of_the_agent():
+    for more in ({}, {"sigma": 0.5}, {"limits": "linear"}, {"rules": [RULE], "budget": 3}):
+        assert Settings.of(**{**ONE, **more}) == Agent(**{**ONE, **more}).settings

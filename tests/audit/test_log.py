@@ -23,6 +23,15 @@ from bridle.errors import InvalidValue, NotPossible
 from bridle.evaluation.evaluate import evaluate
 
 
+def decide(agent: Any, context: list[float], id: str, *, nothing: bool, **more: Any) -> Any:
+    """Return a decision; or the abstention of a service that was sent no arms to choose among."""
+    made = agent.make.decided(context, [] if nothing else None, id, **more)
+    agent.sink(made.events)
+    for event in made.events:
+        agent.apply(event)
+    return made
+
+
 def test_it_is_the_meter_that_one_would_keep_by_hand():
     log: list[Any] = []
     agent: Any = Agent(arms=2, features=1, sigma=0.5, sink=log.extend)
@@ -31,7 +40,7 @@ def test_it_is_the_meter_that_one_would_keep_by_hand():
     agent.note(AuditBegun(0.5, 0.05, 11, ((20, 0.01),), by="officer"))
     meter = AuditMeter(0.5, 0.05, seed=11, windows=(Window(20, 0.01),))
     for n in range(50):
-        made = agent.decide([1.0], propensity=True, among=[] if n % 10 == 0 else None, id=f"d{n}")
+        made = decide(agent, [1.0], f"d{n}", nothing=n % 10 == 0, propensity=True)
         if not isinstance(made.event, Decided):
             meter.abstained(n + 1)
         elif meter.observe(n + 1) and n % 3:
@@ -77,7 +86,7 @@ def promising(n: int = 300, **more: Any) -> tuple[Any, list[Any]]:
         agent.teach_many(rule, [arm] * 8, [True] * 8)
     agent.promise(0.2, 0.25, seed=11)
     for k in range(n):
-        made = agent.decide([float(k % 2)], id=f"d{k}", among=[] if k % 10 == 9 else None)
+        made = decide(agent, [float(k % 2)], f"d{k}", nothing=k % 10 == 9)
         if getattr(made, "check", None) is not None and k % 3:
             agent.judge(made.check, True)
     return agent, log

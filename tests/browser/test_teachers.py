@@ -45,27 +45,27 @@ def test_two_teachers_settle_a_question(visitor, admin, scripts):
     question = admin.ask(agent, viewing(0), item=item)
     pat, ann = visitor("teacher", scripts=scripts), visitor("teacher", scripts=scripts)
     pat.go(f"{path}/teach")
-    assert pat.page.get_by_role("heading", name="Who are you?").is_visible()
+    assert pat.page.locator("[data-note=who-are-you]").is_visible()
     pat.page.get_by_role("button", name="model <b>").click()
-    pat.page.get_by_text("For you.").wait_for()
+    pat.page.locator("[data-for=you]").wait_for()
     assert pat.page.get_by_text(item).is_visible()
-    pat.page.get_by_role("button", name="Not allowed").click()
-    pat.page.get_by_text("It does not settle the case yet: editor is asked next.").wait_for()
-    assert pat.page.get_by_role("button", name="Say “Allowed” instead").is_visible()
+    pat.page.locator("#answer button[value=denied]").click()
+    pat.page.locator("[data-said=open]", has_text="editor").wait_for()
+    assert pat.page.locator("form[action$='/teach/say'] button[value=allowed]").is_visible()
     [waits] = admin.questions(agent, teacher="editor").questions
     assert waits.id == question.id
     ann.go(f"{path}/teach")
     ann.page.get_by_role("button", name="editor").click()
-    ann.page.get_by_text("For you.").wait_for()
+    ann.page.locator("[data-for=you]").wait_for()
     if scripts:
         ann.page.keyboard.press("n")
     else:
-        ann.page.get_by_role("button", name="Not allowed").click()
-    ann.page.get_by_text("Settled, and taught: not allowed.").wait_for()
+        ann.page.locator("#answer button[value=denied]").click()
+    ann.page.locator("[data-said=settled-no]").wait_for()
     last = admin.examples(agent).examples[-1]
     assert (last.item, last.allowed, last.by) == (item, False, "editor, model <b>")
     ann.go(f"{path}/checks")
-    assert ann.page.get_by_text("You judge as editor").is_visible()  # it is remembered
+    assert ann.page.locator("[data-judge=editor]").is_visible()  # it is remembered
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -77,7 +77,7 @@ def test_axe_finds_nothing_where_there_are_several(visitor, staffed, theme, size
         if known:
             ann.go(f"{staffed}/teach")
             ann.page.get_by_role("button", name="editor").click()
-            ann.page.get_by_text("You judge as").wait_for()
+            ann.page.locator("[data-judge]").wait_for()
         for path in (
             f"{staffed}/teach",
             f"{staffed}/teachers",

@@ -70,7 +70,7 @@ def test_script_in_every_field_stays_text(visitor, admin):
     live = visitor("auditor")
     live.go("/agents/evil/live")
     live.page.mouse.move(2, 2)
-    live.page.get_by_text("Live.", exact=True).wait_for()
+    live.page.locator("#state[data-state=live]").wait_for()
     admin.decide("evil", context, id="x-late")
     live.page.wait_for_selector("#feed a[href$='/x-late']", timeout=15_000)
     assert live.page.evaluate("window.ran") is None

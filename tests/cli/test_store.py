@@ -177,7 +177,7 @@ NOTES = ["", "Ann’s ✓", "x" * 200, "x" * 201, "two\nlines", "end\n", "\x1b[3
 @pytest.mark.parametrize("note", NOTES)
 def test_a_note_is_taken_where_http_takes_it(note, db):
     pydantic = pytest.importorskip("pydantic", reason="the serve extra is not installed")
-    from bridle.server.handlers.tokens import Grant
+    from bridle.api.requests import Grant
 
     try:
         Grant(role="agent", note=note)
@@ -192,9 +192,9 @@ def test_a_note_is_taken_where_http_takes_it(note, db):
 
 def test_a_fork_has_a_name_that_http_can_say(db):
     pytest.importorskip("pydantic", reason="the serve extra is not installed")
-    from bridle.server.handlers.agents import NAME
+    from bridle.api.base import AGENT_NAME
 
-    assert f"^{commands.NAME.pattern}$" == NAME
+    assert f"^{commands.NAME.pattern}$" == AGENT_NAME
     for name in ("", "Try", "a b", "-a", ".a", "a/b", "a\n", "é", "a" * 101):
         refused = run("fork", "movies", f"--to={name}", "--db", db)
         assert refused.exit_code == 2 and "'--to'" in refused.output

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +18,8 @@ import httpx2
 
 from bridle.client import Client, ServiceError
 from bridle.client import client as clients
-from bridle.client.answers import refusal_of
-from bridle.client.calls import Sent
-from bridle.client.client import FIRST_WAIT, LONGEST_WAIT, TRIED_AGAIN, Tries, Verbs
+from bridle.client.client import FIRST_WAIT, LONGEST_WAIT, TRIED_AGAIN, Sent, Tries, Verbs
+from bridle.client.errors import refusal_of
 from bridle.errors import BridleError, InvalidValue, NotPossible
 
 URL = "http://service.test"
@@ -61,7 +62,7 @@ def time(monkeypatch) -> Time:
         )
 
     monkeypatch.setattr(Verbs, "_tries", tries)
-    monkeypatch.setattr(clients, "time", SimpleNamespace(sleep=found.sleep))
+    monkeypatch.setattr(clients, "time", SimpleNamespace(sleep=found.sleep, time=found))
     return found
 
 
@@ -343,7 +344,7 @@ def test_neither_repr_nor_errors_show_the_token(time: Time):
 
 def test_without_httpx2_the_remedy_is_said(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
-    with pytest.raises(NotPossible, match=r"\[serve\]"):
+    with pytest.raises(NotPossible, match=r"\[client\]"):
         Client(URL)
 
 
@@ -353,3 +354,19 @@ def test_what_json_cannot_hold_is_not_sent(value):
     with pytest.raises(InvalidValue):
         one.decide("ann", {"a": value})
     assert script.sent == []
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [("bridle.client", ("numba", "httpx2", "bridle.agent.agent")), ("bridle", ("pydantic",))],
+)
+def test_importing_stays_light(module, without):
+    code = f"import sys, {module}; print([one for one in {without!r} if one in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_without_pydantic_the_remedy_is_said():
+    code = "import sys; sys.modules['pydantic'] = None; import bridle.client"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 1 and "[client]" in found.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridle.api.models import plain_choice
+from bridle.server.handlers.decisions import plain_choice
 from bridle.store.sqlite import SqliteStore
 from bridle.store.writer import UnitOfWork, Writer
 from faults.ledger import Ledger, Told, check, same_states

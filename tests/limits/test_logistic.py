@@ -11,7 +11,7 @@ from scipy.special import expit
 from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible
 from bridle.limits import Beliefs, Limits, logistic
 from bridle.limits.logistic import LogisticLimits, Tally
-from bridle.testing.models import LIMITS
+from tests.conformance.linear import LIMITS
 from tests.conftest import JIT, size
 
 GROUPS = ["child", "adult", "child", None, None]

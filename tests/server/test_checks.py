@@ -11,10 +11,10 @@ import pytest
 
 from bridle.agent.agent import NO_CHECKS
 from bridle.agent.purse import Purse
-from bridle.api.models import AgentForm, digest_of, settings_of
+from bridle.api.models import AgentForm, settings_of
+from bridle.api.requests import Decide, Teach, digest_of
 from bridle.server import service as ticking
-from bridle.server.handlers.decisions import Decide, _single, _together
-from bridle.server.handlers.teaching import Teach
+from bridle.server.handlers.decisions import _single, _together
 from bridle.server.limits import Limits
 from bridle.server.table import endpoints
 from bridle.store.aggregate import load

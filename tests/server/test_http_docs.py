@@ -15,16 +15,13 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from bridle.api import models
-from bridle.api import models as forms
+from bridle.api import base, models, requests
 from bridle.cli import app
 from bridle.client import Client, Trial
 from bridle.server.endpoints import ROLES
-from bridle.server.handlers import certificates
 from bridle.server.limits import Limits
-from bridle.server.openapi import document
 from bridle.server.problems import CODES
-from bridle.server.table import endpoints
+from bridle.server.table import document, endpoints
 
 ROOT = Path(__file__).parents[2]
 HTTP = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
@@ -88,10 +85,10 @@ def test_limits_are_said_as_they_are():
     assert {row[0]: row[1] for row in cells(HTTP, "Limits")} == {
         "body": f"{limits.body_bytes // 2**20} MiB",
         "headers": f"{limits.head_bytes // 2**10} KiB, {limits.head_fields} of them",
-        "examples, decisions, contexts of a pool in one call": f"{forms.MAX_BATCH:,}",
-        "contexts of a calibration": f"{certificates.MAX_CALIBRATION:,}",
-        "entries of a page": f"{forms.MAX_PAGE:,} ({forms.Page().limit} unless asked for)",
-        "features of a context": f"{forms.MAX_WIDTH:,}",
+        "examples, decisions, contexts of a pool in one call": f"{base.MAX_BATCH:,}",
+        "contexts of a calibration": f"{requests.MAX_CALIBRATION:,}",
+        "entries of a page": f"{base.MAX_PAGE:,} ({requests.Page().limit} unless asked for)",
+        "features of a context": f"{base.MAX_WIDTH:,}",
         "arms of an agent": f"{models.MAX_ARMS:,}",
         "rules at the start": f"{models.MAX_RULES:,}",
         "id, name of an arm": "200 characters",

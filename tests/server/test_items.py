@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridle.api.models import digest_of
-from bridle.server.handlers.decisions import Decide
+from bridle.api.requests import Decide, digest_of
 from tests.server.driving import Server
 
 FILM = {"horror": True, "late": False}

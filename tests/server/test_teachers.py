@@ -11,9 +11,7 @@ import pytest
 from bridle import Agent, Flag
 from bridle.agent.events import Asked, Decided, Judged, Lapsed, StartedAnew, Taught
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.api.models import digest_of
-from bridle.server.handlers.checks import CheckJudgement
-from bridle.server.handlers.teaching import Answer, Teach, TeachMany
+from bridle.api.requests import Answer, CheckJudgement, Teach, TeachMany, digest_of
 from bridle.store.aggregate import events_in, load
 from bridle.store.maintenance import replay
 from tests.server.driving import Server

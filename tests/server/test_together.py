@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bridle.api.requests import Decide
 from bridle.server.endpoints import Call
 from bridle.server.handlers import decisions
 from bridle.store.maintenance import replay
@@ -30,14 +31,11 @@ def prepared(serve, **more):
     return server
 
 
-def forms(n: int, **more: Any) -> list[decisions.Decide]:
-    return [
-        decisions.Decide(context={"child": i % 3 == 0, "late": i % 2 == 0}, **more)
-        for i in range(n)
-    ]
+def forms(n: int, **more: Any) -> list[Decide]:
+    return [Decide(context={"child": i % 3 == 0, "late": i % 2 == 0}, **more) for i in range(n)]
 
 
-def at_once(server, given: list[decisions.Decide]) -> list[Any]:
+def at_once(server, given: list[Decide]) -> list[Any]:
     """Send all before the writer can take the first."""
 
     async def send() -> list[Any]:
@@ -114,7 +112,7 @@ def test_what_does_not_go_together_is_done_one_by_one(serve, runs):
 
 def test_one_that_is_wrong_spoils_no_other(serve, runs):
     server = prepared(serve)
-    wrong = decisions.Decide(context={"child": "perhaps", "late": True})
+    wrong = Decide(context={"child": "perhaps", "late": True})
     good = forms(12)
     made = at_once(server, [*good[:6], wrong, *good[6:]])
     assert "child" in str(made[6]) and isinstance(made[6], Exception)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from bridle.agent.purse import Purse
-from bridle.server.handlers.promise import PriceShown
+from bridle.api.replies import PriceShown
 from bridle.web.promises import price_words
-from tests.web.browsing import no_script
+from tests.web.browsing import Element, Shown, no_script
 from tests.web.films import call, decide
 
 P = "/agents/films"
@@ -54,10 +54,16 @@ def judged(ann: Any, answer: str, **more: str) -> Any:
     return ann.post(f"{P}/checks/judge", fields | {"answer": answer} | more)
 
 
+def status(shown: Shown) -> Element:
+    """The line at the head of an agent's pages."""
+    [line] = [one for one in shown.all() if "data-status" in one.attrs]
+    return line
+
+
 def test_nothing_waits(films, person):
     shown = person("auditor").get(f"{P}/checks")
-    assert "No play waits" in shown.text and "It has chosen none so far" in shown.text
-    assert "Comedy" in shown.text and "Expected share of exceptions" in shown.text
+    assert {"none-waits", "none-drawn"} <= shown.notes
+    assert shown.has(data_unit="Comedy")
     assert no_script(shown.html)
 
 
@@ -66,15 +72,18 @@ def test_judge_the_oldest_first(films, person):
     first, second = waiting(films)[:2]
     ann = person("teacher")
     shown = ann.get(f"{P}/checks")
-    assert "Was Kite Days allowed?" in shown.text and "2 plays wait" in shown.text
-    assert str(first["item"]) in shown.text and "such plays" in shown.text
+    asked = shown.one(data_check=str(first["decision"]))
+    assert asked.data("arm") == "kite" and asked.data("waiting") == "2"
+    assert asked.data("item") == str(first["item"]) and "Kite Days" in asked.text
+    assert " in " in shown.one(data_value="coin").data("coin")
     assert 'data-key="a y"' in shown.html and 'data-key="s"' in shown.html
     skipped = ann.get(f"{P}/checks?after=1")
-    assert str(second["item"]) in skipped.text
-    assert "You have seen all that wait" in ann.get(f"{P}/checks?after=2").text
+    assert skipped.one(data_check=str(second["decision"])).data("item") == str(second["item"])
+    assert "seen-all" in ann.get(f"{P}/checks?after=2").notes
     answer = judged(ann, "denied", note="it is a rerun")
     after = ann.follow(answer)
-    assert "You said last: Not allowed" in after.text and "1 play waits" in after.text
+    assert after.one(data_allowed="false").data("last")
+    assert after.one(data_check=str(second["decision"])).data("waiting") == "1"
     [event] = [
         one["event"]
         for one in call(films, "GET", f"{A}/events?limit=1000")["events"]
@@ -82,7 +91,7 @@ def test_judge_the_oldest_first(films, person):
     ]
     assert event["allowed"] is False and event["note"] == "it is a rerun"
     assert event["by"].startswith("a teacher (token ")
-    assert "Spot checks: 1 judged, 1 was not allowed" in after.text
+    assert (status(after).data("judged"), status(after).data("found")) == ("1", "1")
 
 
 def test_a_second_press_changes_nothing(films, person):
@@ -92,7 +101,7 @@ def test_a_second_press_changes_nothing(films, person):
     for _ in range(2):
         assert "last=" in ann.post(f"{P}/checks/judge", fields).headers["location"]
     other = bob.post(f"{P}/checks/judge", fields | {"answer": "denied"})
-    assert "A play is judged once" in bob.follow(other).text
+    assert bob.follow(other).said == "before"
     assert call(films, "GET", A)["checks"] | {"drawn": 0} == {
         "open": 1,
         "drawn": 0,
@@ -109,7 +118,7 @@ def test_undo_and_say_otherwise(films, person):
     shown = ann.follow(judged(ann, "allowed"))
     before = call(films, "GET", A)["examples"]
     shown = ann.follow(ann.post(f"{P}/teach/undo", shown.form(f"{P}/teach/undo")))
-    assert "It teaches nothing any more. The counts of checks keep it." in shown.text
+    assert shown.one(data_allowed="true").data("undone")
     assert call(films, "GET", A)["examples"] == before - 1
     shown = ann.follow(ann.post(f"{P}/teach/say", shown.form(f"{P}/teach/say")))
     last = call(films, "GET", f"{A}/examples?after={before - 1}")["examples"][-1]
@@ -120,16 +129,15 @@ def test_an_auditor_judges_and_cannot_undo(films, person):
     play_until(films, 1)
     bob = person("auditor")
     shown = bob.follow(judged(bob, "allowed"))
-    assert "A teacher can undo it" in shown.text
+    assert "undo-by-teacher" in shown.notes
     assert not [form for form in shown.forms if "undo" in str(form["action"])]
 
 
 # -- the line at the head ------------------------------------------------------------------------
 
 
-def stands(person: Any, page: str = "limits") -> str:
-    html: str = person.get(f"{P}/{page}").html
-    return html.partition('class="stands ')[2].partition("</p>")[0]
+def stands(person: Any, page: str = "limits") -> Element:
+    return status(person.get(f"{P}/{page}"))
 
 
 @pytest.mark.parametrize(
@@ -155,21 +163,22 @@ def stands(person: Any, page: str = "limits") -> str:
 )
 def test_every_page_of_an_agent_says_where_it_stands(films, person, page):
     line = stands(person("admin"), page)
-    assert line.startswith("plain") and "Spot checks: 0 judged, 0 were not allowed" in line
-    assert f'href="{P}/checks"' in line
+    assert (line.data("status"), line.data("tone")) == ("checked", "plain")
+    assert (line.data("judged"), line.data("found")) == ("0", "0")
+    assert line.one(href=f"{P}/checks").text
 
 
 def test_checks_that_are_off_are_said_to_be(server, make, person):
     make(checks=0)
     line = stands(person("admin"))
-    assert line.startswith("warn") and "exceptions will not be noticed" in line
+    assert (line.data("status"), line.data("tone")) == ("off", "warn")
     shown = person("teacher").get(f"{P}/checks")
-    assert "are not checked" in shown.text and "An admin can switch on a promise" in shown.text
+    assert {"checks-off", "promise-by-admin"} <= shown.notes
 
 
 def test_a_dial_has_no_checks(server, make, person):
     make(policy={"kind": "BehaviorConstrained", "sigma": 0.5, "v": 0.25})
-    assert "may play what is not allowed" in stands(person("admin"))
+    assert stands(person("admin")).data("status") == "unlimited"
 
 
 def test_checks_that_are_used_up(server, make, person):
@@ -177,7 +186,7 @@ def test_checks_that_are_used_up(server, make, person):
     taught(server)
     play_until(server, 1)
     line = stands(person("admin"))
-    assert "All are used up" in line and "for you" in line
+    assert (line.data("status"), line.data("waiting")) == ("used up", "1")
 
 
 def test_a_promise_that_is_kept_careful_frozen(server, make, person):
@@ -186,24 +195,26 @@ def test_a_promise_that_is_kept_careful_frozen(server, make, person):
     taught(films)
     promised(films, q=0.1)
     ann = person("teacher")
-    assert "Promise: at most 1 % not allowed in the long run" in stands(ann)
-    assert stands(ann).startswith("yes")
+    line = stands(ann)
+    assert (line.data("status"), line.data("tone")) == ("playing", "yes") and "1 %" in line.text
     play_until(films, 1)
     judged(ann, "denied")
-    assert stands(ann).startswith("warn") and "Careful: checking 1 play in 3" in stands(ann)
-    assert "checks found 1 of 1 not allowed" in stands(ann)
+    line = stands(ann)
+    assert (line.data("status"), line.data("tone")) == ("cautious", "warn")
+    assert (line.data("judged"), line.data("found")) == ("1", "1") and "1 play in 3" in line.text
     # It began with 10, of which this one took 10: the next takes more than is left.
     for n in range(200):
         decide(films, item=f"more {n}")
         if call(films, "GET", A)["promise"] == "frozen":
             break
-    assert "Frozen: checks found 1 play that was not allowed." in stands(ann)
-    assert "fewer if checks are judged, it plays only what a person allows" in stands(ann)
+    line = stands(ann)
+    assert (line.data("status"), line.data("found")) == ("frozen", "1")
+    assert "fewer if checks are judged" in line.text
     judged(ann, "denied")
     line = stands(ann)
-    assert line.startswith("no") and "Frozen: checks found 2 plays that were not allowed." in line
-    table = ann.get(f"{P}/checks").text
-    assert "While it is frozen nothing is checked" in table
+    assert (line.data("status"), line.data("tone")) == ("frozen", "no")
+    assert line.data("found") == "2"
+    assert "frozen" in ann.get(f"{P}/checks").notes
 
 
 # -- the promise ---------------------------------------------------------------------------------
@@ -214,25 +225,26 @@ def test_the_price_comes_before_the_promise(films, person):
     assert f"{P}/promises/keep" in ann.get(f"{P}/promises").links
     form = ann.get(f"{P}/promises/keep").form(f"{P}/promises/price")
     shown = ann.post(f"{P}/promises/price", form | {"level": "2", "every": "40"})
-    assert "At most 2 in 100 decisions" in shown.text
+    assert shown.value("level") == "2 in 100"
     # alpha T + b + 1/q = 400 + 40 + 40, and q T to 1.5 q T checks
-    assert "In 20,000 decisions at most 480 plays that are not allowed" in shown.text
-    assert "About 500 to 750 plays" in shown.text and "1 play in 40" in shown.text
-    assert "for at most 150 decisions at a time" in shown.text and no_script(shown.html)
+    price = shown.one(data_value="price").text
+    assert "20,000 decisions" in price and "480 plays" in price
+    assert "500 to 750 plays" in price and "1 play in 40" in price
+    assert "150 decisions at a time" in price and no_script(shown.html)
     assert call(films, "GET", f"{A}/promise")["promise"] is None
     answer = ann.post(f"{P}/promises/keep", shown.form(f"{P}/promises/keep") | {"note": "board"})
     shown = ann.follow(answer)
-    assert "The promise is switched on" in shown.text and "found 0 of 0" in shown.text
+    assert shown.said == "promised" and status(shown).data("judged") == "0"
     kept = call(films, "GET", f"{A}/promise")["promise"]
     assert (kept["alpha"], kept["q"]) == (0.02, 0.025)
-    assert "on average at most 80 in 0 decisions" in shown.text
+    assert (shown.value("promise-bound"), shown.value("promise-steps")) == ("80", "0")
 
 
 def test_who_may_switch_it_on(films, person):
     ann = person("teacher")
     form = ann.get(f"{P}/promises/keep").form(f"{P}/promises/price")
     shown = ann.post(f"{P}/promises/price", form)
-    assert "An admin can switch it on" in shown.text
+    assert "by-admin" in shown.notes
     assert ann.post(f"{P}/promises/keep", form).status == 403
     promised(films)
     assert ann.post(f"{P}/promises/unkeep", {"note": "x"}).status == 403
@@ -253,7 +265,7 @@ def test_what_is_no_promise(films, person, field, value, said):
     ann = person("admin")
     form = ann.get(f"{P}/promises/keep").form(f"{P}/promises/price")
     shown = ann.post(f"{P}/promises/price", form | {field: value})
-    assert shown.status == 422 and (said in shown.text or said in shown.html)
+    assert shown.status == 422 and said in (shown.html if "&" in said else shown.alert)
     assert no_script(shown.html) and shown.form(f"{P}/promises/price")
 
 
@@ -262,7 +274,7 @@ def test_drop_it_with_a_reason(films, person):
     ann = person("admin")
     assert ann.post(f"{P}/promises/unkeep", {}).status == 422
     shown = ann.follow(ann.post(f"{P}/promises/unkeep", {"note": "it was a trial"}))
-    assert "It is dropped" in shown.text and "There is no promise" in shown.text
+    assert shown.said == "dropped" and "no-promise" in shown.notes
     last = call(films, "GET", f"{A}/events?limit=1000")["events"][-1]["event"]
     assert (last["event"], last["note"]) == ("PromiseDropped", "it was a trial")
 
@@ -273,8 +285,8 @@ def test_what_the_meter_says_stands_beside_the_promise(films, person):
     play_until(films, 1)
     judged(ann, "allowed")
     shown = ann.get(f"{P}/promises")
-    assert "By the checks it was between 0 and" in shown.text
-    assert "In reserve: 2" in shown.text and 'class="full yes"' in shown.html
+    assert shown.value("meter-lower") == "0"
+    assert "In reserve: 2" in shown.value("reserve") and 'class="full yes"' in shown.html
 
 
 def test_the_price_in_words_is_the_purse_own():
@@ -317,16 +329,16 @@ def contradicted(server: Any, ann: Any) -> None:
 
 def test_start_again_where_it_is_proposed(films, person):
     ann = person("teacher")
-    assert "The limits seem to have changed" not in ann.get(f"{P}/teach").text
+    assert "fresh-start" not in ann.get(f"{P}/teach").notes
     contradicted(films, ann)
     for page in ("teach", "limits", "promises", "checks"):
         shown = ann.get(f"{P}/{page}")
-        assert "The limits seem to have changed" in shown.text, page
-        assert "Kept:" in shown.text and "Forgotten:" in shown.text
+        assert "fresh-start" in shown.notes, page
+        assert "Kept:" in shown.value("fresh-kept") and "Forgotten:" in shown.value("fresh-lost")
     assert ann.post(f"{P}/fresh-start", {}).status == 422
-    for said in ("It starts again", "Nothing speaks for starting again any more"):
+    for said in ("anew", "not-anew"):
         done = ann.post(f"{P}/fresh-start", {"sure": "yes", "note": "new law"})
-        assert said in ann.follow(done).text
+        assert ann.follow(done).said == said
     examples = call(films, "GET", f"{A}/examples?limit=1000")["examples"]
     assert examples and not any(one["allowed"] for one in examples)
 
@@ -335,7 +347,7 @@ def test_who_may_start_again(films, person):
     contradicted(films, person("teacher"))
     bob = person("auditor")
     shown = bob.get(f"{P}/limits")
-    assert "A teacher can start again" in shown.text
+    assert "fresh-start-by-teacher" in shown.notes
     assert not [form for form in shown.forms if "fresh-start" in str(form["action"])]
     assert bob.post(f"{P}/fresh-start", {"sure": "yes"}).status == 403
 
@@ -348,7 +360,7 @@ def test_a_promise_starts_again_by_itself(films, person):
     body = {"context": one["context"], "arm": one["arm"], "item": one["item"], "allowed": True}
     call(films, "POST", f"{A}/examples", body)
     shown = ann.follow(judged(ann, "denied"))
-    assert "what was learned of them starts again" in shown.text
+    assert shown.said == "begun-anew"
 
 
 # -- answers for one item, or for a time ---------------------------------------------------------
@@ -360,7 +372,7 @@ def test_an_answer_for_one_item_until_a_day(server, make, person):
     assert asked["outcome"] == "question"
     ann = person("teacher")
     shown = ann.get(f"{P}/teach")
-    assert "Only for this item" in shown.text and 'type="date"' in shown.html
+    assert shown.has(name="scope") and shown.one(name="until").attrs["type"] == "date"
     fields = shown.form(f"{P}/teach/answer")
     # The clock of the tests says when it is.
     day = "2100-05-17"
@@ -381,9 +393,10 @@ def test_an_answer_for_one_item_until_a_day(server, make, person):
     )
     assert made["outcome"] == "decision"
     assert {made["arm"], asked["question"]["arm"]} <= {"night", "fog"}  # one group
-    listed = ann.get(f"{P}/teach/examples").text
-    assert "only for this item" in listed and "until 2100-05-18 00:00:00" in listed
-    assert "Up" in listed and "without those for one item" in listed
+    listed = ann.get(f"{P}/teach/examples")
+    row = listed.one(data_scope="item")
+    assert "Up" in row.text and "2100-05-18 00:00:00" in row.value("until")
+    assert "some-live" in listed.notes
     assert ann.get(f"{P}/teach/examples.csv").html.count("\n") == 1  # its head
     # The form once more says nothing new.
     again = ann.post(
@@ -403,8 +416,8 @@ def test_an_end_that_is_none(films, person):
     )
     for until in ("tomorrow", "1999-01-01"):
         answer = ann.post(action, shown.form(action) | {"answer": "allowed", "until": until})
-        assert answer.status == 422 and "until" in answer.text
-    assert "Only for this item:" not in shown.text  # it has no name
+        assert answer.status == 422 and "until" in answer.alert
+    assert not shown.all(name="scope")  # it has no name
 
 
 # -- decisions -----------------------------------------------------------------------------------
@@ -416,18 +429,19 @@ def test_decisions_tell_of_their_checks(films, person):
     ids = [str(one["decision"]) for one in waiting(films)]
     judged(ann, "denied", note="a rerun")
     judged(ann, "allowed")
-    listed = ann.get(f"{P}/decisions").text
-    for said in ("✗ checked: not allowed", "✓ checked: allowed", "check waits"):
-        assert said in listed
+    listed = ann.get(f"{P}/decisions")
+    for check in ("denied", "allowed", "waiting"):
+        assert listed.has(data_check=check)
     for check, id in zip(("denied", "allowed", "waiting"), ids, strict=True):
         shown = ann.get(f"{P}/decisions?check={check}")
         assert [link for link in shown.links if link.startswith(f"{P}/decisions/")] == [
             f"{P}/decisions/{id}"
         ]
-    assert "'check'" in ann.get(f"{P}/decisions?check=maybe").text
-    why = ann.get(f"{P}/decisions/{ids[0]}").text
-    assert "✗ checked: not allowed by a admin" in why and "a rerun" in why and "such plays" in why
-    assert "Judge what waits" in ann.get(f"{P}/decisions/{ids[2]}").text
+    assert "'check'" in ann.get(f"{P}/decisions?check=maybe").alert
+    check = ann.get(f"{P}/decisions/{ids[0]}").one(data_check="denied").text
+    assert "a admin" in check and "a rerun" in check and " in " in check
+    waits = ann.get(f"{P}/decisions/{ids[2]}").one(data_check="waiting")
+    assert waits.has(href=f"{P}/checks")
     lines = ann.get(f"{P}/decisions.jsonl?check=denied").html
     assert '"check": "denied"' in lines and lines.count("\n") == 1
     assert "not allowed" in ann.get(f"{P}/decisions.csv?check=denied").html
@@ -440,5 +454,6 @@ def test_a_play_that_was_not_checked_says_how_likely_it_was(films, person):
     spared = next(
         e["event"] for e in found if e["event"].get("coin") and e["event"]["id"] not in checked
     )
-    said = person("teacher").get(f"{P}/decisions/{spared['id']}").text
-    assert "This one was not." in said and "such plays" in said
+    assert (
+        " in " in person("teacher").get(f"{P}/decisions/{spared['id']}").one(data_check="none").text
+    )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable
 from typing import Any
@@ -23,15 +22,14 @@ def teach(server: Server, agent: str, *examples: tuple[dict[str, Any], str, bool
 
 def cells(shown: Shown) -> dict[tuple[int, int], tuple[str, str]]:
     """By unit and column, the class of a cell and its text."""
-    found = re.findall(
-        r'<td class="([^"]+)"><a href="[^"]*unit=(\d+)&amp;column=(\d+)">(.*?)</a>', shown.html
-    )
-    plain = {
-        (int(unit), int(column)): (kind, html.unescape(re.sub(r"<[^>]+>", "", text)))
-        for kind, unit, column, text in found
-    }
-    assert plain
-    return plain
+    found = {}
+    for cell in shown.all():
+        if cell.tag == "td" and "data-mark" in cell.attrs and cell.children[0].tag == "a":
+            place = re.search(r"unit=(\d+)&column=(\d+)", cell.children[0].attrs["href"])
+            assert place is not None
+            found[int(place[1]), int(place[2])] = cell.attrs["class"], cell.text
+    assert found
+    return found
 
 
 @pytest.fixture
@@ -53,25 +51,27 @@ def taught(server: Server, make: Callable[..., str]) -> str:
 def test_before_anything_is_taught_the_page_says_what_to_do(make, person):
     make()
     teacher = person("teacher").get("/agents/films/limits")
-    assert "Nothing has been taught yet" in teacher.text
+    assert "nothing-taught" in teacher.notes
     assert "/agents/films/teach" in teacher.links and "<table" not in teacher.html
     auditor = person("auditor").get("/agents/films/limits")
-    assert "A teacher can begin" in auditor.text
-    assert person("teacher").get("/agents/films/limits/cell").text.count("Nothing has been taught")
+    assert "teach-by-teacher" in auditor.notes
+    assert "no-example" in person("teacher").get("/agents/films/limits/cell").notes
 
 
 def test_the_picture(taught, person):
     shown = person("auditor").get(f"/agents/{taught}/limits")
     assert shown.status == 200 and no_script(shown.html)
-    assert "3 examples" in shown.text and "Horror 2 arms, 2 examples" in shown.text
+    assert shown.value("examples") == "3"
+    assert "2 arms, 2 examples" in shown.one(data_unit="Horror").text
     found = cells(shown)
     # Units: Horror, Comedy. Columns: three ages, late.
     assert len(found) == 2 * 4
-    assert found[0, 0][0] == "p0 no" and "surely not" in found[0, 0][1]
+    assert found[0, 0][0] == "p0 no"
     # Exceptions may be in what is believed, before checks have looked for them.
-    assert found[0, 1] == ("p10 yes", "✓ 99 % surely allowed")
-    assert found[0, 2][0].endswith("unsure") and "in doubt" in found[0, 2][1]
-    assert "Horror: not 12-17; unsure: 25+" in shown.text
+    assert found[0, 1][0] == "p10 yes" and "99 %" in found[0, 1][1]
+    assert found[0, 2][0].endswith("unsure")
+    words = shown.one(data_sentence="Horror").text
+    assert "not 12-17" in words and "unsure: 25+" in words
 
 
 def test_a_cell_is_what_the_api_believes(server, make, person):
@@ -116,11 +116,14 @@ def test_declared_rules_are_told_and_shown(server, taught, person):
         assert changed.status == 200, changed.body
     shown = person("auditor").get(f"/agents/{taught}/limits")
     found = cells(shown)
-    assert found[1, 3][0] == "p0 no" and "by a declared rule" in found[1, 3][1]
-    assert "by a declared rule, for some" in found[0, 3][1]
-    assert "kite: not if late is true" in shown.text and "the house rule" in shown.text
+    assert found[1, 3][0] == "p0 no"
+    units = {name: shown.one(data_unit=name) for name in ("Comedy", "Horror")}
+    assert units["Comedy"].has(data_rule="all") and units["Horror"].has(data_rule="some")
+    rule = shown.one(data_rule="none").text
+    assert "kite: not if late is true" in rule and "the house rule" in rule
     cell = person("auditor").get(f"/agents/{taught}/limits/cell?unit=1&column=3")
-    assert "Surely not , by a declared rule" in cell.text and "the house rule" in cell.text
+    assert cell.one(data_rule="all").data("mark") == "no"
+    assert "the house rule" in cell.one(data_rule="none").text
 
 
 def test_numbers_of_rules_play_no_part(server, make, person):
@@ -129,12 +132,12 @@ def test_numbers_of_rules_play_no_part(server, make, person):
         name = make(f"films-{kind}", features=features, limits=kind)
         teach(server, name, ({"kg": 80, "late": True}, "kite", False))
         shown = person("teacher").get(f"/agents/{name}/limits")
-        assert ("play no part" in shown.text) == (not seen)
+        assert ("numbers-aside" in shown.notes) == (not seen)
         assert ("45 kg" in shown.text) == seen
         high = person("teacher").get(f"/agents/{name}/limits/cell?unit=1&column=2")
         low = person("teacher").get(f"/agents/{name}/limits/cell?unit=1&column=0")
-        assert "1 of 1 example of Comedy holds kg 90 kg" in high.text
-        assert "No example of Comedy holds kg 0 kg" in low.text
+        assert high.one(data_total="1").data("of") == "1" and "kg 90 kg" in high.headings[0]
+        assert "no-example-here" in low.notes and "kg 0 kg" in low.headings[0]
 
 
 def test_long_lists_come_in_parts(server, make, person):
@@ -146,7 +149,8 @@ def test_long_lists_come_in_parts(server, make, person):
     ann = person("teacher")
     first = ann.get(f"/agents/{name}/limits")
     assert len(cells(first)) == 50 * 40
-    assert "Rows 1 to 50 of 120" in first.text and "Columns 1 to 40 of 60" in first.text
+    assert "1 to 50 of 120" in first.value("rows-range")
+    assert "1 to 40 of 60" in first.value("columns-range")
     further = [link for link in first.links if "rows=50" in link or "columns=40" in link]
     assert len(further) == 2
     last = ann.get(f"/agents/{name}/limits?rows=100&columns=40")
@@ -155,20 +159,22 @@ def test_long_lists_come_in_parts(server, make, person):
     assert any("rows=50" in link and "columns=40" in link for link in last.links)
     found = ann.get(f"/agents/{name}/limits?find=item+007&feature=WORD+07")
     assert [*cells(found)] == [(7, 7)] and cells(found)[7, 7][0].startswith("p0 ")
-    assert "called that" in ann.get(f"/agents/{name}/limits?find=nothing").text
+    assert "none-found" in ann.get(f"/agents/{name}/limits?find=nothing").notes
 
 
 def test_the_examples_behind_a_cell(server, taught, person):
     ann = person("teacher")
     cell = ann.get(f"/agents/{taught}/limits/cell?unit=0&column=0")
-    assert "Horror × age 12-17" in cell.text and "1 of 2 examples of Horror holds" in cell.text
-    assert "age 12-17 · not late ✗ not allowed The Long Night (Horror) Ann (token" in cell.text
-    assert "as agreed" in cell.text
+    assert cell.headings[0] == "Horror × age 12-17"
+    assert cell.one(data_total="1").data("of") == "2"
+    row = cell.one(data_allowed="false").text
+    for words in ("age 12-17 · not late", "The Long Night (Horror)", "Ann (token", "as agreed"):
+        assert words in row
     whole = ann.get(f"/agents/{taught}/limits/cell?unit=0")
-    assert "2 of 2 examples of Horror, the latest first" in whole.text
+    assert whole.one(data_total="2").data("of") == "2"
     assert whole.text.index("Fog") < whole.text.index("The Long Night")
     nothing = ann.get(f"/agents/{taught}/limits/cell?unit=0&column=2")
-    assert "No example of Horror holds age 25+" in nothing.text
+    assert "no-example-here" in nothing.notes and "age 25+" in nothing.headings[0]
 
 
 def test_taking_an_example_back(server, taught, person):
@@ -178,8 +184,8 @@ def test_taking_an_example_back(server, taught, person):
     assert form == {"id": "1", "unit": "0", "column": "0"}
     done = ann.post(f"/agents/{taught}/limits/retract", form)
     shown = ann.follow(done)
-    assert "The example is taken back" in shown.text and "No example of Horror" in shown.text
-    assert "In doubt" in shown.text
+    assert shown.said == "retracted" and "no-example-here" in shown.notes
+    assert shown.has(data_mark="unsure")
     found = cells(ann.get(f"/agents/{taught}/limits"))
     assert found[0, 0][0].endswith("unsure")
     events = server.call("GET", f"/v1/agents/{taught}/events?after=0&limit=100").json["events"]
@@ -192,9 +198,13 @@ def test_taking_an_example_back(server, taught, person):
 def test_who_may_not_take_back(taught, person):
     auditor = person("auditor")
     shown = auditor.get(f"/agents/{taught}/limits/cell?unit=0&column=0")
-    assert "Retract" not in shown.html and "can be taken back" not in shown.text
+    assert not [one for one in shown.forms if "retract" in str(one["action"])]
     assert auditor.post(f"/agents/{taught}/limits/retract", {"id": "1"}).status == 403
     assert person("teacher", ("other",)).get(f"/agents/{taught}/limits").status == 403
+
+
+def examples(shown: Shown) -> list[str]:
+    return [one.data("example") for one in shown.all() if "data-example" in one.attrs]
 
 
 def test_examples_come_in_parts(server, make, person):
@@ -204,11 +214,11 @@ def test_examples_come_in_parts(server, make, person):
     ann = person("teacher")
     address = f"/agents/{name}/limits/cell?unit=1&column=3"
     first = ann.get(address)
-    assert first.html.count("Retract example") == 50 and "Retract example 120" in first.html
+    assert len(examples(first)) == 50 and examples(first)[0] == "120"
     last = ann.get(f"{address}&after=100")
-    assert last.html.count("Retract example") == 20
+    assert len(examples(last)) == 20
     assert any("after=50" in link for link in last.links)
-    assert ann.get(f"{address}&after=1000").text.count("There are no further ones")
+    assert "no-more-examples" in ann.get(f"{address}&after=1000").notes
 
 
 def test_addresses_that_are_none(taught, person):
@@ -278,7 +288,9 @@ def test_what_is_denied_only_together_is_shown(server, make, person, more):
         **more,
     )
     auditor = person("auditor")
-    assert "Together" not in auditor.get(f"/agents/{name}/limits").text
+    assert not [
+        one for one in auditor.get(f"/agents/{name}/limits").all() if "data-pairs" in one.attrs
+    ]
     for _ in range(3):
         for n in range(8):
             held = {one: bool(n >> i & 1) for i, one in enumerate(names)}
@@ -287,10 +299,10 @@ def test_what_is_denied_only_together_is_shown(server, make, person, more):
     shown = auditor.get(f"/agents/{name}/limits")
     assert shown.status == 200 and no_script(shown.html)
     assert all(text.startswith("✓") for _, text in cells(shown).values())
-    assert "A cell says nothing of combinations" in shown.text
-    part = shown.text.split("Here it believes something else")[1]
-    assert "High dose bleeding with surgery ✗ surely not <1 %" in part
-    assert "3 pairs that were taught" in part and "<scr" not in part.split("bleeding with")[2:]
+    assert "no-combinations" in shown.notes
+    [pair] = [one for one in shown.one(data_pairs="3").all() if "data-pair" in one.attrs]
+    assert (pair.data("pair"), pair.data("mark")) == ("bleeding with surgery", "no")
+    assert "High dose" in pair.text and "<1 %" in pair.text
 
 
 def test_together_is_bounded_and_knows_declared_rules(server, make, person, monkeypatch):
@@ -299,12 +311,11 @@ def test_together_is_bounded_and_knows_declared_rules(server, make, person, monk
     teach(server, name, (dict.fromkeys(names, True), "kite", True))
     teach(server, name, (dict.fromkeys(names, False), "kite", True))
     shown = person("auditor").get(f"/agents/{name}/limits")
-    assert "66 pairs of things that were taught" in shown.text  # of the first twelve
-    assert "Of none it believes much else" in shown.text
+    assert "no-pair" in shown.one(data_pairs="66").notes  # of the first twelve
     when = [{"feature": one, "equals": True} for one in ("f0", "f1")]
     rule = {"declare": {"id": "both", "when": when, "arms": ["kite"]}}
     assert server.call("PATCH", f"/v1/agents/{name}", rule).status == 200
     monkeypatch.setattr("bridle.web.limits.MOST_PAIRS", 25)
     shown = person("auditor").get(f"/agents/{name}/limits")
-    assert "25 pairs that were taught" in shown.text
-    assert "f0 with f1 ✗ surely not by a declared rule" in shown.text
+    pair = shown.one(data_pairs="25").one(data_pair="f0 with f1")
+    assert (pair.data("mark"), pair.data("rule")) == ("no", "all")

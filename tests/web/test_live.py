@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridle.api.requests import Decide, Reward
 from bridle.errors import Busy
 from bridle.server.endpoints import Call
 from bridle.server.handlers import decisions as deciding
@@ -15,7 +16,7 @@ from bridle.store.aggregate import load
 from bridle.web import live
 from bridle.web import live as curves
 from bridle.web.charts import Area, stack
-from bridle.web.live import charts_of, course_of
+from bridle.web.live import charts_of, history_of
 from tests.web.browsing import Person, no_script
 from tests.web.films import call, decide
 from tests.web.streaming import stream
@@ -65,11 +66,13 @@ def test_it_shows_the_last_decisions_and_the_curves(server, films, person):
     assert len(re.findall(r"<li data-id=", shown.html)) == live.SLOTS
     assert "/agents/films/decisions/30" in shown.links
     assert "/agents/films/decisions/10" not in shown.links
-    assert "earned 0.5" in shown.text and "age 25+ · not late" in shown.text
-    assert "Choices 30" in shown.text and "Mean reward 0.5" in shown.text
+    newest = shown.one(data_id="30")
+    assert newest.data("outcome") == "decision"
+    assert "earned 0.5" in newest.text and "age 25+ · not late" in newest.text
+    assert (shown.value("choices"), shown.value("reward")) == ("30", "0.5")
     assert shown.html.count('class="plot"') == 4
     # Without JavaScript there is a way to see what came since.
-    assert "<noscript>" in shown.html and "Reload" in shown.text
+    assert "reload" in shown.notes
     part = ann.get("/agents/films/live/curves")
     assert part.status == 200 and "<html" not in part.html and part.html.count('class="plot"') == 4
 
@@ -84,9 +87,10 @@ def test_who_may_not(server, films, person):
 def test_an_agent_that_did_nothing_yet(server, make, person):
     make()
     shown = person("admin").get("/agents/films/live")
-    assert shown.status == 200 and "Nothing was decided yet" in shown.text
-    assert shown.html.count("<li>") == live.SLOTS and "nothing to show yet" in shown.text
-    assert "No plays are judged yet" in shown.text
+    assert shown.status == 200 and "no-decision" in shown.notes
+    assert shown.html.count("<li>") == live.SLOTS
+    assert not [one for one in shown.all() if one.tag in ("polyline", "polygon", "circle")]
+    assert "none-judged" in shown.notes
 
 
 def test_a_time_range(server, films, person):
@@ -99,10 +103,8 @@ def test_a_time_range(server, films, person):
     ann = person("auditor")
 
     def shown(query):
-        text = ann.get(f"/agents/films/live?{query}").text
-        found = re.search(r"Choices ([\d,]+) Mean reward (\S+)", text)
-        assert found is not None
-        return int(found[1]), found[2]
+        page = ann.get(f"/agents/films/live?{query}")
+        return int(page.value("choices")), page.value("reward")
 
     assert shown("") == (80, "0.5") and shown("range=all") == (80, "0.5")
     assert shown("range=hour")[1] == "0" and shown("range=day")[0] < 60
@@ -111,7 +113,7 @@ def test_a_time_range(server, films, person):
     assert shown("from=1970-01-20T00:00")[1] == "0"
     assert shown("from=1971-01-01T00:00") == (0, "–")
     part = ann.get("/agents/films/live/curves?from=1970-01-12T00:00&to=1970-01-13T00:00")
-    assert "Mean reward 1 " in part.text
+    assert part.value("reward") == "1"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_a_time_range(server, films, person):
 )
 def test_a_range_that_is_none(server, films, person, query):
     shown = person("admin").get(f"/agents/films/live?{query}")
-    assert shown.status == 422 and no_script(shown.html) and "must be" in shown.text
+    assert shown.status == 422 and no_script(shown.html) and "must be" in shown.alert
     assert 'class="plot"' in shown.html  # the rest of the page is there all the same
     assert person("admin").get(f"/agents/films/live/curves?{query}").status == 422
 
@@ -165,12 +167,8 @@ def test_decisions_come_as_they_are_made(server, films, person, quick):
     async def during(pieces):
         if pieces == 1:  # the stream is open: something happens
             path = {"agent": "films", "id": "ann:1"}
-            await deciding.decide(
-                Call(server.service, None, path, None, deciding.Decide(**context))
-            )
-            await deciding.reward(
-                Call(server.service, None, path, None, deciding.Reward(value=0.25))
-            )
+            await deciding.decide(Call(server.service, None, path, None, Decide(**context)))
+            await deciding.reward(Call(server.service, None, path, None, Reward(value=0.25)))
             handled.append(True)
 
     came = stream(
@@ -254,7 +252,7 @@ def test_who_was_revoked_does_not_come_back(server, films, person):
 
 
 def test_a_busy_service_only_makes_it_wait(server, films, person, quick, monkeypatch):
-    real, tries = live._since, []
+    real, tries = live._read_updates, []
 
     def since(*given):
         tries.append(given)
@@ -262,7 +260,7 @@ def test_a_busy_service_only_makes_it_wait(server, films, person, quick, monkeyp
             raise Busy(9)
         return real(*given)
 
-    monkeypatch.setattr(live, "_since", since)
+    monkeypatch.setattr(live, "_read_updates", since)
     decide(server)
     came = stream(
         person("auditor"), "/agents/films/live/stream?after=1", until=lambda body: b"data:" in body
@@ -281,19 +279,19 @@ def test_a_course_adds_up(server, films):
         made = decide(server)
         path = f"/v1/agents/films/audits/{made['id']}/answer"
         call(server, "POST", path, {"allowed": made["arm"] != "fog"})
-    kept = load(server.store, "films")
-    course = course_of(kept)
-    assert course.choices == 150 and course.total("rewards") == 100 and course.mean_reward == 0.5
-    assert course.taught == 18 and len(course.points) <= curves.MOST_POINTS
-    assert all(sum(point.plays) == point.decisions for point in course.points)
-    audited, meter = course.audited, kept.auditing.meter
+    aggregate = load(server.store, "films")
+    history = history_of(aggregate)
+    assert history.choices == 150 and history.total("rewards") == 100 and history.mean_reward == 0.5
+    assert history.taught == 18 and len(history.points) <= curves.MOST_POINTS
+    assert all(sum(point.plays) == point.decisions for point in history.points)
+    audited, meter = history.audited, aggregate.auditing.meter
     assert audited is not None and audited.share is not None and meter is not None
     bounds = meter.bounds()
     assert audited.plays == 50 and audited.judged == 50
     assert (audited.low, audited.high) == (bounds.lower / 50, bounds.upper / 50)
     assert audited.low <= audited.share <= audited.high
-    assert [one.place for one in course.points] == list(range(len(course.points)))
-    drawn = charts_of(course)
+    assert [one.place for one in history.points] == list(range(len(history.points)))
+    drawn = charts_of(history)
     assert [one.name for one in drawn] == ["Reward", "Not played", "Broken limits", "What it plays"]
     assert all("<svg" in one.chart for one in drawn)
 
@@ -302,11 +300,11 @@ def test_many_arms_are_the_most_played_and_all_others(server, make):
     make(arms=[{"id": f"a{n}"} for n in range(20)], policy={"kind": "Uniform"})
     many = [{"context": {"age": "25+", "late": False}}] * 500
     call(server, "POST", "/v1/agents/films/decisions", {"decisions": many})
-    course = course_of(load(server.store, "films"))
-    assert len(course.names) == curves.MOST_LINES and course.others == 14
-    plays = [sum(point.plays[n] for point in course.points) for n in range(7)]
+    history = history_of(load(server.store, "films"))
+    assert len(history.names) == curves.MOST_LINES and history.others == 14
+    plays = [sum(point.plays[n] for point in history.points) for n in range(7)]
     assert plays[:6] == sorted(plays[:6], reverse=True) and sum(plays) == 500
-    chart = charts_of(course)[3].chart
+    chart = charts_of(history)[3].chart
     assert chart.count("<polygon") == 7 and "all others" in chart
 
 
@@ -330,8 +328,8 @@ def test_questions_to_be_taught_by_are_none_of_choices(server, films, person):
     for n in range(3):
         body = {"context": {"age": "25+", "late": False}, "id": f"q{n}"}
         call(server, "POST", "/v1/agents/films/questions", body)
-    assert course_of(load(server.store, "films")).total("questions") == 0
-    assert "Questions 0 " in person("auditor").get("/agents/films/live").text
+    assert history_of(load(server.store, "films")).total("questions") == 0
+    assert person("auditor").get("/agents/films/live").value("questions") == "0"
 
 
 def point(**counts):
@@ -356,18 +354,19 @@ def long_log(server, films):
 
 def test_at_the_ends_of_a_time_each_is_counted(server, long_log, person):
     ann = person("auditor")
-    text = ann.get("/agents/films/live?range=hour").text
-    assert "Choices 1 Mean reward 0.5" in text and "counted as a whole" not in text
-    assert "Choices 2,001" in ann.get("/agents/films/live").text
+    hour = ann.get("/agents/films/live?range=hour")
+    assert (hour.value("choices"), hour.value("reward")) == ("1", "0.5")
+    assert "rough-ends" not in hour.notes
+    assert ann.get("/agents/films/live").value("choices") == "2,001"
     now = datetime.fromtimestamp(server.clock.now - 3_600.0, UTC).isoformat()[:19]
-    assert "Choices 2,000" in ann.get(f"/agents/films/live?to={now}").text
-    assert "Choices 0" in ann.get(f"/agents/films/live?from={now}&to={now}").text
+    assert ann.get(f"/agents/films/live?to={now}").value("choices") == "2,000"
+    assert ann.get(f"/agents/films/live?from={now}&to={now}").value("choices") == "0"
 
 
 def test_what_is_too_much_to_count_is_said(server, long_log, person, monkeypatch):
     monkeypatch.setattr(live, "MOST_AT_EDGES", 0)
-    text = person("auditor").get("/agents/films/live?range=hour").text
-    assert "Choices 1 " not in text and "counted as a whole" in text
+    hour = person("auditor").get("/agents/films/live?range=hour")
+    assert hour.value("choices") != "1" and "rough-ends" in hour.notes
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "other"])
@@ -387,7 +386,7 @@ def test_who_lost_the_right_sees_no_more(server, films, quick, how):
         else:
             tokens.hold([made.row._replace(role="teacher")], 0.0)
         path = {"agent": "films"}
-        form = deciding.Decide(context={"age": "25+", "late": True})
+        form = Decide(context={"age": "25+", "late": True})
         await deciding.decide(Call(server.service, None, path, None, form))
 
     # It ends by itself, long before a stream does: or the helper would give up.

@@ -1,34 +1,60 @@
-"""Every choice that is made when an agent is created, in full.
+"""Every choice that is made when an agent is created: declared once, checked, and stored in full.
 
-The `Created` event holds all of it, so that a default that changes in a later version never
-changes what an old log means.
+`Settings` declares each setting with its type, range or choices, default and one line of help. The
+parameters of `Agent`, the body of the HTTP API, the form of the pages and `docs/api.md` follow
+from it. The `Created` event holds every setting, so that a default that changes in a later version
+never changes what an old log means.
 """
+
+# `_setting` is `dataclasses.field`, which the linter knows by that name alone.
+# ruff: noqa: RUF009
 
 from __future__ import annotations
 
 import numbers
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import islice
-from typing import Any, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from bridle import validation
+from bridle import registry, validation
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached
-from bridle.limits import KINDS, LABEL_CODINGS
-from bridle.limits.declared import Rule
-from bridle.policies import ACTIVE, TEACHINGS, Weighted, policy_from_json, policy_to_json
+from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached, NotRegistered
+from bridle.limits import KINDS, check_kind
+from bridle.limits.declared import Rule, compile_rule
+from bridle.policies import (
+    CENTRED_V,
+    DEFAULT_V,
+    BehaviorConstrained,
+    LearnedMask,
+    Policy,
+    policy_from_json,
+    policy_to_json,
+    with_sigma,
+)
+from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.schema import Feature, Schema
 
 __all__ = [
+    "SETTINGS",
     "Arm",
     "ArmId",
     "ItemId",
     "Json",
+    "LabelCoding",
+    "LimitsKind",
+    "OnDoubt",
+    "OnEmpty",
+    "Prior",
+    "Setting",
     "Settings",
+    "Share",
+    "Teaching",
     "arm_id",
     "check_default",
     "check_size",
@@ -45,10 +71,16 @@ ArmId: TypeAlias = int | str
 ItemId: TypeAlias = int | str
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
-PENDING = validation.IntRange(1, 100_000_000)
-EXAMPLES = validation.IntRange(1, 100_000_000)
+LimitsKind: TypeAlias = Literal["auto", "rules", "logistic", "found", "linear"]
+Share: TypeAlias = Literal["group", "arm"]
+OnEmpty: TypeAlias = Literal["abstain", "safe_arm", "least_bad"]
+OnDoubt: TypeAlias = Literal["wait", "play_safe"]
+Teaching: TypeAlias = Literal["random", "thompson", "arm", "pool"]
+LabelCoding: TypeAlias = Literal["1/0", "1/-1", "0/-1"]
+Prior: TypeAlias = Literal["centred", "paper"]
+
+MANY = validation.IntRange(1, 100_000_000)
 QUESTIONS = validation.IntRange(0, 2**53)
-AT_MOST = validation.IntRange(1, 1_000)
 DOUBT = validation.FloatRange(0.0, 0.5, open_low=True, open_high=True)
 ERROR = validation.FloatRange(1e-6, 0.49)
 # A teacher who errs more often than this is not taken at their word in any single case.
@@ -57,10 +89,9 @@ NOISY_ABOVE = 0.02
 WAIT = validation.FloatRange(0.0, 3.2e9, open_low=True)
 PRICE = validation.FloatRange(0.0, 1e6)
 ARM_NUMBER = validation.IntRange(-(2**53), 2**53)
-PRIORS = ("centred", "paper")
-SHARES = ("group", "arm")
-ON_EMPTY = ("abstain", "safe_arm", "least_bad")
-ON_DOUBT = ("wait", "play_safe")
+# Where the dial stands if nobody turns it.
+DEFAULT_SIGMA = 0.25
+MAX_RULES = 10_000
 # Settings that logs of the first form do not have, and what was meant then.
 LATER: dict[str, Json] = {
     "share": "arm",
@@ -80,6 +111,14 @@ LAST: dict[str, Json] = {"wait": None, "default_reward": None}
 FIRST_FORM: dict[str, Json] = {"form": 1, "answer_price": None}
 # The same of logs from before plays were checked, and several teachers had names.
 SECOND_FORM: dict[str, Json] = {"checks": 0, "teachers": []}
+# Settings of limits and reward models of others: an agent with ours writes none of them.
+EXTENSIONS: dict[str, Json] = {
+    "reward": OUR_REWARD,
+    "reward_version": "",
+    "reward_options": None,
+    "limits_version": "",
+    "limits_options": None,
+}
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
 # in every probability; a teacher's later answer replaces the earlier.
@@ -116,117 +155,369 @@ class Arm:
             object.__setattr__(self, "group", words(self.group, "group", "Arm"))
 
     def to_json(self) -> dict[str, Json]:
-        """Give the arm as plain JSON values."""
+        """Return the arm as plain JSON values."""
         return {"id": self.id, "label": self.label, "group": self.group}
 
     @classmethod
     def from_json(cls, data: object) -> Arm:
-        """Give back the arm that `to_json` wrote."""
+        """Return the arm that `to_json` wrote."""
         if not isinstance(data, Mapping) or set(data) != {"id", "label", "group"}:
             raise CorruptState(f"An arm is written with id, label and group, not as {data!r:.100}.")
         return cls(**data)
 
 
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of an agent, as it is declared.
+
+    Attributes
+    ----------
+    default : object
+        What it is if it is left out; `REQUIRED` if it may not be.
+    help : str
+        What it says, in one line.
+    range : FloatRange or IntRange, optional
+        The numbers that it may be.
+    choices : mapping from str to str
+        The words that it may be, each with what it means.
+    optional : bool
+        Whether it may be None.
+    kind : str
+        What it is, where neither range nor choices say so.
+    applies : str
+        Where it has an effect; everywhere if empty.
+    registers : bool
+        Whether it may also be a name that is registered (`bridle.register`).
+    """
+
+    default: Any
+    help: str
+    range: validation.FloatRange | validation.IntRange | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
+    kind: str = ""
+    applies: str = ""
+    registers: bool = False
+
+    def check(self, value: Any, name: str) -> Any:
+        """Return `value` as it is stored, or raise `InvalidValue`; what has no range passes."""
+        if value is None and self.optional:
+            return None
+        if self.choices and not self.registers:
+            return validation.one_of(value, self.choices, name, "Agent")
+        if self.range is not None:
+            return self.range.check(value, name, "Agent")
+        if isinstance(self.default, bool):
+            return validation.truth(value, name, "Agent")
+        return value
+
+    @property
+    def type(self) -> str:
+        """What it is, as docstrings say it: "int", "float or None", a set of words."""
+        if self.choices:
+            return "{" + ", ".join(f'"{word}"' for word in self.choices) + "}"
+        plain = "float" if isinstance(self.range, validation.FloatRange) else "int"
+        kind = self.kind or ("bool" if isinstance(self.default, bool) else plain)
+        return f"{kind} or None" if self.optional and self.default is not None else kind
+
+    @property
+    def default_words(self) -> str:
+        """Its default, as docstrings say it; "" if there is none to name."""
+        if self.default in (REQUIRED, None, ()) or self.choices:
+            return ""
+        if isinstance(self.default, tuple):
+            return f"({', '.join(f'{part:g}' for part in self.default)})"
+        return f"{self.default:,}" if type(self.default) is int else str(self.default)
+
+
+def _setting(default: Any, help: str, **more: Any) -> Any:
+    """Declare a field of `Settings`; its default is a class attribute, for `Agent` to take."""
+    metadata = {"setting": Setting(default, help, **more)}
+    if default is REQUIRED:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What `Agent` was created with; its parameters are explained there."""
+    """What an agent is created with: the declaration of all settings, and their values in full.
 
-    arms: tuple[Arm, ...]
-    features: Schema
-    policy: Weighted
-    limits: str
-    share: str
-    crosses: bool
-    doubt: float | None
-    teacher_error: float | None
-    label_coding: str
-    teaching: str
-    v_teaching: float
-    ridge: float
-    ridge_limits: float
-    prior: str
-    reward_range: tuple[float, float]
-    exact_denials: bool
-    rules: tuple[Rule, ...]
-    on_empty: str
-    safe_arm: ArmId | None
-    budget: int
-    on_doubt: str
-    ask_at_most: int
-    patience: int | None
-    seed: int
-    max_pending: int
-    max_examples: int
-    wait: float | None
-    default_reward: float | None
-    answer_price: float | None
-    checks: int | float | None
-    teachers: tuple[Teacher, ...] = ()
-    form: int
+    `Settings.of` takes what `Agent` takes. The order of the fields is that of the log.
+
+    Examples
+    --------
+    >>> Settings.of(arms=2, features=3, sigma=0.5).policy
+    BehaviorConstrained(sigma=0.5, v=0.05, v_constraint=None)
+    >>> Settings.of(arms=2, features=3, on_empty="safe_arm", safe_arm="b")
+    Traceback (most recent call last):
+    bridle.errors.InvalidValue: The 'safe_arm' parameter of Agent must be the id of an arm, ...
+    """
+
+    arms: tuple[Arm, ...] = _setting(
+        REQUIRED, "What it can choose; a number K stands for 0 … K−1.", kind="int or list of arms"
+    )
+    features: Schema = _setting(
+        REQUIRED,
+        "What a context looks like; a number d stands for d plain numbers.",
+        kind="int, `Schema` or list of features",
+    )
+    policy: Policy = _setting(
+        None, "How scores become a choice; `LearnedMask` unless sigma is given.", kind="policy"
+    )
+    limits: LimitsKind | str = _setting(
+        "auto",
+        "What kind of limits is learned.",
+        choices={
+            "auto": "Find out: rules or degrees, whichever fits what is taught",
+            "rules": "Rules: some words or flags are not allowed",
+            "logistic": "Degrees: each feature makes it more or less likely",
+            "found": "Rules, and find out which choices share them",
+            "linear": "Linear, as in the paper",
+        },
+        registers=True,
+    )
+    share: Share = _setting(
+        "group",
+        "Whether arms of one group share what was taught.",
+        choices={"group": "Arms of a group share it", "arm": "Each arm learns alone"},
+        applies='not with limits="linear" or "found"',
+    )
+    crosses: bool = _setting(
+        False, "Whether two features together may be denied, too.", applies="limits rules, logistic"
+    )
+    doubt: float | None = _setting(
+        None,
+        'How improbable "denied" must be before an arm is played.',
+        range=DOUBT,
+        optional=True,
+        applies="limits auto, rules, found",
+    )
+    teacher_error: float | None = _setting(
+        0.001,
+        "How often an answer is wrong; None: the rate is estimated.",
+        range=ERROR,
+        optional=True,
+        applies="limits auto, rules, found",
+    )
+    label_coding: LabelCoding = _setting(
+        "1/0",
+        "The numbers that stand for allowed/denied.",
+        choices={"1/0": "1 and 0", "1/-1": "1 and −1", "0/-1": "0 and −1"},
+        applies="limits linear",
+    )
+    teaching: Teaching = _setting(
+        None,
+        'How `ask` picks the arm; "pool", or "random" with limits="linear", if left out.',
+        choices={
+            "random": "Any arm",
+            "thompson": "By a draw from what is believed",
+            "arm": "The arm whose answer teaches most",
+            "pool": "The context, too, if it may choose",
+        },
+    )
+    v_teaching: float = _setting(
+        0.25,
+        "Spread of the draws that pick the arm.",
+        range=validation.SPREAD,
+        applies='teaching="thompson"',
+    )
+    ridge: float = _setting(1.0, "Prior precision of the reward part.", range=validation.RIDGE)
+    ridge_limits: float = _setting(
+        1.0, "Prior precision of the limits.", range=validation.RIDGE, applies="limits linear"
+    )
+    prior: Prior = _setting(
+        "centred",
+        "What is expected of an arm before it is tried.",
+        choices={"centred": "The mean of all rewards so far", "paper": "0, as in the paper"},
+    )
+    reward_range: tuple[float, float] = _setting(
+        (0.0, 1.0), "What rewards can be; mapped to [0, 1].", kind="(float, float)"
+    )
+    exact_denials: bool = _setting(
+        True, "Whether an arm denied in this very context is never played there."
+    )
+    rules: tuple[Rule, ...] = _setting(
+        (), "What is known for certain to be denied.", kind="list of `Rule`"
+    )
+    on_empty: OnEmpty = _setting(
+        "abstain",
+        "What happens where no arm is surely allowed.",
+        choices={
+            "abstain": "Nothing is played",
+            "safe_arm": "`safe_arm` is played",
+            "least_bad": "The arm that is most likely allowed is played",
+        },
+        applies="policies that keep to the limits",
+    )
+    safe_arm: ArmId | None = _setting(
+        None,
+        "An arm that always may be played.",
+        optional=True,
+        kind="arm id",
+        applies='on_empty="safe_arm"',
+    )
+    budget: int = _setting(
+        0,
+        "How many answers decisions may ask for when they are in doubt.",
+        range=QUESTIONS,
+        applies="policies that keep to the limits",
+    )
+    on_doubt: OnDoubt = _setting(
+        "wait",
+        "What a decision does while it waits for an answer.",
+        choices={"wait": "The decision waits", "play_safe": "It does what it is sure of"},
+        applies="budget above 0",
+    )
+    ask_at_most: int = _setting(
+        3,
+        "Questions that one decision may ask.",
+        range=validation.IntRange(1, 1_000),
+        applies="budget above 0",
+    )
+    patience: int | None = _setting(
+        None,
+        "A question of a decision lapses after so many later decisions.",
+        range=QUESTIONS,
+        optional=True,
+        applies="budget above 0",
+    )
+    seed: int = _setting(
+        0, "Equal settings, seeds and events give equal bits.", range=validation.SEED
+    )
+    max_pending: int = _setting(
+        1_000_000, "Decisions that wait for a reward; the oldest are dropped.", range=MANY
+    )
+    max_examples: int = _setting(1_000_000, "Examples that stand at any time.", range=MANY)
+    wait: float | None = _setting(
+        None,
+        "Seconds that a decision waits for its reward; for ever if left out.",
+        range=WAIT,
+        optional=True,
+    )
+    default_reward: float | None = _setting(
+        None,
+        "What a decision learns that waited in vain; nothing if left out.",
+        optional=True,
+        kind="float",
+        applies="where `wait` is given",
+    )
+    answer_price: float | None = _setting(
+        0.35,
+        "What an answer is worth, as a part of the reward range; 0 asks whenever it matters.",
+        range=PRICE,
+        applies="budget above 0",
+    )
+    checks: int | float | None = _setting(
+        None,
+        "Plays that a coin may choose to be judged: so many in all, or a share below 1.",
+        optional=True,
+        kind="int or float",
+        applies="policies that keep to the limits",
+    )
+    teachers: tuple[Teacher, ...] = _setting(
+        (), "Several teachers, who may err at different rates.", kind="list of `Teacher`"
+    )
+    form: int = FORM
+    reward: str = _setting(
+        OUR_REWARD,
+        "What learns from rewards: ours, or a reward model that is registered.",
+        kind="str",
+    )
+    reward_options: registry.Options | None = _setting(
+        None,
+        "What a registered reward model is made with, beside arms and features.",
+        kind="mapping",
+        optional=True,
+        applies="reward models that are registered",
+    )
+    limits_options: registry.Options | None = _setting(
+        None,
+        "What registered limits are made with, beside arms, features, groups and seed.",
+        kind="mapping",
+        optional=True,
+        applies="limits that are registered",
+    )
+    reward_version: str = ""
+    limits_version: str = ""
 
     def __post_init__(self) -> None:
         owner = "Agent"
-        object.__setattr__(self, "arms", _all_of(Arm, self.arms, "arms"))
-        object.__setattr__(self, "rules", _all_of(Rule, self.rules, "rules"))
+        self._store(arms=_all_of(Arm, self.arms, "arms"), rules=_all_of(Rule, self.rules, "rules"))
         if type(self.form) is not int or not 1 <= self.form <= FORM:
-            raise InvalidValue(
-                "form", owner, f"a form that this version knows, 1 to {FORM}", self.form
-            )
+            wanted = f"a form that this version knows, 1 to {FORM}"
+            raise InvalidValue("form", owner, wanted, self.form)
         if (self.answer_price is None) != (self.form == 1):
             raise InvalidValue("answer_price", owner, "a float", self.answer_price)
         if not self.arms:
             raise InvalidValue("arms", owner, "at least one arm", self.arms)
         if not isinstance(self.features, Schema):
             raise InvalidValue("features", owner, "a Schema", self.features)
+        self._resolve()
         policy_to_json(self.policy)
-        if self.policy.needs_truth:
-            raise InvalidValue(
-                "policy",
-                owner,
-                "one that is not told the truth",
-                self.policy,
-                "Declare what you know as rules=[Rule(...)].",
-            )
-        object.__setattr__(self, "teachers", self._teachers())
-        validation.one_of(self.limits, KINDS, "limits", owner)
-        object.__setattr__(self, "checks", _checks(self.checks))
+        if getattr(self.policy, "needs_truth", False):
+            wanted, remedy = "one that is not told the truth", "Declare what you know as rules."
+            raise InvalidValue("policy", owner, wanted, self.policy, remedy)
+        self._store(teachers=self._teachers(), checks=_checks(self.checks))
+        for name, setting in _DECLARED.items():
+            value = getattr(self, name)
+            if value is not None or name != "answer_price":  # logs of the first form have none
+                self._store(**{name: setting.check(value, name)})
+        self._check_extension("limits", KINDS)
+        self._check_extension("reward", (OUR_REWARD,))
+        check_size(len(self.arms), self.features.width + (self.prior == "centred"))
+        self._store(reward_range=_range(self.reward_range), safe_arm=self._safe_arm())
+        reward = check_default(self.default_reward, self.reward_range, self.wait, owner)
+        self._store(default_reward=reward)
+        self._check_together()
+
+    def _store(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _resolve(self) -> None:
+        """Fill in what was left out and depends on other settings."""
+        linear = isinstance(self.limits, str) and self.limits == "linear"
+        if self.policy is None:
+            v = _default_v(self.prior)
+            mask = LearnedMask(v=v)
+            self._store(policy=BehaviorConstrained(sigma=DEFAULT_SIGMA, v=v) if linear else mask)
+        if self.teaching is None:
+            self._store(teaching="random" if linear else "pool")
+        if self.checks is None and (linear or not getattr(self.policy, "needs_limits", False)):
+            self._store(checks=0)
+
+    def _check_extension(self, kind: registry.Kind, ours: Sequence[str]) -> None:
+        """Check the name of limits or a reward model, and fill in the version of others'."""
+        name, version = getattr(self, kind), getattr(self, f"{kind}_version")
+        options = registry.options_of(getattr(self, f"{kind}_options"), f"{kind}_options", "Agent")
+        if isinstance(name, str) and name in ours:
+            if options or version:
+                wanted = f"left out with {kind}={name!r}"
+                raise InvalidValue(f"{kind}_options", "Agent", wanted, options)
+        elif isinstance(version, str) and version:
+            registry.require(kind, name, version)
+        else:
+            found = registry.find(kind, name)
+            if found is None:
+                known = ", ".join(map(repr, (*ours, *registry.registered(kind))))
+                raise InvalidValue(kind, "Agent", f"one of {known}", name)
+            version = found.version
+        if version and not self.lives:
+            raise InvalidValue(kind, "Agent", "one of bridle's own in logs of this form", name)
+        self._store(**{f"{kind}_options": options or None, f"{kind}_version": version})
+
+    def _check_together(self) -> None:
+        """Raise `InvalidValue` where one setting rules another out."""
+        owner = "Agent"
         if self.checks != 0 and not self.checkable(self.policy, self.limits):
             what = type(self.policy).__name__ if self.limits != "linear" else "limits='linear'"
             wanted = f"0 with {what}: it does not keep to what is surely allowed"
             raise InvalidValue("checks", owner, wanted, self.checks)
         if self.checks != 0 and self.form < 3:
             raise InvalidValue("checks", owner, "0 in logs of this form", self.checks)
-        validation.one_of(self.share, SHARES, "share", owner)
-        validation.one_of(self.label_coding, LABEL_CODINGS, "label_coding", owner)
-        validation.one_of(self.teaching, (*TEACHINGS, *ACTIVE), "teaching", owner)
-        centred = validation.one_of(self.prior, PRIORS, "prior", owner) == "centred"
-        check_size(len(self.arms), self.features.width + centred)
-        validation.one_of(self.on_empty, ON_EMPTY, "on_empty", owner)
-        validation.one_of(self.on_doubt, ON_DOUBT, "on_doubt", owner)
-        checked = {
-            "crosses": validation.truth(self.crosses, "crosses", owner),
-            "doubt": _maybe(DOUBT, self.doubt, "doubt"),
-            "teacher_error": _maybe(ERROR, self.teacher_error, "teacher_error"),
-            "safe_arm": self._safe_arm(),
-            "budget": QUESTIONS.check(self.budget, "budget", owner),
-            "ask_at_most": AT_MOST.check(self.ask_at_most, "ask_at_most", owner),
-            "patience": _maybe(QUESTIONS, self.patience, "patience"),
-            "v_teaching": validation.SPREAD.check(self.v_teaching, "v_teaching", owner),
-            "ridge": validation.RIDGE.check(self.ridge, "ridge", owner),
-            "ridge_limits": validation.RIDGE.check(self.ridge_limits, "ridge_limits", owner),
-            "reward_range": _range(self.reward_range),
-            "exact_denials": validation.truth(self.exact_denials, "exact_denials", owner),
-            "seed": validation.SEED.check(self.seed, "seed", owner),
-            "max_pending": PENDING.check(self.max_pending, "max_pending", owner),
-            "max_examples": EXAMPLES.check(self.max_examples, "max_examples", owner),
-            "wait": _maybe(WAIT, self.wait, "wait"),
-            "answer_price": _maybe(PRICE, self.answer_price, "answer_price"),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-
-        reward = check_default(self.default_reward, self.reward_range, self.wait, owner)
-        object.__setattr__(self, "default_reward", reward)
         if self.crosses and self.limits not in ("rules", "logistic"):
             wanted = f"left out with limits={self.limits!r}"
             raise InvalidValue("crosses", owner, wanted, self.crosses)
@@ -235,8 +526,64 @@ class Settings:
             wanted = f"0 with {type(self.policy).__name__}, which never asks"
             raise InvalidValue("budget", owner, wanted, self.budget, remedy)
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        arms: int | Iterable[Arm | ArmId],
+        features: int | Schema | Sequence[Feature],
+        sigma: float | None = None,
+        policy: Policy | None = None,
+        **others: Any,
+    ) -> Settings:
+        """Return the settings of what `Agent` takes, every one checked, without an agent.
+
+        Raises
+        ------
+        InvalidValue, LimitReached, NotPossible
+            As `Agent` would.
+        """
+        if sigma is not None:
+            v = _default_v(others.get("prior"))
+            dial = BehaviorConstrained(sigma=sigma, v=v)
+            policy = dial if policy is None else with_sigma(policy, sigma)
+        for name in ("rules", "teachers"):
+            if name in others:
+                others[name] = tuple(listed(others[name], name, "Agent"))
+        given: dict[str, Any] = {"policy": policy, **others}
+        made = cls(arms=the_arms(arms), features=the_schema(features), **given)
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Raise where no agent can have these settings, though each is well formed.
+
+        Arms that have one id, limits that cannot hold the features, rules about what is not there.
+        Nothing is allocated: it takes microseconds where an agent takes memory.
+        """
+        ids, groups = [arm.id for arm in self.arms], [arm.group for arm in self.arms]
+        for arm, times in Counter(ids).items() if len(set(ids)) != len(ids) else ():
+            if times > 1:
+                raise InvalidValue("arms", "Agent", "arms of distinct ids", arm)
+        check_kind(
+            self.limits,
+            schema=self.features,
+            arms=len(ids),
+            error=self.teacher_error,
+            doubt=self.doubt,
+            crosses=self.crosses,
+        )
+        if len(self.rules) > MAX_RULES:
+            raise LimitReached("rules", MAX_RULES, "Withdraw some first.")
+        met: set[str] = set()
+        for rule in self.rules:
+            if rule.id in met:
+                raise InvalidValue("rule", "Agent.declare", "of a new id", rule.id)
+            met.add(rule.id)
+            compile_rule(rule, self.features, ids, groups)
+
     @staticmethod
-    def checkable(policy: Weighted, limits: str) -> bool:
+    def checkable(policy: Policy, limits: str) -> bool:
         """Return whether plays are checked by default: where they keep to what is believed safe."""
         return policy.needs_limits and limits != "linear"
 
@@ -257,7 +604,7 @@ class Settings:
         return self.exact_denials and sure
 
     def _teachers(self) -> tuple[Teacher, ...]:
-        """Return the declared teachers, or refuse them."""
+        """Return the declared teachers, or raise what is wrong with them."""
         declared: tuple[Teacher, ...] = _all_of(Teacher, self.teachers, "teachers")
         if declared and not self.lives:
             raise InvalidValue("teachers", "Agent", "left out in logs of this form", declared)
@@ -283,7 +630,7 @@ class Settings:
         return plain_id(self.safe_arm)
 
     def to_json(self) -> dict[str, Json]:
-        """Give every setting as plain JSON values."""
+        """Return every setting as plain JSON values."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["arms"] = [arm.to_json() for arm in self.arms]
         data["features"] = self.features.to_json()
@@ -291,13 +638,13 @@ class Settings:
         data["rules"] = [rule.to_json() for rule in self.rules]
         data["teachers"] = [teacher.to_json() for teacher in self.teachers]
         data["reward_range"] = list(self.reward_range)
-        return data
+        return {name: value for name, value in data.items() if value != EXTENSIONS.get(name, ...)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Settings:
-        """Give back the settings that `to_json` wrote, or raise `CorruptState`.
+        """Return the settings that `to_json` wrote, or raise `CorruptState`.
 
-        What is not written in full is refused: a default of today may not have been one then.
+        What is not written in full is corrupt: a default of today may not have been one then.
         """
         if isinstance(data, Mapping) and not data.keys() & LATER.keys():
             data = {**data, **LATER}
@@ -308,9 +655,10 @@ class Settings:
         early = isinstance(data, Mapping) and data.get("form") in (1, 2)
         if early and not data.keys() & SECOND_FORM.keys():
             data = {**data, **SECOND_FORM}
-        if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
+        names = {field.name for field in fields(cls)}
+        if not isinstance(data, Mapping) or set(data) | EXTENSIONS.keys() != names:
             raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
-        values = cast("dict[str, Any]", dict(data))
+        values = cast("dict[str, Any]", {**EXTENSIONS, **data})
         try:
             values["arms"] = tuple(Arm.from_json(arm) for arm in values["arms"])
             values["features"] = Schema.from_json(values["features"])
@@ -319,6 +667,8 @@ class Settings:
             values["teachers"] = tuple(Teacher.from_json(one) for one in values["teachers"])
             settings = cls(**values)
             whole = settings.to_json() == data
+        except NotRegistered:
+            raise
         except (BridleError, TypeError, ValueError, OverflowError) as error:
             raise CorruptState(f"The settings of an agent cannot be read: {error}") from None
         if not whole:
@@ -326,8 +676,37 @@ class Settings:
         return settings
 
 
+_DECLARED: dict[str, Setting] = {
+    one.name: one.metadata["setting"] for one in fields(Settings) if "setting" in one.metadata
+}
+# Every parameter of `Agent` that says what it is; `sigma` and `promise` are stored in other forms.
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {
+        **_DECLARED,
+        "sigma": Setting(
+            None,
+            "The paper's dial: 0 plays only by what was taught, 1 only by reward.",
+            range=validation.SIGMA,
+            optional=True,
+            applies="policies with a dial",
+        ),
+        "promise": Setting(
+            None,
+            "Keep to at most alpha denied plays a decision, by audits with probability q or more.",
+            optional=True,
+            kind="(float, float)",
+        ),
+    }
+)
+
+
+def _default_v(prior: object) -> float:
+    paper = isinstance(prior, str) and prior == "paper"
+    return DEFAULT_V if paper else CENTRED_V
+
+
 def the_arms(arms: int | Iterable[Arm | ArmId], first: int = 0) -> tuple[Arm, ...]:
-    """Give arms as a tuple of `Arm`: from a number (ids from `first` on), from ids or from arms."""
+    """Return arms as a tuple of `Arm`: from a number (ids from `first` on), ids or arms."""
     if isinstance(arms, numbers.Integral) and not isinstance(arms, bool):
         count = validation.IntRange(1, MAX_ARMS).check(arms, "arms", "Agent")
         return tuple(Arm(k) for k in range(first, first + count))
@@ -342,7 +721,7 @@ def the_arms(arms: int | Iterable[Arm | ArmId], first: int = 0) -> tuple[Arm, ..
 
 
 def the_schema(features: int | Schema | Sequence[Feature]) -> Schema:
-    """Give features as a `Schema`: from a number d of plain numbers, or from features."""
+    """Return features as a `Schema`: from a number d of plain numbers, or from features."""
     if isinstance(features, Schema):
         return features
     if isinstance(features, numbers.Integral) and not isinstance(features, bool):
@@ -356,7 +735,7 @@ def the_schema(features: int | Schema | Sequence[Feature]) -> Schema:
 def check_default(
     value: float | None, reward_range: tuple[float, float], wait: float | None, owner: str
 ) -> float | None:
-    """Give what is learned where no reward came in time, or refuse it."""
+    """Return what is learned where no reward came in time, or raise `InvalidValue`."""
     if value is None:
         return None
     if wait is None:
@@ -366,7 +745,7 @@ def check_default(
 
 
 def check_size(arms: int, width: int) -> None:
-    """Refuse more arms, or larger ones, than an agent can hold."""
+    """Raise `LimitReached` for more arms, or larger ones, than an agent can hold."""
     if arms > MAX_ARMS:
         raise LimitReached("arms", MAX_ARMS, "Use fewer arms.")
     if arms * width * width > MAX_NUMBERS:
@@ -375,7 +754,7 @@ def check_size(arms: int, width: int) -> None:
 
 
 def arm_id(value: object, owner: str, name: str = "id") -> ArmId:
-    """Give the id of an arm, or of an item: a whole number or a short string."""
+    """Return the id of an arm, or of an item: a whole number or a short string."""
     if isinstance(value, str):
         return words(value, name, owner)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
@@ -384,12 +763,12 @@ def arm_id(value: object, owner: str, name: str = "id") -> ArmId:
 
 
 def item_id(value: object, owner: str) -> str:
-    """Give an id that a caller chose: a short string. Numbers are the agent's own."""
+    """Return an id that a caller chose: a short string. Numbers are the agent's own."""
     return words(value, "id", owner)
 
 
 def plain_id(value: object) -> ItemId:
-    """Give an id as Python's own int or str; what cannot be one becomes "", which names nothing.
+    """Return an id as Python's own int or str; what cannot be one becomes "", which names nothing.
 
     True == 1 == 1.0, and a dict finds one by the other: no bool or float may name anything.
     """
@@ -401,7 +780,7 @@ def plain_id(value: object) -> ItemId:
 
 
 def listed(values: object, name: str, owner: str, length: int | None = None) -> list[Any]:
-    """Give values that come in an order as a list, of this length if it is given."""
+    """Return values that come in an order as a list, of this length if it is given."""
     bare: Any = values.tolist() if isinstance(values, np.ndarray) else values
     good = isinstance(bare, list | tuple) or (
         isinstance(bare, Iterable)
@@ -416,7 +795,7 @@ def listed(values: object, name: str, owner: str, length: int | None = None) -> 
 
 
 def words(value: object, name: str, owner: str, longest: int = 200) -> str:
-    """Give `value` as a string of 1 to `longest` characters that can be written as UTF-8."""
+    """Return `value` as a string of 1 to `longest` characters that can be written as UTF-8."""
     # What is right already is the rule.
     right = type(value) is str and 1 <= len(value) <= longest
     text = str(value if right else validation.text(value, name, owner, longest))
@@ -425,10 +804,6 @@ def words(value: object, name: str, owner: str, longest: int = 200) -> str:
     except UnicodeEncodeError:
         raise InvalidValue(name, owner, "text that UTF-8 can hold", text) from None
     return text
-
-
-def _maybe(allowed: Any, value: Any, name: str) -> Any:
-    return None if value is None else allowed.check(value, name, "Agent")
 
 
 def _checks(value: object) -> int | float | None:

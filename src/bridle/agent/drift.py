@@ -138,7 +138,7 @@ class SurpriseTest:
         return self.rejected
 
     def copy(self) -> SurpriseTest:
-        """Give a test that stands where this one does and goes on apart from it."""
+        """Return a test that stands where this one does and goes on apart from it."""
         return SurpriseTest.from_state(self.to_state())
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -152,7 +152,7 @@ class SurpriseTest:
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Give a test as it was at `to_state`."""
+        """Return a test as it was at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"SurpriseTest needs named arrays, not {state!r:.200}.")
         if set(state) != {"level", "counts", "peak", "stakes"}:

@@ -1,28 +1,49 @@
-"""What is written into a log beside: it changes nothing of what an agent knows.
+"""What can happen to an agent: frozen records with a stable form on disk.
 
-Audits, calibration and late rewards belong to the same history as the decisions that they are
-about, so they stand in the same log, in order. `bridle.store` folds them into meters of its own.
+An agent is the fold of its events in order. Contexts stand in them as they are encoded, arms by
+their ids; `at` is the caller's time in seconds since 1970, stored and never read. The type of a
+field also says how it is read from JSON and checked, so an event is declared here and nowhere else.
+
+`Note` is what is written into a log beside: audits, calibration and late rewards belong to the same
+history as the decisions that they are about, and change nothing of an agent's state.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from json.encoder import encode_basestring
-from typing import TypeAlias, cast, get_args
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
-from bridle.agent.codec import FORMS, Context, Form
-from bridle.agent.config import Arm, ArmId, ItemId, Json, Settings
+from bridle import registry, validation
+from bridle.agent.config import WAIT, Arm, ArmId, ItemId, Json, Settings, words
 from bridle.certificates.certificate import Certificate
-from bridle.errors import BridleError, CorruptState, InvalidValue
+from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered
 from bridle.kernels.types import Floats, Ints
+from bridle.limits import KINDS
 from bridle.limits.declared import Rule
+from bridle.validation import MAX_MAGNITUDE
 
 __all__ = [
+    "MAX_NOTE",
+    "SCOPES",
     "Abstained",
     "ArmsAdded",
     "Asked",
@@ -32,6 +53,7 @@ __all__ = [
     "CalibrationBegun",
     "CalibrationDropped",
     "Certified",
+    "Context",
     "Created",
     "Decided",
     "Erased",
@@ -51,6 +73,7 @@ __all__ = [
     "RuleDeclared",
     "RuleWithdrawn",
     "RunsOn",
+    "Scope",
     "Shadowed",
     "SigmaChanged",
     "StartedAnew",
@@ -63,12 +86,267 @@ __all__ = [
     "event_to_text",
 ]
 
+Context: TypeAlias = tuple[float, ...]
+Part: TypeAlias = Arm | Rule | Settings | Certificate
+# What an answer is about: all that looks like it, or this very item alone.
+Scope: TypeAlias = Literal["all", "item"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+MAX_NOTE = 10_000
+COIN = validation.FloatRange(0.0, 1.0, open_low=True)
+_FLOATS = frozenset({float})
+
+
+# --- The forms of fields: how each is read from JSON, and how it is checked ---------------
+
+
+class Form(NamedTuple):
+    """How a field is read from JSON and how it is checked; both raise if it is wrong."""
+
+    read: Callable[[Any], Any]
+    check: Callable[[Any], Any]
+
+
+def _arm_id(value: object) -> ArmId:
+    if type(value) is int and -(2**53) <= value <= 2**53:
+        return value
+    return _word(value)
+
+
+def _id(value: object) -> ItemId:
+    if type(value) is int and 1 <= value <= 2**53:
+        return value
+    return _word(value)
+
+
+def _word(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError(f"an id is a whole number or a string, not {value!r:.100}")
+    return words(value, "id", "Agent")
+
+
+def _number(value: object) -> float:
+    if type(value) is not float and type(value) is not int:
+        raise TypeError(f"a number was expected, not {value!r:.100}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"a finite number was expected, not {value!r}")
+    return number
+
+
+def _check_context(value: object) -> None:
+    if type(value) is not tuple:
+        raise TypeError(f"a context is a tuple, not {value!r:.100}")
+    for number in value:
+        if type(number) is not float or not -MAX_MAGNITUDE <= number <= MAX_MAGNITUDE:
+            raise ValueError(f"a context has floats within ±{MAX_MAGNITUDE:g}, not {number!r:.100}")
+
+
+def _context(value: object) -> Context:
+    if not isinstance(value, list):
+        raise TypeError(f"a list was expected, not {value!r:.100}")
+    context = tuple(value)
+    # Nearly always all of them are floats already.
+    if not _FLOATS.issuperset(map(type, context)):
+        context = tuple(_number(number) for number in value)
+    _check_context(context)
+    return context
+
+
+def _version(value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise TypeError(f"a version is a whole number from 1 on, not {value!r:.100}")
+    return value
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"true or false was expected, not {value!r:.100}")
+    return value
+
+
+def _kind(value: object) -> str:
+    known = (*KINDS, *registry.registered("limits"))
+    return validation.one_of(cast("str", value), known, "limits", "Agent")
+
+
+def _grouped(value: object) -> tuple[ArmId, str | None]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise TypeError(f"an arm and its group were expected, not {value!r:.100}")
+    arm, group = value
+    return _arm_id(arm), None if group is None else words(group, "group", "Agent")
+
+
+def _check_grouped(value: object) -> None:
+    if type(value) is not tuple:
+        raise TypeError(f"a tuple was expected, not {value!r:.100}")
+    _grouped(value)
+
+
+def _seconds(value: object) -> float:
+    return WAIT.check(_number(value), "wait", "Agent")
+
+
+def _share(value: object) -> float:
+    return validation.FRACTION.check(_number(value), "share", "Agent")
+
+
+def _coin(value: object) -> float:
+    return COIN.check(_number(value), "coin", "Agent")
+
+
+def _name(value: object) -> str:
+    return words(value, "by", "Agent")
+
+
+def _scope(value: object) -> str:
+    return validation.one_of(cast("str", value), SCOPES, "scope", "Agent")
+
+
+def _lag(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"a lag is a whole number, not {value!r:.100}")
+    return validation.IntRange(0, 10**6).check(value, "lag", "Agent")
+
+
+def _seed(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"a seed is a whole number, not {value!r:.100}")
+    return validation.SEED.check(value, "seed", "AuditMeter")
+
+
+def _window(value: object) -> tuple[int, float]:
+    if not isinstance(value, list | tuple) or len(value) != 2 or type(value[0]) is not int:
+        raise TypeError(f"a window is a length and a delta, not {value!r:.100}")
+    return value[0], _number(value[1])
+
+
+def _check_window(value: object) -> None:
+    if type(value) is not tuple:
+        raise TypeError(f"a tuple was expected, not {value!r:.100}")
+    _window(value)
+
+
+def _words(value: object) -> str:
+    return "" if value == "" else _text(value)
+
+
+def _text(value: object) -> str:
+    return words(value, "by or note", "Agent", MAX_NOTE)
+
+
+def _each(one: Form) -> Form:
+    def read(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise TypeError(f"a list was expected, not {value!r:.100}")
+        return tuple(one.read(item) for item in value)
+
+    def check(value: object) -> None:
+        if type(value) is not tuple:
+            raise TypeError(f"a tuple was expected, not {value!r:.100}")
+        for item in value:
+            one.check(item)
+
+    return Form(read, check)
+
+
+def _maybe(one: Form) -> Form:
+    return Form(
+        lambda value: None if value is None else one.read(value),
+        lambda value: None if value is None else one.check(value),
+    )
+
+
+def _object(kind: type[Part]) -> Form:
+    def read(value: object) -> Part:
+        made: Part = kind.from_json(cast("Any", value))
+        # A default of today may not have been one then. (Settings see to it themselves.)
+        if kind is not Settings and made.to_json() != value:
+            raise ValueError(f"{kind.__name__} is not written in full")
+        return made
+
+    def check(value: object) -> None:
+        if not isinstance(value, kind):
+            raise TypeError(f"{kind.__name__} was expected, not {value!r:.100}")
+
+    return Form(read, check)
+
+
+def _array(dtype: str, dimensions: int) -> Form:
+    def read(value: object) -> np.ndarray[Any, Any]:
+        if not isinstance(value, dict) or set(value) != {"shape", "base64"}:
+            raise TypeError("an array is written as shape and base64")
+        raw = base64.b64decode(value["base64"], validate=True)
+        shape = value["shape"]
+        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+            raise TypeError(f"the shape of an array is whole numbers, not {shape!r:.100}")
+        if len(shape) != dimensions or math.prod(shape) * 8 != len(raw):
+            raise ValueError(f"{len(raw)} bytes are no array of shape {shape!r:.100}")
+        array = np.frombuffer(raw, np.dtype(dtype)).reshape(shape)
+        array = array.astype(array.dtype.newbyteorder("="))
+        array.flags.writeable = False
+        return array
+
+    def check(value: object) -> None:
+        if not isinstance(value, np.ndarray) or value.ndim != dimensions:
+            raise TypeError(f"an array of {dimensions} dimensions was expected")
+        if value.dtype != np.dtype(dtype).newbyteorder("="):
+            raise TypeError(f"an array of {dtype} was expected, not of {value.dtype}")
+
+    return Form(read, check)
+
+
+def _both(form: Callable[[Any], Any]) -> Form:
+    return Form(form, form)
+
+
+# By the plain type of a field, and by a type of its own where that says too little.
+_PLAIN: dict[type, Form] = {
+    float: _both(_number),
+    bool: _both(_truth),
+    str: _both(_text),
+    **{kind: _object(kind) for kind in get_args(Part)},
+}
+_Id: TypeAlias = Annotated[ItemId, _both(_id)]
+_ArmId: TypeAlias = Annotated[ArmId, _both(_arm_id)]
+_Encoded: TypeAlias = Annotated[Context, Form(_context, _check_context)]
+_Version: TypeAlias = Annotated[int, _both(_version)]
+_Share: TypeAlias = Annotated[float, _both(_share)]
+_Coin: TypeAlias = Annotated[float, _both(_coin)]
+_Seconds: TypeAlias = Annotated[float, _both(_seconds)]
+_Lag: TypeAlias = Annotated[int, _both(_lag)]
+_Seed: TypeAlias = Annotated[int, _both(_seed)]
+_Scope: TypeAlias = Annotated[Scope, _both(_scope)]
+_Kind: TypeAlias = Annotated[str, _both(_kind)]
+_Name: TypeAlias = Annotated[str, _both(_name)]
+_MaybeEmpty: TypeAlias = Annotated[str, _both(_words)]
+_Window: TypeAlias = Annotated[tuple[int, float], Form(_window, _check_window)]
+_Grouped: TypeAlias = Annotated[tuple[ArmId, str | None], Form(_grouped, _check_grouped)]
+_Rows: TypeAlias = Annotated[Floats, _array("<f8", 2)]
+_Column: TypeAlias = Annotated[Floats, _array("<f8", 1)]
+_Numbers: TypeAlias = Annotated[Ints, _array("<i8", 1)]
+
+
+def _form_of(hint: Any) -> Form:
+    """Return the form of a field by its type: a form of its own, an option, a list, or plain."""
+    if get_origin(hint) is Annotated:
+        return cast("Form", hint.__metadata__[0])
+    arguments = get_args(hint)
+    if get_origin(hint) in (Union, UnionType) and NoneType in arguments:
+        (one,) = (kind for kind in arguments if kind is not NoneType)
+        return _maybe(_form_of(one))
+    if get_origin(hint) is tuple and arguments[1:] == (...,):
+        return _each(_form_of(arguments[0]))
+    return _PLAIN[hint]
+
+
+# --- Notes: they change nothing of an agent's state ---------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class RewardedLate:
     """A reward that came when nobody waited for it any more. It is not learned."""
 
-    decision: ItemId
+    decision: _Id
     value: float
     at: float | None = None
 
@@ -80,10 +358,10 @@ class AuditBegun:
     `windows` are pairs of a length and a delta. Whoever chooses actions must not know the seed.
     """
 
-    q: float
-    delta: float
-    seed: int
-    windows: tuple[tuple[int, float], ...] = ()
+    q: _Share
+    delta: _Share
+    seed: _Seed
+    windows: tuple[_Window, ...] = ()
     by: str | None = None
     note: str | None = None
     at: float | None = None
@@ -93,7 +371,7 @@ class AuditBegun:
 class Audited:
     """A teacher judged a decision that the coin chose."""
 
-    decision: ItemId
+    decision: _Id
     allowed: bool
     by: str | None = None
     note: str | None = None
@@ -104,11 +382,11 @@ class Audited:
 class CalibrationBegun:
     """The limits as they are here are to be certified on these contexts (n, d), by questions."""
 
-    contexts: Floats
-    alpha: float
-    delta: float
-    lambda_min: float
-    on: str
+    contexts: _Rows
+    alpha: _Share
+    delta: _Share
+    lambda_min: _Share
+    on: _MaybeEmpty
     by: str | None = None
     note: str | None = None
     at: float | None = None
@@ -147,7 +425,7 @@ class CalibrationDropped:
 class Erasure:
     """What these events held was erased; from here on it is as if they had never been."""
 
-    events: tuple[int, ...]
+    events: tuple[_Version, ...]
     by: str | None = None
     note: str | None = None
     at: float | None = None
@@ -185,10 +463,7 @@ Note: TypeAlias = (
 )
 
 
-# --- What can happen to an agent: frozen records with a stable form on disk ---------------
-#
-# An agent is the fold of its events in order. Contexts stand in them as they are encoded, arms by
-# their ids; `at` is the caller's time in seconds since 1970, kept and never read.
+# --- Events: what an agent is the fold of -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,22 +492,22 @@ class Asked:
     probability that this decision would ask about this arm.
     """
 
-    id: ItemId
-    context: Context
-    arm: ArmId
-    version: int
+    id: _Id
+    context: _Encoded
+    arm: _ArmId
+    version: _Version
     at: float | None = None
-    decision: ItemId | None = None
-    among: tuple[ArmId, ...] | None = None
+    decision: _Id | None = None
+    among: tuple[_ArmId, ...] | None = None
     propensity: float | None = None
-    item: ArmId | None = None
+    item: _ArmId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lapsed:
     """A question will not be answered. A decision that waits for it goes on and asks no more."""
 
-    question: ItemId
+    question: _Id
     at: float | None = None
 
 
@@ -246,19 +521,19 @@ class Taught:
     same teacher about the same item, which no longer stand.
     """
 
-    id: ItemId
-    context: Context
-    arm: ArmId
+    id: _Id
+    context: _Encoded
+    arm: _ArmId
     allowed: bool
-    question: ItemId | None = None
+    question: _Id | None = None
     by: str | None = None
     note: str | None = None
     at: float | None = None
-    item: ArmId | None = None
-    check: ItemId | None = None
-    scope: str = "all"
+    item: _ArmId | None = None
+    check: _Id | None = None
+    scope: _Scope = "all"
     until: float | None = None
-    replaces: tuple[ItemId, ...] = ()
+    replaces: tuple[_Id, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,19 +545,19 @@ class Judged:
     `who`: who said so in the teacher's name, if that is known. The rest as in `Taught`.
     """
 
-    context: Context
-    arm: ArmId
+    context: _Encoded
+    arm: _ArmId
     allowed: bool
-    by: str
-    prior: float
-    question: ItemId | None = None
-    check: ItemId | None = None
-    item: ArmId | None = None
-    scope: str = "all"
+    by: _Name
+    prior: _Share
+    question: _Id | None = None
+    check: _Id | None = None
+    item: _ArmId | None = None
+    scope: _Scope = "all"
     until: float | None = None
     note: str | None = None
     at: float | None = None
-    id: ItemId | None = None
+    id: _Id | None = None
     who: str | None = None
 
 
@@ -290,7 +565,7 @@ class Judged:
 class Retracted:
     """A teacher took an example back."""
 
-    example: ItemId
+    example: _Id
     by: str | None = None
     note: str | None = None
     at: float | None = None
@@ -307,19 +582,19 @@ class Decided:
     afterwards; `checked`: whether the coin fell so.
     """
 
-    id: ItemId
-    context: Context
-    arm: ArmId
-    version: int
-    among: tuple[ArmId, ...] | None = None
+    id: _Id
+    context: _Encoded
+    arm: _ArmId
+    version: _Version
+    among: tuple[_ArmId, ...] | None = None
     propensity: float | None = None
     at: float | None = None
     ask: bool = False
-    item: ArmId | None = None
-    wanted: ArmId | None = None
+    item: _ArmId | None = None
+    wanted: _ArmId | None = None
     worth: float | None = None
     lesson: float | None = None
-    coin: float | None = None
+    coin: _Coin | None = None
     checked: bool = False
 
 
@@ -327,15 +602,15 @@ class Decided:
 class Abstained:
     """The agent had nothing that it may play. What was not asked as in `Decided`."""
 
-    id: ItemId
-    context: Context
-    version: int
-    among: tuple[ArmId, ...] | None = None
+    id: _Id
+    context: _Encoded
+    version: _Version
+    among: tuple[_ArmId, ...] | None = None
     at: float | None = None
     ask: bool = False
     propensity: float | None = None
-    item: ArmId | None = None
-    wanted: ArmId | None = None
+    item: _ArmId | None = None
+    wanted: _ArmId | None = None
     worth: float | None = None
     lesson: float | None = None
 
@@ -344,7 +619,7 @@ class Abstained:
 class Rewarded:
     """The reward of a decision, in the agent's own reward range."""
 
-    decision: ItemId
+    decision: _Id
     value: float
     at: float | None = None
 
@@ -356,7 +631,7 @@ class Expired:
     None: nothing is learned.
     """
 
-    decision: ItemId
+    decision: _Id
     value: float | None = None
     at: float | None = None
 
@@ -365,9 +640,9 @@ class Expired:
 class Shadowed:
     """Another system played `arm` in the place of a decision: the reward will be that arm's."""
 
-    decision: ItemId
-    context: Context
-    arm: ArmId
+    decision: _Id
+    context: _Encoded
+    arm: _ArmId
     at: float | None = None
 
 
@@ -375,9 +650,9 @@ class Shadowed:
 class Learned:
     """History from before the agent: contexts (n, d), arm numbers (n), rewards (n)."""
 
-    contexts: Floats
-    arm_numbers: Ints
-    rewards: Floats
+    contexts: _Rows
+    arm_numbers: _Numbers
+    rewards: _Column
     at: float | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -404,7 +679,7 @@ class WaitChanged:
     None: for ever.
     """
 
-    wait: float | None
+    wait: _Seconds | None
     default_reward: float | None = None
     by: str | None = None
     note: str | None = None
@@ -418,8 +693,8 @@ class Regrouped:
     What was taught is learned anew, in these groups, by limits of the kind `limits`.
     """
 
-    groups: tuple[tuple[ArmId, str | None], ...]
-    limits: str
+    groups: tuple[_Grouped, ...]
+    limits: _Kind
     by: str | None = None
     note: str | None = None
     at: float | None = None
@@ -451,11 +726,11 @@ class Promised:
     `seed` is that of the coins. Whoever chooses contexts, ids or limits must not know it.
     """
 
-    alpha: float
-    q: float
-    lag: int
+    alpha: _Share
+    q: _Share
+    lag: _Lag
     b: float
-    seed: int
+    seed: _Seed
     by: str | None = None
     note: str | None = None
     at: float | None = None
@@ -529,7 +804,7 @@ Event: TypeAlias = (
 
 
 def event_to_json(event: Event) -> dict[str, Json]:
-    """Give an event as plain JSON values, the form it has on disk.
+    """Return an event as plain JSON values, the form it has on disk.
 
     Examples
     --------
@@ -543,7 +818,7 @@ def event_to_json(event: Event) -> dict[str, Json]:
 
 
 def event_to_text(event: Event) -> str:
-    """Give an event as JSON text: that of `event_to_json`, for logs that are written fast."""
+    """Return an event as JSON text: that of `event_to_json`, for logs that are written fast."""
     parts = [f'{{"event": "{type(event).__name__}"']
     for field in _FORMS_OF[type(event)]:
         value = getattr(event, field)
@@ -565,7 +840,7 @@ def event_to_text(event: Event) -> str:
 
 
 def event_from_json(data: Mapping[str, Json]) -> Event:
-    """Give back the event that `event_to_json` wrote, or raise `CorruptState`."""
+    """Return the event that `event_to_json` wrote, or raise `CorruptState`."""
     if not isinstance(data, Mapping):
         raise CorruptState(f"An event is a JSON object, not {data!r:.100}.")
     name = data.get("event")
@@ -580,12 +855,14 @@ def event_from_json(data: Mapping[str, Json]) -> Event:
         raise CorruptState(f"{name} has the fields {wanted}, not {got}."[:1000])
     try:
         return kind(**{name: form.read(data[name]) for name, form in forms.items() if name in data})
+    except NotRegistered:
+        raise
     except (BridleError, TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise CorruptState(f"A damaged {name}: {error}") from None
 
 
 def check_event(event: Event) -> None:
-    """Refuse an event with a field that no event of an agent has.
+    """Raise `InvalidValue` for an event with a field that no event of an agent has.
 
     What an agent made itself needs no check; what comes from outside does, before it is folded.
     """
@@ -613,7 +890,7 @@ def _plain(value: object) -> Json:
     return cast("Json", value)
 
 
-# -- the form of each field ------------------------------------------------------------------
+# -- what earlier logs lack ------------------------------------------------------------------
 
 _PRICED = {"item", "wanted", "worth", "lesson"}
 _COIN = {"coin", "checked"}
@@ -628,38 +905,10 @@ _EARLIER: dict[type, tuple[set[str], ...]] = {
     **dict.fromkeys((ArmsAdded, SigmaChanged, RuleDeclared, RuleWithdrawn), ({"by", "note"},)),
 }
 
-_KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        Created,
-        ArmsAdded,
-        Asked,
-        Lapsed,
-        Taught,
-        Judged,
-        Retracted,
-        Decided,
-        Abstained,
-        Rewarded,
-        Expired,
-        Shadowed,
-        Learned,
-        SigmaChanged,
-        WaitChanged,
-        Regrouped,
-        Certified,
-        Uncertified,
-        Promised,
-        PromiseDropped,
-        StartedAnew,
-        RuleDeclared,
-        RuleWithdrawn,
-        *get_args(Note),
-    )
-}
-_FORMS_OF: dict[type, dict[str, Form]] = {
-    kind: {
-        field.name: FORMS.get(f"{name}.{field.name}") or FORMS[field.name] for field in fields(kind)
+_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
+_FORMS_OF: dict[type, dict[str, Form]] = {}
+for _kind_of_event in _KINDS.values():
+    _hints = get_type_hints(_kind_of_event, include_extras=True)
+    _FORMS_OF[_kind_of_event] = {
+        field.name: _form_of(_hints[field.name]) for field in fields(_kind_of_event)
     }
-    for name, kind in _KINDS.items()
-}

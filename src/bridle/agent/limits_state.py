@@ -300,6 +300,8 @@ class LimitsState:
             ridge=settings.ridge_limits,
             label_coding=settings.label_coding,
             legacy=settings.legacy,
+            version=settings.limits_version if kind == settings.limits else "",
+            options=settings.limits_options if kind == settings.limits else None,
         )
         self._known: dict[int, dict[Term, bool]] = {}
         # How often what the limits call safe is denied all the same.

@@ -12,9 +12,8 @@ from typing import overload
 
 import numpy as np
 
-from bridle.agent.codec import Context
 from bridle.agent.config import ArmId, ItemId
-from bridle.agent.events import Abstained, Asked, Decided, Event
+from bridle.agent.events import Abstained, Asked, Context, Decided, Event
 from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
@@ -357,6 +356,11 @@ class Decisions(Sequence[Decision | Abstention]):
         return self._at
 
     @property
+    def among(self) -> tuple[ArmId, ...] | None:
+        """The arms that could be had; None: all."""
+        return self._among
+
+    @property
     def first_version(self) -> int:
         """The number of events folded before the first of them."""
         return self._first_version
@@ -406,11 +410,11 @@ class Decisions(Sequence[Decision | Abstention]):
         return (self[i] for i in range(len(self)))
 
     def events(self) -> list[Decided | Abstained]:
-        """Give what goes into the log."""
+        """Return what goes into the log."""
         return [self._event(i) for i in range(len(self))]
 
     def texts(self) -> list[str]:
-        """Give the JSON text of each event, without making it: as `event_to_text` has it."""
+        """Return the JSON text of each event, without making it: as `event_to_text` has it."""
         among = "null" if self._among is None else json.dumps(self._among, ensure_ascii=False)
         at = "null" if self._at is None else repr(self._at)
         rows = self.contexts.tolist()

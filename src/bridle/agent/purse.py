@@ -336,7 +336,7 @@ class Purse:
             self._taken += stake
 
     def cancel(self, id: ItemId) -> None:
-        """Let a waiting audit go, with its stake: what it was about was not played."""
+        """Drop a waiting audit, with its stake: what it was about was not played."""
         audit = self._waiting.pop(id, None)
         if audit is not None:
             self._audits -= 1
@@ -403,7 +403,7 @@ class Purse:
         return with_luck(self.bound(T), self._q, error, share)
 
     def price_in_words(self, T: int) -> list[str]:
-        """Say what the promise gives and costs over T steps, before it is switched on.
+        """Return what the promise gives and costs over T steps, in words, before it is made.
 
         Examples
         --------
@@ -474,7 +474,7 @@ class Purse:
         return said
 
     def sentence(self) -> str:
-        """Say the state in words."""
+        """Return the state in words."""
         if self.frozen:
             return self._frozen()
         coin = self.coin()
@@ -534,7 +534,7 @@ class Purse:
         return self
 
     def _check(self, waiting: int) -> None:
-        """Refuse a state whose numbers do not agree with each other."""
+        """Raise `CorruptState` where the numbers do not agree with each other."""
         steps = [audit.step for audit in self._waiting.values()]
         locked = math.fsum(1.0 / audit.coin for audit in self._waiting.values())
         slack = 1e-9 * (1.0 + self._taken + locked) * (1.0 + self._audits)
@@ -594,7 +594,7 @@ def _one_in(coin: float) -> str:
 
 
 def _n(value: float) -> str:
-    """Say a number that is a count in the mean: whole where it is large."""
+    """Return a number in words, where it is a count in the mean: whole where it is large."""
     if value >= 20.0 or abs(value - round(value)) < 1e-9:
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -43,9 +43,11 @@ from bridle.agent.purse import Purse
 from bridle.agent.state import AgentState, Example, JudgedCase, OpenCheck
 from bridle.agent.teachers import Teachers
 from bridle.certificates.certificate import Certificate
-from bridle.errors import BridleError, CorruptState
+from bridle.errors import BridleError, CorruptState, NotRegistered
 from bridle.limits import limits_from_state
 from bridle.limits.declared import Rule
+from bridle.reward.base import DEFAULT as OUR_REWARD
+from bridle.reward.base import model_from_state
 from bridle.reward.posterior import LinearArms
 from bridle.validation import MAX_MAGNITUDE
 
@@ -87,7 +89,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def pack(form: str, meta: Mapping[str, Json], arrays: Arrays) -> bytes:
-    """Give JSON and arrays as bytes. Equal states give equal bytes."""
+    """Return JSON and arrays as bytes. Equal states give equal bytes."""
     blobs = {f"{name}.npy": _npy(array) for name, array in sorted(arrays.items())}
     text = json.dumps({"format": form, "sha256": _digest(blobs, meta), "meta": meta})
     buffer = io.BytesIO()
@@ -98,7 +100,7 @@ def pack(form: str, meta: Mapping[str, Json], arrays: Arrays) -> bytes:
 
 
 def unpack(blob: bytes, form: str) -> tuple[dict[str, Any], Arrays]:
-    """Give back what `pack` was given, or raise `CorruptState`."""
+    """Return what `pack` was given, or raise `CorruptState`."""
     return _unpacked(io.BytesIO(blob), len(blob), form)
 
 
@@ -249,7 +251,7 @@ _SETTLED = {
 
 
 def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
-    """Give all that an agent knows as JSON and named arrays."""
+    """Return all that an agent knows as JSON and named arrays."""
     asked, waiting = know.questions.open, know.questions.waiting
 
     def named(*more: Json) -> tuple[Json, ...]:
@@ -301,7 +303,7 @@ def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
     width = know.settings.features.width
     examples = know.examples.values()
     arrays = {
-        **{f"reward.{name}": array for name, array in know.reward_arms.to_state().items()},
+        **{f"reward.{name}": array for name, array in know.reward_model.to_state().items()},
         **{f"limits.{n}": array for n, array in know.limits_state.limits.to_state().items()},
         **{f"teachers.{name}": array for name, array in teachers.items()},
         "totals": know.totals.copy(),
@@ -319,10 +321,10 @@ def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
 
 
 def state_from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
-    """Give back what `state_to_arrays` wrote, or raise `CorruptState`."""
+    """Return what `state_to_arrays` wrote, or raise `CorruptState`."""
     try:
         return _state(meta, arrays)
-    except CorruptState:
+    except (CorruptState, NotRegistered):
         raise
     except DAMAGE as error:
         raise CorruptState(f"The file is whole, but it is no agent: {error!r}") from error
@@ -339,8 +341,9 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     arms = [Arm.from_json(arm) for arm in meta["arms"]]
     K, d = len(arms), settings.features.width
     D = d + (settings.prior == "centred")
+    ours = settings.reward == OUR_REWARD
     # So that what follows is no larger than the file.
-    if arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D):
+    if ours and (arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D)):
         raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
     know = AgentState(settings)
     know.add_arms(arms[len(settings.arms) :])
@@ -351,11 +354,17 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     changed = WaitChanged(*meta["wait"])
     check_event(changed)
     know.fold(changed)
-    reward_arms = LinearArms.from_state(_under("reward.", arrays))
-    totals = _checked(arrays, "totals", "f", (2,))
-    if reward_arms.ridge != settings.ridge or not (np.isfinite(totals) & (totals > 0)).all():
+    rewards = _under("reward.", arrays)
+    if ours:
+        know.reward_model = LinearArms.from_state(rewards)
+        if know.reward_arms.ridge != settings.ridge:
+            raise CorruptState("The arrays do not fit the settings.")
+    else:
+        name, version = settings.reward, settings.reward_version
+        know.reward_model = model_from_state(name, version, rewards, arms=K, features=d)
+    know.totals = _checked(arrays, "totals", "f", (2,)).copy()
+    if not (np.isfinite(know.totals) & (know.totals > 0)).all():
         raise CorruptState("The arrays do not fit the settings.")
-    know.reward_arms, know.totals = reward_arms, totals.copy()
     _read_counts(know, meta["counts"], _COUNTS)
     _read_counts(know.questions, meta["question_counts"], _QUESTION_COUNTS)
     most = settings.max_pending
@@ -367,7 +376,8 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     first: dict[ItemId, bool] = {}
     for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
         id, by, note, *rest = entry
-        scope, until, safe = rest[1:] if settings.lives else ("all", None, None)
+        life: Any = rest[1:] if settings.lives else ("all", None, None)
+        scope, until, safe = life
         item = _item(rest[:1] if settings.lives else rest, know)
         check_event(Taught(id, (), 0, answer, None, by, note, None, item, None, scope, until))
         know.remember(Example(id, raw, k, answer, by, note, item, scope, until))
@@ -381,7 +391,8 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     kind = know.limits_state.kind
     if kind == "auto" and not settings.legacy:
         kind = "mixture"
-    limits = limits_from_state(kind, state)
+    version = settings.limits_version if kind == settings.limits else ""
+    limits = limits_from_state(kind, state, version)
     if not np.array_equal(limits.unit_of, know.limits_state.unit_of) or limits.features != d:
         raise CorruptState("The limits do not fit the arms and features.")
     know.limits_state.take(limits, know.examples.values())

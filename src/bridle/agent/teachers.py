@@ -380,7 +380,7 @@ others too.
             self._open[key] = None
 
     def forget(self, case: Key, unit: Key) -> None:
-        """Let a case go: who said what of it. What it taught about error rates stays.
+        """Drop a case: who said what of it. What it taught about error rates stays.
 
         For cases that will not come again, and for limits that changed: what was said before the
         change is no error.
@@ -396,7 +396,7 @@ others too.
             self._belief.forget(key)
 
     def forget_all(self) -> None:
-        """Let all cases go, as `forget` does."""
+        """Drop all cases, as `forget` does."""
         for case, unit in list(self._cases):
             self.forget(case, unit)
 

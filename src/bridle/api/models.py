@@ -1,152 +1,63 @@
-"""The forms that bodies share: strict, closed and of limited length."""
+"""The form of an agent: every setting of `Agent`, as a client writes it."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from bridle.agent.agent import Agent
-from bridle.agent.config import Arm, Settings
-from bridle.agent.events import Abstained, Asked, Decided, Event
-from bridle.agent.outcomes import Abstention, Decision, Question
+from bridle.agent.config import (
+    SETTINGS,
+    Arm,
+    LabelCoding,
+    OnDoubt,
+    OnEmpty,
+    Prior,
+    Settings,
+    Share,
+    Teaching,
+)
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.errors import CorruptState, InvalidValue, LimitReached
+from bridle.api.base import ArmName, Form, Note, Words
+from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
-from bridle.policies import policy_from_json, policy_parameters
+from bridle.policies import policy_of
 from bridle.schema import Category, Feature, Flag, Labels, Number
 from bridle.schema import Id as IdFeature
 
 __all__ = [
-    "MAX_BATCH",
-    "MAX_PAGE",
     "AgentForm",
-    "Answered",
     "ArmForm",
-    "ArmName",
-    "AuditForm",
-    "Choice",
-    "ClientId",
-    "ContextForm",
-    "Filed",
-    "Form",
-    "Id",
-    "ItemName",
-    "Page",
     "PromiseForm",
     "RuleForm",
-    "Said",
     "TeacherForm",
-    "Words",
     "arms_of",
-    "choice_of",
-    "digest_of",
-    "plain_choice",
     "promise_of",
     "rule_of",
     "settings_of",
 ]
 
 
-MAX_BATCH = 1_000
-MAX_PAGE = 1_000
-MAX_WIDTH = 10_000
-# Fields that forms have not always had, and what they are if left out: see `digest_of`.
-_LATER = {"item": None, "scope": "all", "until": None, "teacher": None}
-
-
-class Form(BaseModel):
-    """The base of all forms: nothing is guessed, nothing unknown is let pass."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
-    # Fields that name the request and are no part of what it says: see `digest_of`.
-    NAMES: ClassVar[frozenset[str]] = frozenset()
-
-
-Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
-Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
-Note: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000)]
-ArmName: TypeAlias = Whole | Words
-ItemName: TypeAlias = Annotated[
-    Whole | Words,
-    Field(
-        description="The name of what the context is about: what a teacher says of it is certain "
-        "for this very item."
-    ),
+# What a policy, limits or a reward model of somebody else's are made with.
+RegisteredOptions: TypeAlias = Annotated[
+    dict[
+        Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$", max_length=200)],
+        bool
+        | Annotated[int, Field(ge=-(2**53), le=2**53)]
+        | Annotated[float, Field(ge=-1e6, le=1e6)]
+        | Note
+        | None,
+    ],
+    Field(max_length=100),
 ]
-Id: TypeAlias = Annotated[int, Field(ge=1, le=2**53)] | Words
-
-
-def _no_folder(id: str) -> str:
-    if id in (".", ".."):
-        raise ValueError("not '.' or '..': addresses do without them")
-    return id
-
-
-ClientId: TypeAlias = Annotated[
-    str,
-    AfterValidator(_no_folder),
-    Field(
-        min_length=1,
-        max_length=200,
-        pattern=r"^[A-Za-z0-9._~:@-]*[A-Za-z._~:@-][A-Za-z0-9._~:@-]*$",
-        description="Your own name for it. The same id and body get the same answer, another body "
-        "is refused with 409. No whole number: those are the agent's.",
-    ),
-]
-Value: TypeAlias = bool | int | float | str | list[str] | None
-ContextForm: TypeAlias = Annotated[
-    dict[Words, Value] | list[float],
-    Field(
-        max_length=MAX_WIDTH,
-        description="The features by name; or a list, where all features are plain numbers.",
-    ),
-]
-
-
-class Said(Form):
-    """Who says so, and why; both optional."""
-
-    by: Words | None = None
-    note: Note | None = None
-
-
-class Answered(Form):
-    """What every change answers with."""
-
-    version: Annotated[int, Field(ge=1, description="Events of the agent's log, this one included")]
-
-
-class Page(Form):
-    """Which part of a list."""
-
-    after: Annotated[int, Field(ge=0, le=2**53)] = 0
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
-
-
-def digest_of(form: BaseModel | None, *more: Any) -> bytes:
-    """Give the digest of a request, to tell whether another is the same."""
-    # What came later is left out where it is not given, so that a request from before there was
-    # such a thing has the digest that it had.
-    unsaid = {name for name, default in _LATER.items() if getattr(form, name, 0) == default}
-    unsaid |= getattr(form, "NAMES", frozenset())
-    text = "" if form is None else form.model_dump_json(exclude=unsaid)
-    return hashlib.sha256("\0".join([text, *map(str, more)]).encode()).digest()
-
-
-# --- The form of an agent: every setting of `Agent`, as a client writes it ----------------
-
-
 MAX_ARMS = 100_000
 MAX_RULES = 1_000
 # What is known of reward takes so many numbers, of 8 bytes, and some copies of them.
 MAX_NUMBERS = 20_000_000
 # Settings that `Agent` takes in another form than the one in which they are written.
-OTHERWISE = ("arms", "features", "policy", "rules", "seed", "checks", "promise", "teachers")
+OTHERWISE = ("arms", "features", "policy", "rules", "seed", "promise", "teachers")
 
 
 class ArmForm(Form):
@@ -214,20 +125,21 @@ FeatureForm: TypeAlias = Annotated[
 class PolicyForm(Form):
     """How scores become a choice; see docs/api.md for what each kind takes."""
 
-    kind: Literal[
-        "LearnedMask",
-        "BehaviorConstrained",
-        "Thompson",
-        "Uniform",
-        "Greedy",
-        "EpsilonGreedy",
-        "LinUCB",
+    kind: Annotated[
+        Words,
+        Field(
+            description="LearnedMask, BehaviorConstrained, Thompson, Uniform, Greedy, "
+            "EpsilonGreedy, LinUCB, or a policy that is registered at the server"
+        ),
     ]
     sigma: Annotated[float, Field(ge=0, le=1)] | None = None
     v: Annotated[float, Field(ge=0, le=1e6)] | None = None
     v_constraint: Annotated[float, Field(ge=0, le=1e6)] | None = None
     epsilon: Annotated[float, Field(ge=0, le=1)] | None = None
     alpha: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    options: Annotated[
+        RegisteredOptions | None, Field(description="Parameters of a policy that is registered")
+    ] = None
 
 
 class WhenForm(Form):
@@ -248,21 +160,6 @@ class RuleForm(Form):
     arms: Annotated[tuple[ArmName, ...], Field(max_length=MAX_ARMS)] = ()
     groups: Annotated[tuple[Words, ...], Field(max_length=MAX_ARMS)] = ()
     note: Annotated[str, Field(max_length=1_000)] = ""
-
-
-class WindowForm(Form):
-    """Blocks of steps that are metered on their own as well."""
-
-    length: Annotated[int, Field(ge=10, le=2**31 - 1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-
-
-class AuditForm(Form):
-    """An audit meter: a coin chooses which decisions are judged. Fixed for life."""
-
-    q: Annotated[float, Field(ge=1e-6, le=1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    windows: Annotated[tuple[WindowForm, ...], Field(max_length=16)] = ()
 
 
 Level: TypeAlias = Annotated[
@@ -298,6 +195,20 @@ class TeacherForm(Form):
     ] = None
 
 
+def declared(name: str, **others: Any) -> Any:
+    """Return the field of a setting as `Settings` declares it: default, range and help.
+
+    `others` are what is otherwise over HTTP.
+    """
+    setting = SETTINGS[name]
+    said: dict[str, Any] = {"default": setting.default, "description": setting.help}
+    span = setting.range
+    if span is not None:
+        said["gt" if getattr(span, "open_low", False) else "ge"] = span.low
+        said["lt" if getattr(span, "open_high", False) else "le"] = span.high
+    return Field(**{**said, **others})
+
+
 class AgentForm(Form):
     """An agent: its arms, its features and how it learns. What is left out has its default."""
 
@@ -306,56 +217,51 @@ class AgentForm(Form):
         Annotated[int, Field(ge=1, le=10_000)]
         | Annotated[tuple[FeatureForm, ...], Field(min_length=1, max_length=1_000)]
     )
-    sigma: Annotated[float, Field(ge=0, le=1)] | None = None
-    policy: PolicyForm | None = None
-    seed: Annotated[int, Field(ge=0, le=2**53, description="Random if left out")] | None = None
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    limits: Literal["auto", "rules", "logistic", "found", "linear"] = "auto"
-    share: Literal["group", "arm"] = "group"
-    crosses: bool = False
-    teacher_error: Annotated[float, Field(ge=1e-6, le=0.49)] | None = 0.001
-    doubt: Annotated[float, Field(gt=0, lt=0.5)] | None = None
-    on_empty: Literal["abstain", "safe_arm", "least_bad"] = "abstain"
-    safe_arm: ArmName | None = None
-    budget: Annotated[int, Field(ge=0, le=2**53)] = 0
-    on_doubt: Literal["wait", "play_safe"] = "wait"
-    ask_at_most: Annotated[int, Field(ge=1, le=1_000)] = 3
-    answer_price: Annotated[
-        float, Field(ge=0, le=1e6, description="Of an answer, as a part of the reward range")
-    ] = 0.35
-    patience: Annotated[int, Field(ge=0, le=2**53)] | None = None
-    exact_denials: bool = True
-    rules: Annotated[tuple[RuleForm, ...], Field(max_length=MAX_RULES)] = ()
-    teaching: Literal["random", "thompson", "arm", "pool"] | None = None
-    v_teaching: Annotated[float, Field(ge=0, le=1e6)] = 0.25
-    label_coding: Literal["1/0", "1/-1", "0/-1"] = "1/0"
-    ridge: Annotated[float, Field(gt=0)] = 1.0
-    ridge_limits: Annotated[float, Field(gt=0)] = 1.0
-    prior: Literal["centred", "paper"] = "centred"
-    max_pending: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
-    max_examples: Annotated[int, Field(ge=1, le=10_000_000)] = 1_000_000
-    wait: Annotated[float, Field(gt=0, le=3.2e9)] | None = None
-    default_reward: float | None = None
-    checks: Annotated[
-        Annotated[int, Field(ge=0, le=2**53)] | Annotated[float, Field(ge=0, lt=1)] | None,
-        Field(
-            description="Plays that a coin may choose to be judged: so many in all, or such a "
-            "share of them; left out: as many as they are worth; 0: none"
-        ),
-    ] = None
-    promise: PromiseForm | tuple[Level, Coin] | None = None
-    teachers: Annotated[
-        tuple[TeacherForm, ...],
-        Field(
-            max_length=MAX_TEACHERS,
-            description="Several teachers, who may err: their words are weighed, and an example is "
-            "made once a case is settled",
-        ),
-    ] = ()
+    sigma: float | None = declared("sigma")
+    policy: PolicyForm | None = declared("policy")
+    seed: int | None = declared("seed", default=None, le=2**53, description="Random if left out")
+    reward_range: tuple[float, float] = declared("reward_range")
+    # The words are in its description: names that are registered are taken as well.
+    limits: Words = declared(
+        "limits", json_schema_extra={"examples": list(SETTINGS["limits"].choices)}
+    )
+    limits_options: RegisteredOptions | None = declared("limits_options")
+    reward: Words = declared("reward")
+    reward_options: RegisteredOptions | None = declared("reward_options")
+    share: Share = declared("share")
+    crosses: bool = declared("crosses")
+    teacher_error: float | None = declared("teacher_error")
+    doubt: float | None = declared("doubt")
+    on_empty: OnEmpty = declared("on_empty")
+    safe_arm: ArmName | None = declared("safe_arm")
+    budget: int = declared("budget")
+    on_doubt: OnDoubt = declared("on_doubt")
+    ask_at_most: int = declared("ask_at_most")
+    answer_price: float = declared("answer_price")
+    patience: int | None = declared("patience")
+    exact_denials: bool = declared("exact_denials")
+    rules: tuple[RuleForm, ...] = declared("rules", max_length=MAX_RULES)
+    teaching: Teaching | None = declared("teaching")
+    v_teaching: float = declared("v_teaching")
+    label_coding: LabelCoding = declared("label_coding")
+    # Of these two the settings say which are too small or too large.
+    ridge: float = declared("ridge", gt=0, ge=None, le=None)
+    ridge_limits: float = declared("ridge_limits", gt=0, ge=None, le=None)
+    prior: Prior = declared("prior")
+    # A service holds many agents.
+    max_pending: int = declared("max_pending", le=10_000_000)
+    max_examples: int = declared("max_examples", le=10_000_000)
+    wait: float | None = declared("wait")
+    default_reward: float | None = declared("default_reward")
+    checks: Annotated[int, Field(ge=0, le=2**53)] | Annotated[float, Field(ge=0, lt=1)] | None = (
+        declared("checks")
+    )
+    promise: PromiseForm | tuple[Level, Coin] | None = declared("promise")
+    teachers: tuple[TeacherForm, ...] = declared("teachers", max_length=MAX_TEACHERS)
 
 
 def settings_of(form: AgentForm) -> Settings:
-    """Give the settings of an agent, every one in full, or refuse them as `Agent` does."""
+    """Return the settings of an agent, every one in full, or raise what `Agent` would."""
     _check_size(form)
     given: dict[str, Any] = {
         name: getattr(form, name) for name in AgentForm.model_fields if name not in OTHERWISE
@@ -369,11 +275,7 @@ def settings_of(form: AgentForm) -> Settings:
         given["features"] = [_feature(feature) for feature in features]
     else:
         given["features"] = features
-    unchecked = form.checks is not None and form.checks == 0
-    given["checks"] = None if unchecked else form.checks
-    made = Agent(arms=arms_of(form.arms), **given).settings
-    # `Agent` would warn the process; here who makes it is told, in the answer.
-    return replace(made, checks=0) if unchecked else made
+    return Settings.of(arms=arms_of(form.arms), **given)
 
 
 def promise_of(form: AgentForm) -> PromiseForm | None:
@@ -383,7 +285,7 @@ def promise_of(form: AgentForm) -> PromiseForm | None:
 
 
 def _check_size(form: AgentForm) -> None:
-    """Refuse what would take more memory than one agent may have."""
+    """Raise `LimitReached` where an agent would take more memory than it may have."""
     width = (
         form.features
         if isinstance(form.features, int)
@@ -398,7 +300,7 @@ def _check_size(form: AgentForm) -> None:
 
 
 def arms_of(arms: Sequence[ArmForm | int | str]) -> list[Arm]:
-    """Give arms as `Agent` takes them."""
+    """Return arms as `Agent` takes them."""
     return [
         Arm(arm.id, arm.label or "", arm.group) if isinstance(arm, ArmForm) else Arm(arm)
         for arm in arms
@@ -406,18 +308,16 @@ def arms_of(arms: Sequence[ArmForm | int | str]) -> list[Arm]:
 
 
 def rule_of(form: RuleForm) -> Rule:
-    """Give a rule as `Agent` takes it."""
+    """Return a rule as `Agent` takes it."""
     return Rule.from_json(form.model_dump(mode="json", exclude_none=True))
 
 
 def _policy(form: PolicyForm) -> Any:
-    given = form.model_dump(exclude_none=True)
-    strange = sorted(set(given) - {"kind", *policy_parameters(form.kind)})
-    if strange:
-        known = policy_parameters(form.kind)
-        wanted = f"{', '.join(known)} alone for {form.kind}" if known else f"none for {form.kind}"
-        raise InvalidValue("policy", "Agent", f"with the parameters that it has: {wanted}", strange)
-    return policy_from_json(given)
+    given = form.model_dump(exclude_none=True, exclude={"kind", "options"})
+    if form.kind == "KnownMask":
+        wanted = "one that is not told the truth"
+        raise InvalidValue("policy", "Agent", wanted, form.kind, "Declare what you know as rules.")
+    return policy_of(form.kind, given | (form.options or {}))
 
 
 def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm) -> Feature:
@@ -431,70 +331,3 @@ def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm) -
     if isinstance(rest["missing"], list | tuple):
         rest["missing"] = tuple(rest["missing"])
     return Category(**rest) if isinstance(form, CategoryForm) else Labels(**rest)
-
-
-# --- What a decision answers with: a decision, an abstention or a question ----------------
-
-
-class Filed(Form):
-    """A question to a teacher: answer it under …/questions/{id}/answer."""
-
-    id: Id
-    arm: ArmName
-
-
-class Choice(Form):
-    """What came of a decision.
-
-    `decision`: play `arm`. `abstention`: play nothing. `question`: wait for the answer, and get
-    the decision with it. `question` may also stand beside a decision: filed while it plays safe.
-    `check`: a coin chose this play to be judged afterwards, under …/checks/{id}.
-    """
-
-    outcome: Literal["decision", "abstention", "question"]
-    id: Id
-    arm: ArmName | None
-    version: Annotated[int, Field(ge=1, description="Of the agent when it was made")]
-    propensity: Annotated[float, Field(ge=0, le=1)] | None
-    question: Filed | None
-    item: ItemName | None
-    check: bool
-    coin: Annotated[
-        float | None,
-        Field(ge=0, le=1, description="The probability with which it was to be judged"),
-    ]
-
-
-def choice_of(made: Decision | Abstention | Question | Event) -> Choice:
-    """Give what came of a decision, from what was just made or from its event in the log."""
-    return Choice(**plain_choice(made))
-
-
-def plain_choice(made: Decision | Abstention | Question | Event) -> dict[str, Any]:
-    """Give the same as plain JSON values, which is faster."""
-    filed = None
-    event: Any = made
-    if isinstance(made, Decision | Abstention | Question):
-        event = made.event
-        if not isinstance(made, Question) and made.question is not None:
-            filed = {"id": made.question.id, "arm": made.question.arm}
-    if isinstance(event, Decided):
-        outcome, id, arm = "decision", event.id, event.arm
-    elif isinstance(event, Abstained):
-        outcome, id, arm = "abstention", event.id, None
-    elif isinstance(event, Asked) and event.decision is not None:
-        outcome, id, arm = "question", event.decision, None
-        filed = {"id": event.id, "arm": event.arm}
-    else:
-        raise CorruptState(f"A {type(event).__name__} is no choice.")
-    return {
-        "outcome": outcome,
-        "id": id,
-        "arm": arm,
-        "version": event.version,
-        "propensity": event.propensity,
-        "question": filed,
-        "item": event.item,
-        "check": isinstance(event, Decided) and event.checked,
-        "coin": event.coin if isinstance(event, Decided) else None,
-    }

@@ -16,6 +16,7 @@ from bridle.cli.evaluate import evaluate
 from bridle.cli.plugins import add_to as add_study_commands
 from bridle.cli.serve import serve
 from bridle.cli.store import add_to as add_store_commands
+from bridle.cli.warm import warm
 
 __all__ = ["app", "main"]
 
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command()(evaluate)
 app.command()(serve)
+app.command()(warm)
 add_store_commands(app)
 add_study_commands(app)
 

@@ -43,6 +43,14 @@ def serve(
     force: Annotated[
         bool, typer.Option("--force", help="With --demo: also where others can reach it.")
     ] = False,
+    warm: Annotated[
+        bool,
+        typer.Option(
+            "--warm/--no-warm",
+            envvar="BRIDLE_WARM",
+            help="Compile the kernels in the background at the start.",
+        ),
+    ] = True,
 ) -> None:
     """Serve agents over HTTP, with every event durable in the store before it is answered.
 
@@ -53,18 +61,17 @@ def serve(
         if force and not demo:
             raise typer.BadParameter("--force goes with --demo.")
         if demo:
-            _demo(db, host, port, quiet, force)
+            _demo(db, host, port, quiet, force, warm)
             return
         _check_port(host, port)
         from bridle.web.run import ServerSettings, run
 
         db = "bridle.db" if db is None else db
-        settings = ServerSettings(db=db, host=host, port=port, access_log=not quiet)
+        settings = ServerSettings(db=db, host=host, port=port, access_log=not quiet, warm=warm)
         run(settings, tell=_tell, ready=lambda taken: _ready(host, taken, db))
 
 
-def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool) -> None:
-
+def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool, warm: bool) -> None:
     from bridle.cli.plugins import demonstration
     from bridle.web.run import ServerSettings, run
 
@@ -75,7 +82,7 @@ def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool) -> Non
     with _file_for(db) as name:
         demo.check_empty(name)
         clock = demo.DemoClock()
-        settings = ServerSettings(db=name, host=host, port=port, access_log=not quiet)
+        settings = ServerSettings(db=name, host=host, port=port, access_log=not quiet, warm=warm)
 
         def ready(taken: int) -> None:
             _ready(host, taken, "a demonstration")

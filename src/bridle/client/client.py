@@ -1,4 +1,9 @@
-"""When to try again: one rule for both clients, without any network in it."""
+"""The two clients: one list of verbs, one rule for when to try again.
+
+A call says of itself what may be done when nobody knows whether it arrived: "read" changes nothing;
+"named" has an id or an address of its own, so the service does it once however often it comes;
+"once" has none, and is sent again only if it surely did not arrive or was refused.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,33 @@ import asyncio
 import functools
 import json
 import random
+import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+import types
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
-from urllib.parse import unquote, urlsplit
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)
+from urllib.parse import quote, unquote, urlencode, urlsplit
+from uuid import UUID
 
-from bridle.client import calls
-from bridle.client.answers import NO_ANSWER, UNEXPECTED, EventShown, ServiceError, refusal_of
-from bridle.client.calls import Sent
+from pydantic import BaseModel
+
+from bridle.api import replies
+from bridle.client.errors import NO_ANSWER, UNEXPECTED, ServiceError, refusal_of
 from bridle.errors import InvalidValue, NotPossible
 from bridle.validation import FloatRange
 
@@ -23,16 +46,40 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["AsyncClient", "Client", "Tries", "Verbs"]
+__all__ = ["AsyncClient", "Client", "Sent", "Tries", "Verb", "Verbs", "new_id"]
 
 
 T = TypeVar("T")
+Again: TypeAlias = Literal["read", "named", "once"]
+Scope: TypeAlias = Literal["all", "item"]
+Id: TypeAlias = int | str
+Context: TypeAlias = Mapping[str, object] | Sequence[float]
+Body: TypeAlias = dict[str, object]
 
 FIRST_WAIT = 0.05  # seconds, doubled at each try
 LONGEST_WAIT = 2.0
 # 502 and 504 are what a gateway says when it lost the service; the service itself says 503.
 TRIED_AGAIN = frozenset({429, 502, 503, 504})
 MAX_ANSWER = 256 * 2**20  # bytes
+
+
+@dataclass(frozen=True)
+class Sent(Generic[T]):
+    """One call: what is sent, whether it may be sent again, and how the answer is read."""
+
+    method: str
+    path: str
+    again: Again
+    read: Callable[[Any], T]
+    body: bytes | None = None
+
+
+def new_id() -> str:
+    """Return an id that nothing else has: a UUID of version 7, so that later ones sort later."""
+    at = int(time.time() * 1_000) & (2**48 - 1)
+    random = secrets.randbits(74)
+    number = at << 80 | 7 << 76 | (random >> 62) << 64 | 2 << 62 | random & (2**62 - 1)
+    return str(UUID(int=number))
 
 
 class Tries(Generic[T]):
@@ -81,11 +128,11 @@ class Tries(Generic[T]):
         return max(0.001, min(self._timeout, self._end - self._now()))
 
     def is_over(self) -> bool:
-        """Say whether the deadline has passed."""
+        """Return whether the deadline has passed."""
         return self._now() >= self._end
 
     def answered(self, status: int, headers: Mapping[str, str], body: bytes) -> float | None:
-        """Take an answer."""
+        """Read an answer, or return the seconds to wait before the next try."""
         if 200 <= status < 300:
             try:
                 value: Any = json.loads(body)
@@ -99,7 +146,10 @@ class Tries(Generic[T]):
         return self._wait(error, status in TRIED_AGAIN)
 
     def failed(self, error: Exception, *, arrived: bool) -> float:
-        """Take that no answer came. `arrived`: whether the call may have reached the service."""
+        """Return the seconds to wait after a try without an answer.
+
+        `arrived`: whether the call may have reached the service.
+        """
         self._note(arrived)
         words = str(error) or type(error).__name__
         remedy = "Is it running, and is the address right?"
@@ -110,7 +160,7 @@ class Tries(Generic[T]):
         return self._wait(told, True)
 
     def too_large(self) -> ServiceError:
-        """Give the error of an answer that is too large to be read."""
+        """Return the error of an answer that is too large to be read."""
         self._note(arrived=True)
         message = f"The answer has over {MAX_ANSWER:,} bytes."
         unknown = self._unknown
@@ -123,7 +173,7 @@ class Tries(Generic[T]):
             self._unknown = True
 
     def _wait(self, error: ServiceError, may_pass: bool) -> float:
-        """Give the wait before the next try, or raise."""
+        """Return the wait before the next try, or raise."""
         error.unknown = self._unknown
         longest = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(self._count, 20))
         wait = longest * (0.5 + 0.5 * self._chance())
@@ -136,7 +186,7 @@ class Tries(Generic[T]):
         return wait
 
 
-# --- The two clients. Each verb stands once, in `Verbs`; what it sends is in calls.py -----
+# --- The verbs: what each one sends, and what it answers with --------------------------------
 
 
 P = ParamSpec("P")
@@ -146,10 +196,15 @@ _CLOSED = "This client is closed. Make another one."
 
 
 class Verb(Generic[P, T]):
-    """A method of both clients, made from the function that says what is sent."""
+    """A method of both clients, made from the function that describes the call.
+
+    Its parameters are those of the function. `Client` returns the answer, `AsyncClient` something
+    to await, and the class itself the description of the call.
+    """
 
     def __init__(self, describe: Callable[P, Sent[T]]) -> None:
-        self._describe = describe
+        # What a static method wraps, with its signature.
+        self._describe: Callable[P, Sent[T]] = getattr(describe, "__func__", describe)
         self.__doc__ = describe.__doc__
 
     @overload
@@ -173,54 +228,530 @@ class Verb(Generic[P, T]):
 
 
 class Verbs:
-    """What a client can do. `Client` gives the answer, `AsyncClient` something to await."""
+    """What a client can do. `Client` returns the answer, `AsyncClient` something to await."""
 
-    create = Verb(calls.create)
-    agents = Verb(calls.agents)
-    agent = Verb(calls.agent)
-    change = Verb(calls.change)
+    # -- agents ------------------------------------------------------------------------------
 
-    teach = Verb(calls.teach)
-    teach_many = Verb(calls.teach_many)
-    retract = Verb(calls.retract)
-    examples = Verb(calls.examples)
-    ask = Verb(calls.ask)
-    questions = Verb(calls.questions)
-    answer = Verb(calls.answer)
-    skip = Verb(calls.skip)
-    teachers = Verb(calls.teachers)
+    @Verb
+    @staticmethod
+    def create(
+        name: str, *, arms: Sequence[object], features: object, **settings: object
+    ) -> Sent[replies.AgentShown]:
+        """Make an agent, with every setting of `Agent` in the API's form.
 
-    decide = Verb(calls.decide)
-    decide_many = Verb(calls.decide_many)
-    reward = Verb(calls.reward)
-    explain = Verb(calls.explain)
-    believed = Verb(calls.believed)
-    shadow = Verb(calls.shadow)
+        Arms, rules and teachers may be `Arm`, `Rule` and `Teacher`, features a `Schema`. The name
+        is its id: if nobody knows whether it was made, `agent(name)` does.
+        """
+        agent = {"arms": arms, "features": features, **settings}
+        return _sent(
+            replies.AgentShown, "POST", "agents", again="once", body={"name": name, "agent": agent}
+        )
 
-    checks = Verb(calls.checks)
-    judge_check = Verb(calls.judge_check)
-    promise = Verb(calls.promise)
-    price_of_promise = Verb(calls.price_of_promise)
-    set_promise = Verb(calls.set_promise)
-    drop_promise = Verb(calls.drop_promise)
-    fresh_start = Verb(calls.fresh_start)
-    start_anew = Verb(calls.start_anew)
+    @Verb
+    @staticmethod
+    def agents(*, after: int = 0, limit: int = 100) -> Sent[tuple[replies.AgentLine, ...]]:
+        """List agents, by name."""
+        return _within(
+            replies.AgentLine, "agents", "GET", "agents", query={"after": after, "limit": limit}
+        )
 
-    certificate = Verb(calls.certificate)
-    certify = Verb(calls.certify)
-    calibrate = Verb(calls.calibrate)
-    drop_certificate = Verb(calls.drop_certificate)
-    begin_audits = Verb(calls.begin_audits)
-    audits = Verb(calls.audits)
-    judge = Verb(calls.judge)
-    evaluate = Verb(calls.evaluate)
+    @Verb
+    @staticmethod
+    def agent(name: str) -> Sent[replies.AgentShown]:
+        """Return an agent: its settings and what it is doing."""
+        return _sent(replies.AgentShown, "GET", "agents", name)
 
-    events_page = Verb(calls.events_page)
-    tokens = Verb(calls.tokens)
-    make_token = Verb(calls.make_token)
-    revoke_token = Verb(calls.revoke_token)
-    health = Verb(calls.health)
-    ready = Verb(calls.ready)
+    @Verb
+    @staticmethod
+    def change(
+        agent: str,
+        *,
+        sigma: float | None = None,
+        wait: Mapping[str, float | None] | None = None,
+        add_arms: Sequence[object] | None = None,
+        groups: Mapping[str, object] | None = None,
+        declare: object = None,
+        withdraw: str | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Sent[replies.Answered]:
+        """Change one thing of an agent: its dial, wait, arms, groups or rules."""
+        body = _given(
+            sigma=sigma,
+            wait=wait,
+            add_arms=add_arms,
+            groups=groups,
+            declare=declare,
+            withdraw=withdraw,
+            by=by,
+            note=note,
+        )
+        return _sent(replies.Answered, "PATCH", "agents", agent, again="once", body=body)
+
+    # -- teaching ----------------------------------------------------------------------------
+
+    @Verb
+    @staticmethod
+    def teach(
+        agent: str,
+        context: Context,
+        arm: Id,
+        allowed: bool,
+        *,
+        item: Id | None = None,
+        id: str | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        scope: Scope = "all",
+        until: float | None = None,
+        teacher: str | None = None,
+    ) -> Sent[replies.TaughtShown]:
+        """Teach one example. `item`: the name of what the context is about.
+
+        It replaces what the same teacher said before of the same item and unit. `scope`: of "all"
+        that looks like it, or of this very "item" alone. `until`: when it ends, in seconds since
+        1970. `teacher`: which of several says so, where some are declared.
+        """
+        body = _given(
+            context=context,
+            arm=arm,
+            allowed=allowed,
+            item=item,
+            id=id or new_id(),
+            by=by,
+            note=note,
+            teacher=teacher,
+            **_life(scope, until),
+        )
+        return _sent(
+            replies.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body
+        )
+
+    @Verb
+    @staticmethod
+    def teach_many(
+        agent: str,
+        contexts: Sequence[Context],
+        arms: Sequence[Id],
+        allowed: Sequence[bool],
+        *,
+        items: Sequence[Id | None] | None = None,
+        ids: Sequence[str] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        scope: Scope = "all",
+        until: float | None = None,
+        teacher: str | None = None,
+    ) -> Sent[replies.TaughtShown]:
+        """Teach up to 1,000 examples: all are taken, or none.
+
+        `scope`, `until` and `teacher`, which of several says so, are of all.
+        """
+        rows = _rows("teach_many", contexts, arms=arms, allowed=allowed, items=items, ids=ids)
+        body = _given(examples=rows, by=by, note=note, teacher=teacher, **_life(scope, until))
+        return _sent(
+            replies.TaughtShown, "POST", "agents", agent, "examples", again="named", body=body
+        )
+
+    @Verb
+    @staticmethod
+    def retract(agent: str, example: Id) -> Sent[replies.Answered]:
+        """Take an example back."""
+        return _sent(
+            replies.Answered, "DELETE", "agents", agent, "examples", example, again="named"
+        )
+
+    @Verb
+    @staticmethod
+    def examples(agent: str, *, after: int = 0, limit: int = 100) -> Sent[replies.ExampleList]:
+        """List the examples that stand."""
+        query = {"after": after, "limit": limit}
+        return _sent(replies.ExampleList, "GET", "agents", agent, "examples", query=query)
+
+    @Verb
+    @staticmethod
+    def ask(
+        agent: str,
+        context: Context | None = None,
+        *,
+        pool: Sequence[Context] | None = None,
+        item: Id | None = None,
+        id: str | None = None,
+    ) -> Sent[replies.QuestionShown]:
+        """Ask what to teach next: about a context, out of a pool, or out of what was met."""
+        body = _given(context=context, pool=pool, item=item, id=id or new_id())
+        return _sent(
+            replies.QuestionShown, "POST", "agents", agent, "questions", again="named", body=body
+        )
+
+    @Verb
+    @staticmethod
+    def questions(
+        agent: str, *, teacher: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sent[replies.QuestionList]:
+        """List the questions that wait: the most valuable first.
+
+        With `teacher`, those that this one of several is to be asked.
+        """
+        query = _given(teacher=teacher, after=after, limit=limit)
+        return _sent(replies.QuestionList, "GET", "agents", agent, "questions", query=query)
+
+    @Verb
+    @staticmethod
+    def answer(
+        agent: str,
+        question: Id,
+        allowed: bool,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        scope: Scope = "all",
+        until: float | None = None,
+        teacher: str | None = None,
+        id: str | None = None,
+    ) -> Sent[replies.AnswerShown]:
+        """Answer a question; the decision that waits for it goes on, and comes back in `then`.
+
+        `scope` and `until` are as in `teach`. `teacher`: which of several says so, and `id` is of
+        what they say; then the question stays open until their words settle it: see `judgement`.
+        """
+        said = "allowed" if allowed else "denied"
+        word = id if id is not None or teacher is None else new_id()
+        more = _given(teacher=teacher, id=word, **_life(scope, until))
+        return _answer(agent, question, said, by, note, **more)
+
+    @Verb
+    @staticmethod
+    def skip(
+        agent: str, question: Id, *, by: str | None = None, note: str | None = None
+    ) -> Sent[replies.AnswerShown]:
+        """Skip a question that nobody will answer; the decision that waits goes on."""
+        return _answer(agent, question, "skip", by, note)
+
+    @Verb
+    @staticmethod
+    def teachers(agent: str, *, after: int = 0, limit: int = 100) -> Sent[replies.TeachersShown]:
+        """Show the declared teachers, how often each errs, and the cases that stand open."""
+        query = {"after": after, "limit": limit}
+        return _sent(replies.TeachersShown, "GET", "agents", agent, "teachers", query=query)
+
+    # -- decisions ---------------------------------------------------------------------------
+
+    @Verb
+    @staticmethod
+    def decide(
+        agent: str,
+        context: Context,
+        *,
+        among: Sequence[Id] | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        played: Id | None = None,
+        item: Id | None = None,
+        id: str | None = None,
+    ) -> Sent[replies.Choice]:
+        """Decide in a context. `played`: what another system played there, in shadow mode.
+
+        `item`: the name of what the context is about.
+        """
+        body = _given(context=context, among=among, played=played, item=item, id=id or new_id())
+        body |= {"propensity": propensity, "ask": ask}
+        return _sent(replies.Choice, "POST", "agents", agent, "decisions", again="named", body=body)
+
+    @Verb
+    @staticmethod
+    def decide_many(
+        agent: str,
+        contexts: Sequence[Context],
+        *,
+        among: Sequence[Id] | None = None,
+        propensity: bool = False,
+        played: Sequence[Id] | None = None,
+        items: Sequence[Id | None] | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> Sent[tuple[replies.Choice, ...]]:
+        """Decide in up to 1,000 contexts at once. A batch never asks."""
+        rows = _rows("decide_many", contexts, ids=ids, played=played, items=items)
+        body = _given(decisions=rows, among=among, propensity=propensity)
+        parts = ("agents", agent, "decisions")
+        return _within(replies.Choice, "decisions", "POST", *parts, again="named", body=body)
+
+    @Verb
+    @staticmethod
+    def reward(agent: str, decision: Id, value: float) -> Sent[replies.RewardShown]:
+        """Reward a decision. It has one reward: the same again is the same."""
+        parts = ("agents", agent, "decisions", decision, "reward")
+        return _sent(replies.RewardShown, "POST", *parts, again="named", body={"value": value})
+
+    @Verb
+    @staticmethod
+    def explain(agent: str, decision: Id) -> Sent[dict[str, Any]]:
+        """Explain why a decision came out as it did, as plain data."""
+        path = _path("agents", agent, "decisions", decision)
+        return Sent("GET", path, "read", lambda value: dict(value["account"]))
+
+    @Verb
+    @staticmethod
+    def believed(
+        agent: str, context: Context, *, item: Id | None = None
+    ) -> Sent[tuple[replies.ArmBelieved, ...]]:
+        """Return what is believed of every arm in a context, or of this very item."""
+        parts = ("agents", agent, "believed")
+        body = _given(context=context, item=item)
+        return _within(replies.ArmBelieved, "arms", "POST", *parts, body=body)
+
+    @Verb
+    @staticmethod
+    def shadow(agent: str) -> Sent[replies.ShadowShown]:
+        """Compare the agent with the system beside which it runs."""
+        return _sent(replies.ShadowShown, "GET", "agents", agent, "shadow")
+
+    # -- checks, the promise that acts, fresh starts -------------------------------------------
+
+    @Verb
+    @staticmethod
+    def checks(
+        agent: str, *, teacher: str | None = None, after: int = 0, limit: int = 100
+    ) -> Sent[replies.CheckList]:
+        """List the plays that a coin chose and that wait to be judged, oldest first.
+
+        With `teacher`, those that this one of several judges.
+        """
+        query = _given(teacher=teacher, after=after, limit=limit)
+        return _sent(replies.CheckList, "GET", "agents", agent, "checks", query=query)
+
+    @Verb
+    @staticmethod
+    def judge_check(
+        agent: str,
+        decision: Id,
+        allowed: bool,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        teacher: str | None = None,
+        id: str | None = None,
+    ) -> Sent[replies.CheckJudged]:
+        """Judge a play that a check's coin chose, by the limits as they stood then. It teaches.
+
+        `teacher`: which of several says so, and `id` is of what they say; then the check waits
+        until their words settle it.
+        """
+        word = id if id is not None or teacher is None else new_id()
+        body = _given(allowed=allowed, by=by, note=note, teacher=teacher, id=word)
+        parts = ("agents", agent, "checks", decision)
+        return _sent(replies.CheckJudged, "POST", *parts, again="named", body=body)
+
+    @Verb
+    @staticmethod
+    def promise(agent: str, *, steps: int = 20_000) -> Sent[replies.PromiseShown]:
+        """Show the promise that binds; its price is said over so many steps."""
+        return _sent(
+            replies.PromiseShown, "GET", "agents", agent, "promise", query={"steps": steps}
+        )
+
+    @Verb
+    @staticmethod
+    def price_of_promise(
+        agent: str,
+        alpha: float,
+        q: float,
+        *,
+        lag: int = 0,
+        b: float | None = None,
+        steps: int = 20_000,
+    ) -> Sent[replies.PriceShown]:
+        """Return what a promise would give and cost over so many steps. Nothing is changed."""
+        body = _given(alpha=alpha, q=q, lag=lag, b=b, steps=steps)
+        return _sent(replies.PriceShown, "POST", "agents", agent, "promise", "price", body=body)
+
+    @Verb
+    @staticmethod
+    def set_promise(
+        agent: str,
+        alpha: float,
+        q: float,
+        *,
+        lag: int = 0,
+        b: float | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Sent[replies.PromiseShown]:
+        """Set the promise that the agent keeps; the same one again changes nothing."""
+        body = _given(alpha=alpha, q=q, lag=lag, b=b, by=by, note=note)
+        return _sent(
+            replies.PromiseShown, "PUT", "agents", agent, "promise", again="named", body=body
+        )
+
+    @Verb
+    @staticmethod
+    def drop_promise(agent: str) -> Sent[replies.PromiseShown]:
+        """Keep no promise any more."""
+        return _sent(replies.PromiseShown, "DELETE", "agents", agent, "promise", again="once")
+
+    @Verb
+    @staticmethod
+    def fresh_start(agent: str) -> Sent[replies.FreshStartShown]:
+        """Show what speaks for beginning the limits anew, what would be kept and what lost."""
+        return _sent(replies.FreshStartShown, "GET", "agents", agent, "fresh-start")
+
+    @Verb
+    @staticmethod
+    def start_anew(
+        agent: str, why: str | None = None, *, by: str | None = None, note: str | None = None
+    ) -> Sent[replies.FreshStartShown]:
+        """Begin the limits anew; denials stay. `why` may be left out where it is proposed."""
+        body = _given(why=why, by=by, note=note)
+        return _sent(
+            replies.FreshStartShown, "POST", "agents", agent, "fresh-start", again="once", body=body
+        )
+
+    # -- promises ----------------------------------------------------------------------------
+
+    @Verb
+    @staticmethod
+    def certificate(agent: str) -> Sent[replies.Promise]:
+        """Show the certificate, and the calibration under way."""
+        return _sent(replies.Promise, "GET", "agents", agent, "certificate")
+
+    @Verb
+    @staticmethod
+    def certify(
+        agent: str,
+        contexts: Sequence[Context],
+        alpha: float,
+        delta: float,
+        *,
+        lambda_min: float = 0.5,
+        on: str = "",
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Sent[replies.Promise]:
+        """Begin to certify the limits, on fresh contexts; `calibrate` answers its questions."""
+        body = _given(
+            contexts=contexts,
+            alpha=alpha,
+            delta=delta,
+            lambda_min=lambda_min,
+            on=on,
+            by=by,
+            note=note,
+        )
+        return _sent(
+            replies.Promise, "POST", "agents", agent, "certificate", again="once", body=body
+        )
+
+    @Verb
+    @staticmethod
+    def calibrate(
+        agent: str, allowed: bool, *, by: str | None = None, note: str | None = None
+    ) -> Sent[replies.Promise]:
+        """Answer the calibration question at hand; return the next, or the certificate.
+
+        It names no question: if nobody knows whether it arrived, look at `certificate` before
+        another.
+        """
+        parts = ("agents", agent, "certificate", "answer")
+        body = _given(allowed=allowed, by=by, note=note)
+        return _sent(replies.Promise, "POST", *parts, again="once", body=body)
+
+    @Verb
+    @staticmethod
+    def drop_certificate(agent: str) -> Sent[replies.Promise]:
+        """Drop the calibration under way; or, if none is, the certificate."""
+        return _sent(replies.Promise, "DELETE", "agents", agent, "certificate", again="once")
+
+    @Verb
+    @staticmethod
+    def begin_audits(
+        agent: str, *, q: float, delta: float, windows: Sequence[Mapping[str, float]] = ()
+    ) -> Sent[replies.AuditShown]:
+        """Begin audits, for life: a coin of probability `q` chooses decisions to be judged."""
+        body: Body = {"q": q, "delta": delta, "windows": windows}
+        return _sent(replies.AuditShown, "POST", "agents", agent, "audit", again="once", body=body)
+
+    @Verb
+    @staticmethod
+    def audits(
+        agent: str, *, level: float = 0.01, after: int = 0, limit: int = 100
+    ) -> Sent[replies.AuditShown]:
+        """Show the audit meter for a level, and the audits that wait."""
+        query = {"level": level, "after": after, "limit": limit}
+        return _sent(replies.AuditShown, "GET", "agents", agent, "audit", query=query)
+
+    @Verb
+    @staticmethod
+    def judge(
+        agent: str, decision: Id, allowed: bool, *, by: str | None = None, note: str | None = None
+    ) -> Sent[replies.Answered]:
+        """Judge, once, a decision that the audit meter's coin chose. It teaches nothing.
+
+        The plays that checks, or a promise, have judged are for `judge_check`.
+        """
+        parts = ("agents", agent, "audits", decision, "answer")
+        body = _given(allowed=allowed, by=by, note=note)
+        return _sent(replies.Answered, "POST", *parts, again="named", body=body)
+
+    @Verb
+    @staticmethod
+    def evaluate(
+        agent: str,
+        *,
+        sigmas: Sequence[float] | None = None,
+        level: float = 0.95,
+        budget: float | None = None,
+    ) -> Sent[replies.EvaluationList]:
+        """Estimate from the log what other positions of the dial would have earned."""
+        body = _given(sigmas=sigmas, level=level, budget=budget)
+        return _sent(replies.EvaluationList, "POST", "agents", agent, "evaluate", body=body)
+
+    # -- the log, tokens, operations ---------------------------------------------------------
+
+    @Verb
+    @staticmethod
+    def events_page(agent: str, *, after: int = 0, limit: int = 1_000) -> Sent[replies.EventList]:
+        """Read a page of the log."""
+        query = {"after": after, "limit": limit}
+        return _sent(replies.EventList, "GET", "agents", agent, "events", query=query)
+
+    @Verb
+    @staticmethod
+    def tokens() -> Sent[tuple[replies.TokenShown, ...]]:
+        """List tokens, without their secrets."""
+        return _within(replies.TokenShown, "tokens", "GET", "tokens")
+
+    @Verb
+    @staticmethod
+    def make_token(
+        role: Literal["agent", "teacher", "auditor", "admin"],
+        *,
+        agents: Sequence[str] | None = None,
+        expires: float | None = None,
+        note: str = "",
+    ) -> Sent[replies.TokenMade]:
+        """Make a token; the answer is the only place where its secret is ever shown."""
+        body = _given(role=role, agents=agents, expires=expires, note=note)
+        return _sent(replies.TokenMade, "POST", "tokens", again="once", body=body)
+
+    @Verb
+    @staticmethod
+    def revoke_token(id: str) -> Sent[replies.TokenShown]:
+        """Revoke a token."""
+        return _sent(replies.TokenShown, "DELETE", "tokens", id, again="named")
+
+    @Verb
+    @staticmethod
+    def health() -> Sent[None]:
+        """Return if the process lives."""
+        return Sent("GET", "/healthz", "read", lambda value: None)
+
+    @Verb
+    @staticmethod
+    def ready() -> Sent[None]:
+        """Return as soon as requests can be served; raise if that is not so by the deadline."""
+        return Sent("GET", "/readyz", "read", lambda value: None)
+
+    # -- the connection, which each of the clients has ---------------------------------
 
     def __init__(self, url: str, token: str | None, timeout: float, deadline: float) -> None:
         self._url = _address(url)
@@ -268,7 +799,7 @@ class Verbs:
             self._heads[agent] = head
 
     def _arrived(self, error: Exception) -> bool:
-        """Say whether a call that failed so may have reached the service."""
+        """Return whether a call that failed so may have reached the service."""
         httpx2 = self._httpx2
         never = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
         return not isinstance(error, never)
@@ -331,8 +862,10 @@ class Client(Verbs):
         """Close its connections."""
         self._http.close()
 
-    def events(self, agent: str, *, after: int = 0, limit: int = 1_000) -> Iterator[EventShown]:
-        """Give the entries of the log after a version, one by one; pages of `limit` are read."""
+    def events(
+        self, agent: str, *, after: int = 0, limit: int = 1_000
+    ) -> Iterator[replies.EventShown]:
+        """Iterate over the entries of the log after a version; pages of `limit` are read."""
         next: int | None = after
         while next is not None:
             page = self.events_page(agent, after=next, limit=limit)
@@ -401,8 +934,8 @@ class AsyncClient(Verbs):
 
     async def events(
         self, agent: str, *, after: int = 0, limit: int = 1_000
-    ) -> AsyncIterator[EventShown]:
-        """Give the entries of the log after a version, one by one; pages of `limit` are read."""
+    ) -> AsyncIterator[replies.EventShown]:
+        """Iterate over the entries of the log after a version; pages of `limit` are read."""
         next: int | None = after
         while next is not None:
             page = await self.events_page(agent, after=next, limit=limit)
@@ -475,6 +1008,141 @@ def _httpx2() -> ModuleType:
         import httpx2
     except ModuleNotFoundError:
         raise NotPossible(
-            "A client needs httpx2: pip install '.[serve]' in bridle's folder."
+            "A client needs httpx2: pip install '.[client]' in bridle's folder."
         ) from None
     return httpx2
+
+
+# --- How a call is put together ---
+
+
+def _answer(
+    agent: str, question: Id, said: str, by: str | None, note: str | None, **more: object
+) -> Sent[replies.AnswerShown]:
+    parts = ("agents", agent, "questions", question, "answer")
+    body = _given(answer=said, by=by, note=note, **more)
+    return _sent(replies.AnswerShown, "POST", *parts, again="named", body=body)
+
+
+def _sent(
+    kind: type[T],
+    method: str,
+    *parts: Id,
+    again: Again = "read",
+    body: Body | None = None,
+    query: Mapping[str, object] | None = None,
+) -> Sent[T]:
+    def reader(value: Any) -> T:
+        return read(kind, value)
+
+    return Sent(method, _path(*parts, query=query), again, reader, _json(body))
+
+
+def _within(
+    kind: type[T],
+    name: str,
+    method: str,
+    *parts: Id,
+    again: Again = "read",
+    body: Body | None = None,
+    query: Mapping[str, object] | None = None,
+) -> Sent[tuple[T, ...]]:
+    """The same for a list that stands under a name."""
+
+    def reader(value: Any) -> tuple[T, ...]:
+        return tuple(read(kind, one) for one in value[name])
+
+    return Sent(method, _path(*parts, query=query), again, reader, _json(body))
+
+
+def _path(*parts: Id, query: Mapping[str, object] | None = None) -> str:
+    # Dots too: an id may be "..", and must not lead up.
+    path = "/".join(quote(str(part), safe="").replace(".", "%2E") for part in parts)
+    return f"/v1/{path}?{urlencode(query)}" if query else f"/v1/{path}"
+
+
+def _life(scope: Scope, until: float | None) -> Body:
+    # What is left out has its default, so that older services take it.
+    return _given(scope=None if scope == "all" else scope, until=until)
+
+
+def _given(**values: object) -> Body:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _rows(
+    owner: str, contexts: Sequence[Context], *, ids: Sequence[str] | None, **columns: Any
+) -> list[Body]:
+    """Return the items of a batch; each has an id, its own or a new one."""
+    named = {"arms": "arm", "items": "item"}
+    rows: list[Body] = [{"context": context} for context in contexts]
+    every = {**columns, "ids": [new_id() for _ in rows] if ids is None else ids}
+    for name, values in every.items():
+        if values is None:
+            continue
+        if len(values) != len(rows):
+            raise InvalidValue(name, owner, f"one for each of {len(rows)} contexts", values)
+        key = "id" if name == "ids" else named.get(name, name)
+        for row, value in zip(rows, values, strict=True):
+            row[key] = value
+    return rows
+
+
+def _json(body: Body | None) -> bytes | None:
+    """Write a body. The same bytes are sent at every try."""
+    if body is None:
+        return None
+    try:
+        text = json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8")
+    except (ValueError, TypeError, RecursionError) as error:
+        expected = "finite numbers, texts, truth values, lists and mappings of them"
+        raise InvalidValue("body", "Client", expected, body, f"({error}.)") from None
+
+
+def _plain(value: Any) -> object:
+    """Return what JSON can hold of a `Schema`, an `Arm`, a `Rule`, a number or array of numpy."""
+    for name in ("to_json", "tolist"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+
+# --- How an answer is read ----------------------------------------------------------------------
+#
+# What a newer service says beyond a model is left out, and values are not checked against it, so
+# that an older client still reads the rest.
+
+
+def read(kind: type[T], value: Any) -> T:
+    """Return a reply out of what JSON gave, or raise `ServiceError`."""
+    try:
+        return cast(T, _reader(cast(Any, kind))(value))
+    except (LookupError, TypeError, AttributeError) as error:
+        message = f"The answer is no {kind.__name__} that this client knows: {error!r}."
+        remedy = "Use a client of the service's version."
+        raise ServiceError(200, UNEXPECTED, message, remedy=remedy) from None
+
+
+@functools.cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Return what makes a value of a type out of JSON's."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        make = kind.model_construct
+        parts = [
+            (name, _reader(cast(Any, field.annotation)))
+            for name, field in kind.model_fields.items()
+        ]
+        return lambda value: make(**{name: part(value[name]) for name, part in parts})
+    options = get_args(kind)
+    if get_origin(kind) is tuple:
+        inner = _reader(options[0])
+        return lambda value: tuple(map(inner, value))
+    if get_origin(kind) in (Union, types.UnionType) and type(None) in options:
+        rest = [option for option in options if option is not type(None)]
+        if len(rest) == 1:
+            inner = _reader(rest[0])
+            return lambda value: None if value is None else inner(value)
+    return lambda value: value

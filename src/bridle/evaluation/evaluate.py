@@ -43,7 +43,7 @@ from bridle.evaluation.table import (
     survey,
 )
 from bridle.kernels.types import Bools, Floats
-from bridle.policies import Weighted, policy_to_json, with_sigma
+from bridle.policies import Policy, policy_to_json, with_sigma
 
 __all__ = ["Evaluation", "Support", "audits_of", "evaluate", "targets_of"]
 
@@ -117,7 +117,7 @@ class Evaluation:
         Why the log cannot say what it would have earned.
     """
 
-    policy: Weighted
+    policy: Policy
     decisions: int
     left_out: int
     missing: int
@@ -154,7 +154,7 @@ class Evaluation:
 def evaluate(
     events: Iterable[Event],
     sigma: float,
-    policy: Weighted | None = None,
+    policy: Policy | None = None,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -163,7 +163,7 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: None = None,
-    policy: Weighted = ...,
+    policy: Policy = ...,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -172,7 +172,7 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: Sequence[float] | Floats,
-    policy: Weighted | None = None,
+    policy: Policy | None = None,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -181,7 +181,7 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: None = None,
-    policy: Sequence[Weighted] = ...,
+    policy: Sequence[Policy] = ...,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -189,7 +189,7 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: float | Sequence[float] | Floats | None = None,
-    policy: Weighted | Sequence[Weighted] | None = None,
+    policy: Policy | Sequence[Policy] | None = None,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -253,8 +253,8 @@ def evaluate(
 
 def targets_of(
     sigma: object, policy: object, owner: str = "evaluate"
-) -> tuple[list[Callable[[Weighted], Weighted]], bool]:
-    """Return what each target makes of the agent's policy, and whether a list was given."""
+) -> tuple[list[Callable[[Policy], Policy]], bool]:
+    """Give, for each target, what it makes of the agent's policy; and whether a list was given."""
     if sigma is None and policy is None:
         remedy = "Say which sigma, or which policy, is to be evaluated."
         raise InvalidValue("sigma", owner, "a float, or a list of floats", sigma, remedy)
@@ -268,19 +268,19 @@ def targets_of(
     return [_turned(base, value) for value in values], several
 
 
-def _always(policy: Weighted) -> Callable[[Weighted], Weighted]:
+def _always(policy: Policy) -> Callable[[Policy], Policy]:
     return lambda _: policy
 
 
-def _turned(base: Weighted | None, sigma: float) -> Callable[[Weighted], Weighted]:
+def _turned(base: Policy | None, sigma: float) -> Callable[[Policy], Policy]:
     return lambda policy: with_sigma(policy if base is None else base, sigma)
 
 
-def _checked(policy: object, owner: str) -> Weighted:
-    if not isinstance(policy, Weighted):
-        raise InvalidValue("policy", owner, "one of bridle's own policies", policy)
+def _checked(policy: object, owner: str) -> Policy:
+    if not isinstance(policy, Policy):
+        raise InvalidValue("policy", owner, "one of bridle.policies, or registered", policy)
     policy_to_json(policy)
-    if policy.needs_truth:
+    if getattr(policy, "needs_truth", False):
         remedy = "A log does not hold the truth."
         raise InvalidValue("policy", owner, "one that is not told the truth", policy, remedy)
     return policy
@@ -299,7 +299,7 @@ def _listed(value: object, name: str, owner: str) -> list[object]:
     return values
 
 
-def _name(policy: Weighted) -> str:
+def _name(policy: Policy) -> str:
     sigma = getattr(policy, "sigma", None)
     return repr(policy) if sigma is None else f"sigma = {sigma:g}"
 

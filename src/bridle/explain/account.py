@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -16,8 +15,7 @@ from bridle.agent.events import Abstained, Asked, Decided, check_event
 from bridle.agent.limits_state import Case, Waiting
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.queries import Believed, believed_of
-from bridle.agent.replay import Choice
-from bridle.agent.selection import Selector, _Case
+from bridle.agent.selection import Choice, Selector, _Case
 from bridle.agent.state import AgentState
 from bridle.errors import InvalidValue, NotPossible
 from bridle.explain.attribution import (
@@ -75,21 +73,7 @@ def make_again(
     state: AgentState, event: Choice, row: Floats, ask: bool = True
 ) -> Decision | Question | Abstention:
     """Choose again, with the odds of each outcome; without `ask`, as if nothing could be asked."""
-    chooser = Selector(state)
-    if is_teaching(event):
-        return chooser.question(row, event.id, event.version, event.at, event.item)
-    asked = isinstance(event, Asked)
-    return chooser.decision(
-        row,
-        _decision(event),
-        event.version,
-        event.among,
-        True,
-        event.at,
-        ask=ask and (isinstance(event, Asked) or event.ask),
-        question=event.id if asked else state.questions.asked + 1,
-        item=event.item,
-    )
+    return Selector(state).again(event, row, ask=ask, propensity=True)
 
 
 def remade(state: AgentState, event: Choice, row: Floats) -> Remade:
@@ -202,10 +186,10 @@ def _parts(
 ) -> Floats:
     """Return all scores and draws of a choice that played nothing, as `Decision.parts` does."""
     parts = np.empty((7, len(state.arms)))
-    reward, limits = state.reward_arms.kernel_state, state.limits_state.limits
+    limits = state.limits_state.limits
     named = isinstance(id, str)
     start, numbers = Selector(state).numbers(0 if named else int(id), [id] if named else None, 1)
-    choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
+    state.reward_parts(row, parts)
     if state.policy.needs_limits or limits.linear is None:
         seen = state.limits_state.seen(row.tobytes())
         parts[2], parts[3] = seen.p, seen.sd
@@ -558,13 +542,11 @@ def _arms(
 
 
 def _otherwise(state: AgentState, event: Choice, row: Floats, sigma: float) -> Otherwise:
-    twin = copy(state)  # shares all that it knows, and has a dial of its own
-    twin.policy = with_sigma(state.policy, sigma)
-    twin.weights = np.array(twin.policy.weights)
-    made = make_again(twin, event, row)
+    selector = Selector(state, with_sigma(state.policy, sigma))
+    made = selector.again(event, row, propensity=True)
     odds = made.odds
     if odds is None and not state.settings.legacy:  # it asks: the odds of what it would play else
-        odds = make_again(twin, event, row, ask=False).odds
+        odds = selector.again(event, row, ask=False, propensity=True).odds
     assert odds is not None  # whether an answer settled it is not for sigma to say
     return Otherwise(
         sigma=sigma,

@@ -19,6 +19,8 @@ from bridle.kernels import keys
 from bridle.kernels.types import Floats
 from bridle.limits import Beliefs
 from bridle.limits.declared import denied_arms
+from bridle.reward.base import scores_of
+from bridle.reward.posterior import LinearArms
 from bridle.schema import Number, Schema
 
 __all__ = [
@@ -72,6 +74,8 @@ class Contributions:
 
 def reward_shares(state: AgentState, row: Floats, k: int) -> Contributions:
     """Return what each feature contributed to the mean reward of an arm."""
+    if not isinstance(state.reward_model, LinearArms):
+        return _moved(state, row, k)
     post = state.reward_arms.kernel_state
     weights, base = post.mu[k], 0.0
     if state.centred:
@@ -86,6 +90,20 @@ def reward_shares(state: AgentState, row: Floats, k: int) -> Contributions:
     )
     total = math.fsum([base, *(share.gave for share in shares)])
     return Contributions(state.arm_ids[k], "reward", "reward", total, base, shares)
+
+
+def _moved(state: AgentState, row: Floats, k: int) -> Contributions:
+    """Return how much lower the mean reward would be without each feature: of others' models."""
+    absent, names = _absent(state.settings.features), state.settings.features.columns
+    there = np.flatnonzero(row != absent)
+    rows: Floats = np.tile(row, (len(there) + 1, 1))
+    rows[np.arange(len(there)) + 1, there] = absent[there]
+    mean = [float(scores_of(state.reward_model, one)[0][k]) for one in rows]
+    shares = tuple(
+        Share(names[i], float(row[i]), mean[0] - without)
+        for i, without in zip(there.tolist(), mean[1:], strict=True)
+    )
+    return Contributions(state.arm_ids[k], "reward", "change of the reward", mean[0], None, shares)
 
 
 def limit_shares(state: AgentState, row: Floats, k: int) -> Contributions:

@@ -6,9 +6,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
 from bridle.kernels import keys
+from bridle.kernels.compiling import njit
 from bridle.kernels.types import Bools, Floats, Ints, Uints
 
 # The fixed λ of both bounds. Small ones serve when much was found, large ones when little was.

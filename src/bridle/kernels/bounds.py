@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from bridle.kernels.compiling import njit
 from bridle.kernels.gibbs import sigmoid
 from bridle.kernels.keys import bits_of, mix, uniform
 from bridle.kernels.types import Bools, Floats, Ints

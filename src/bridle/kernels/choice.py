@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from bridle.kernels.compiling import njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.posterior import mean_of, nonzeros, sd_of
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints, Uints, Weights

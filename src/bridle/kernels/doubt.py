@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from bridle.kernels.choice import as_weights, location, spread
+from bridle.kernels.compiling import njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, GOLDEN, bits_of, key_of, mix, normal
 from bridle.kernels.types import Floats, Ints
 

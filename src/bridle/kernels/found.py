@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from bridle.kernels.compiling import njit
 from bridle.kernels.keys import bits_of, uniform
 from bridle.kernels.types import Floats, Ints
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from bridle.kernels.compiling import njit
 from bridle.kernels.keys import aside, bits_of, uniform
 from bridle.kernels.rulesets import terms_of
 from bridle.kernels.types import Bools, Floats, Ints

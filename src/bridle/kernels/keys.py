@@ -11,8 +11,8 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-from numba import njit
 
+from bridle.kernels.compiling import njit
 from bridle.kernels.types import Floats
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from bridle.kernels.compiling import njit
 from bridle.kernels.posterior import add_scaled
 from bridle.kernels.types import Bools, Floats, Ints, Places
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from bridle.kernels.choice import best_arm, location, random_arm, spread
+from bridle.kernels.compiling import njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.posterior import fold, nonzeros, sd_of
 from bridle.kernels.types import MASK_FILTER, Bools, Floats, Ints, Places, Posterior, Uints, Weights

@@ -18,8 +18,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from bridle.kernels.compiling import njit
 from bridle.kernels.logistic import (
     CAPPED,
     LEFT,

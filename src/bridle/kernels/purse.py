@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from bridle.kernels import keys
+from bridle.kernels.compiling import njit
 from bridle.kernels.types import Floats, Uints
 
 # Who chooses the violations, knowing everything but the coins to come.

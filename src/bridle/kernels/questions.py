@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from bridle.kernels.choice import as_weights, location, spread
+from bridle.kernels.compiling import njit
 from bridle.kernels.doubt import fall_back, look_key
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, bits_of, key_of, normal, uniform
 from bridle.kernels.loop import pull_of, score_columns

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from bridle.kernels.choice import as_weights
+from bridle.kernels.compiling import njit
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats
 
 # 16-point Gauss-Legendre, on pieces of this many standard deviations.

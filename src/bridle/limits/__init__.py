@@ -8,7 +8,7 @@ which find groups of arms that share a rule, know what they do not know.
 from bridle.limits.base import Attribution, Beliefs, Limits, Prediction, Predictions
 from bridle.limits.bounds import BoundLimits
 from bridle.limits.clustered import FoundGroup, FoundLimits, groups_of
-from bridle.limits.kinds import KINDS, STATES, limits_from_state, make_limits
+from bridle.limits.kinds import KINDS, STATES, check_kind, limits_from_state, make_limits
 from bridle.limits.legacy import AutoLimits
 from bridle.limits.linear import LABEL_CODINGS, LinearLimits
 from bridle.limits.logistic import LogisticLimits, PooledLimits
@@ -37,6 +37,7 @@ __all__ = [
     "Surprise",
     "Term",
     "Terms",
+    "check_kind",
     "groups_of",
     "limits_from_state",
     "make_limits",

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from bridle.agent.config import Arm, ArmId
+from bridle.agent.config import WAIT, Arm, ArmId
 from bridle.api.models import ArmForm, RuleForm, WhenForm
+from bridle.api.requests import Change, Grouped, Groups, Wait
 from bridle.errors import BridleError, UnknownId
 from bridle.limits.declared import describe
 from bridle.schema import Category, Feature, Flag, Labels, Number, Schema, known
 from bridle.server.handlers import agents
-from bridle.server.handlers.agents import Change, Grouped, Groups, Wait
 from bridle.server.problems import Problem, problem_of
 from bridle.store.maintenance import Verified, head_from_text, replay, verify
 from bridle.store.writer import UnitOfWork
@@ -30,7 +30,7 @@ MOST_LOOKED_AT = 5_000  # names, for one that was meant
 
 
 def arm_named(arms: Sequence[Arm], text: str) -> Arm:
-    """Give the arm of that id, or the only one of that label; refuse what names none."""
+    """Return the arm of that id, or the only one of that label, or raise a `Problem`."""
     labelled = []
     for arm in arms:
         if str(arm.id) == text:
@@ -54,13 +54,13 @@ def arm_named(arms: Sequence[Arm], text: str) -> Arm:
 
 
 def arm_of_text(arms: Sequence[Arm], text: str) -> ArmId:
-    """Give the id of a new arm: a number where the others have numbers."""
+    """Return the id of a new arm: a number where the others have numbers."""
     numbered = all(isinstance(arm.id, int) for arm in arms)
     return int(text) if numbered and text.isascii() and text.isdigit() and len(text) < 16 else text
 
 
 def groups_of(arms: Sequence[Arm]) -> list[str]:
-    """Give the names of all groups, each once, in the order of the arms."""
+    """Return the names of all groups, each once, in the order of the arms."""
     return list(dict.fromkeys(arm.group for arm in arms if arm.group is not None))
 
 
@@ -230,6 +230,7 @@ def _lines(text: str) -> Sequence[str]:
 # pages of their own.
 
 UNITS = {"seconds": 1.0, "minutes": 60.0, "hours": 3_600.0, "days": 86_400.0}
+SHORTEST, LONGEST = 1e-3, WAIT.high  # that a person can type, in any unit
 MOST_PROBLEMS = 50  # of a log that are shown
 MOST_GROUPS = 200  # that are offered to choose from
 
@@ -297,7 +298,7 @@ def _facts(work: UnitOfWork) -> Facts:
 
 
 def _wait_words(wait: float | None) -> tuple[str, str]:
-    """Give how long, and in which unit: the largest in which it is a whole number."""
+    """Return how long, and in which unit: the largest in which it is a whole number."""
     if wait is None:
         return "", "hours"
     unit = next((u for u in reversed(UNITS) if wait % UNITS[u] == 0.0), "seconds")
@@ -316,7 +317,7 @@ async def set_wait(visit: Visit) -> Shown:
         unit = form.get("unit")
         if unit not in UNITS:
             raise Problem("invalid_value", "It is not said in which unit.", field="unit")
-        seconds = form.number("long", low=1e-3, high=3.2e9) * UNITS[unit]
+        seconds = form.number("long", low=SHORTEST, high=LONGEST) * UNITS[unit]
         reward = None
         if form.get("default_reward"):
             reward = form.number("default_reward", low=-1e300, high=1e300)

@@ -1,6 +1,6 @@
 """Charts as SVG, written on the server: colours are classes of the style sheet, so both themes fit.
 
-All functions give `Markup`: numbers are formatted here and words are escaped.
+All functions return `Markup`: numbers are formatted here and words are escaped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 28
 
 
 class Line(NamedTuple):
-    """One line of a chart: points (x, y), and what it is called; `style` is a class, c1 to c6.
+    """One line of a chart: points (x, y) and its label; `style` is a class, c1 to c6.
 
     With `low` and `high`, values in the order of the points, a band is drawn behind it.
     """
@@ -50,7 +50,7 @@ def curve(
     y_high: float | None = None,
     x_ticks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Draw lines over a common axis, with a legend and a title for who does not see it."""
+    """Draw lines over a common axis, with a legend and a title for screen readers."""
     xs = [x for line in lines for x, y in line.points if y is not None]
     ys = [y for line in lines for _, y in line.points if y is not None]
     ys += [y for line in lines for y in (*line.low, *line.high) if y is not None]
@@ -242,7 +242,7 @@ class _Plot:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Give three to six round values within a range."""
+    """Return three to six round values within a range."""
     raw = (high - low) / 4
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * m for m in (1, 2, 2.5, 5, 10) if size * m >= raw * 0.999)
@@ -277,11 +277,11 @@ def _legend(lines: Sequence[Line]) -> Markup:
     return Markup("<figcaption class='legend'>{}</figcaption>").format(items)
 
 
-# --- A chart of shares that make a whole: areas on top of each other, as SVG --------------
+# --- Stacked areas: shares of a whole --------------
 
 
 class Area(NamedTuple):
-    """What is called so, and how many of it there were at each place; `style` is a class."""
+    """One layer of a stacked chart: its label and its counts by place; `style` is a class."""
 
     label: str
     counts: Sequence[int]
@@ -301,7 +301,7 @@ def stack(
         return _figure(title, nothing, Markup(""))
     x0, x1 = xs[0], xs[-1]
     across = [_x(xs[i], x0, x1) for i in places]
-    if len(across) == 1:  # one place is as wide as all of it
+    if len(across) == 1:  # a single place takes the whole width
         across, places = [float(LEFT), float(WIDTH - RIGHT)], places * 2
     parts = []
     below = [0] * len(places)

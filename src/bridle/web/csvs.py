@@ -1,7 +1,7 @@
-"""Csv as people write it, into what the API takes; every complaint names the line and the column.
+"""Csv files of people, parsed into what the API takes; each error names the line and the column.
 
 The first line names the columns: one for each feature, and for examples `arm` and `allowed`, too.
-Commas, semicolons or tabs part the cells. Several labels in a cell are parted by ``|`` or ``;``.
+Commas, semicolons or tabs separate cells; ``|`` or ``;`` separates several labels in a cell.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_ROWS = 100_000
 MOST_NAME = 200  # characters of the name of an item
 MAX_COLUMNS = 2_000
 MOST_WRONGS = 10
-MOST_LOOKED_AT = 5_000  # names, for one that was meant
+MOST_LOOKED_AT = 5_000  # names that are compared with a misspelled one
 DELIMITERS = ",;\t"
 # A spreadsheet takes a cell that begins like this for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -47,7 +47,7 @@ ANSWERS = TRUTHS | {"allowed": True, "not allowed": False, "denied": False}
 
 
 class BadCsv(Problem):
-    """A csv that cannot be taken. `wrongs` has a sentence for each thing to mend, up to ten."""
+    """A csv that cannot be read. `wrongs` has a sentence for each thing to mend, up to ten."""
 
     def __init__(self, wrongs: Sequence[str]) -> None:
         self.wrongs = list(wrongs[:MOST_WRONGS])
@@ -67,7 +67,7 @@ class Line(NamedTuple):
 
 
 class ExampleRow(NamedTuple):
-    """An example as a csv says it."""
+    """One example of a csv."""
 
     line: int
     context: dict[str, Value]
@@ -106,10 +106,10 @@ def read_examples(schema: Schema, arms: Sequence[Arm], text: str) -> list[Exampl
 
 
 def example_columns(schema: Schema) -> list[str]:
-    """Name the columns of a csv of examples; the last two are of the arm and of the answer."""
+    """Return the columns of a csv of examples; the last two are the arm and the answer."""
     names = [feature.name for feature in schema.features]
     for wanted in ("arm", "allowed"):
-        while wanted in names:  # a feature may be called so
+        while wanted in names:  # a feature may have this name
             wanted += "_"
         names.append(wanted)
     return names
@@ -118,7 +118,7 @@ def example_columns(schema: Schema) -> list[str]:
 def read_lines(text: str, columns: Sequence[str] = ()) -> Iterator[Line]:
     """Read a csv of any columns, line by line, without its empty lines, or raise `BadCsv`.
 
-    `columns` are some that it should have: they tell what parts the cells.
+    `columns` are expected names, from which the delimiter is inferred.
     """
     text = text.removeprefix("\ufeff")
     delimiter = _delimiter(text, columns)
@@ -156,14 +156,14 @@ def read_lines(text: str, columns: Sequence[str] = ()) -> Iterator[Line]:
 
 
 def written(rows: Sequence[Sequence[object]]) -> str:
-    """Write a csv that a spreadsheet opens without running anything in it."""
+    """Return a csv that a spreadsheet opens without running anything in it."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([[plain_cell(c) for c in row] for row in rows])
     return out.getvalue()
 
 
 def plain_cell(value: object) -> str:
-    """Give what to write into a cell: no text is taken for a formula.
+    """Return the text of a cell; no text is taken for a formula.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def plain_cell(value: object) -> str:
 
 
 class _Reading:
-    """Reads lines into contexts and what else stands in them; gathers what is wrong."""
+    """Reads lines into contexts and further columns; gathers what is wrong."""
 
     def __init__(self, schema: Schema, more: dict[str, Callable[[str], object]]) -> None:
         self._features = {
@@ -195,7 +195,7 @@ class _Reading:
         self._wrongs: list[str] = []
 
     def rows(self, text: str) -> Iterator[tuple[int, dict[str, Value], dict[str, object]]]:
-        """Give the number, the context and the rest of each line; raise at the end if need be."""
+        """Yield the number, the context and the further columns of each line; raise at the end."""
         first = True
         for line in read_lines(text, [*self._features, *self._more]):
             if first:
@@ -240,11 +240,11 @@ class _WrongError(Exception):
 
 
 class _CellReader:
-    """Reads the cells of one feature. What the schema would refuse is refused here, with words."""
+    """Reads the cells of one feature. What the schema would refuse is explained here."""
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
-        # Checks a value as the whole schema will. The name of an item has no column.
+        # Checks a value as the whole schema would. An item name has no column.
         self._alone = None if isinstance(feature, Id) else Schema([feature])
         self._known: dict[str, Value] = {}
 
@@ -294,9 +294,9 @@ class _CellReader:
 
     @staticmethod
     def _labels(feature: Labels, cell: str) -> Value:
-        if not cell:  # no label; or what the schema says to take where nothing is said
+        if not cell:  # no label, or the default of the schema
             return None if feature.missing is not None else []
-        if cell in feature.values:  # it may hold a bar of its own
+        if cell in feature.values:  # a label may contain a bar
             return [cell]
         parts = cell.split("|" if "|" in cell else ";")
         return [part.strip() for part in parts if part.strip()]
@@ -335,7 +335,7 @@ def _truth(cell: str, words: dict[str, bool]) -> bool:
 
 
 def _delimiter(text: str, columns: Sequence[str]) -> str:
-    """Say what parts the cells: that by which most columns of the first line are known."""
+    """Return the delimiter under which most columns of the first line are known."""
     first = next((line for line in text.splitlines() if line.strip()), "")[:100_000]
 
     def fits(delimiter: str) -> tuple[int, int]:
@@ -365,6 +365,6 @@ def _padded(cells: list[str], wanted: int) -> bool:
 
 
 def _plain(cell: str) -> str:
-    """Give the text of a cell, without the mark that keeps it from being a formula."""
+    """Return the text of a cell, without the mark that keeps it from being a formula."""
     cell = cell.strip()
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell

@@ -1,7 +1,7 @@
-"""What each position of the dial is expected to give: worked out of the whole log, in a thread.
+"""The dial, and what each of its positions is expected to give, evaluated over the whole log.
 
-It takes milliseconds a decision, so a page begins it and looks at it later. All that the page wants
-to tell of any budget is found in one go, so that asking for another costs nothing.
+That takes milliseconds a decision, so a job does it in a thread. It finds what the page needs for
+any budget in one go, so that another budget costs nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from bridle.agent.events import (
     SigmaChanged,
     Uncertified,
 )
+from bridle.api.requests import Change
 from bridle.audit.log import Auditing
 from bridle.errors import BridleError, InvalidValue, NotPossible
 from bridle.evaluation.evaluate import MOST_MISSING, MOST_UNSUPPORTED, Evaluation, evaluate
 from bridle.evaluation.recommend import Recommendation, recommend
 from bridle.evaluation.table import RestsOnErased
-from bridle.server.handlers.agents import Change, change
+from bridle.server.handlers.agents import change
 from bridle.server.problems import Problem
 from bridle.store.aggregate import events_in
 from bridle.store.log import Store
@@ -37,18 +38,26 @@ from bridle.web.jobs import Progress, jobs_of
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
 from bridle.web.rendering import url
 
-__all__ = ["PAGES", "Advice", "Evaluated", "Turn", "evaluated", "positions_for", "why_refused"]
+__all__ = [
+    "PAGES",
+    "Advice",
+    "DialChange",
+    "DialEvaluation",
+    "evaluate_dial",
+    "positions_for",
+    "refusal_words",
+]
 
 
 MOST_TURNS = 20
 EVERY = 200  # events between two reports of progress
-# With more decisions than that, fewer positions are worked out: each costs as much as the next.
+# With more decisions than that, fewer positions are evaluated: each takes as long as the next.
 STEPS = ((5_000, 0.05), (50_000, 0.1))
 COARSE = 0.25
 
 
-class Turn(NamedTuple):
-    """The dial was turned."""
+class DialChange(NamedTuple):
+    """A change of the dial."""
 
     sigma: float
     by: str | None
@@ -57,9 +66,9 @@ class Turn(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """Which position is recommended for a budget; None if none is within it.
+    """The recommended position for a budget; None if no position is within it.
 
-    `basis` is "certificate", "audits" or "belief", and `rate` what it leaves of violations.
+    `basis` is "certificate", "audits" or "belief", and `rate` the violation rate at that position.
     """
 
     sigma: float | None
@@ -68,22 +77,22 @@ class Advice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """What was found.
+class DialEvaluation:
+    """What each position of the dial is expected to give.
 
     Attributes
     ----------
     version : int
-        Events of the log that it is from.
+        Number of events in the log at the time.
     decisions : int
-        Those in it.
+        Number of decisions in it.
     positions : tuple of Evaluation
-        By sigma; empty if the log cannot say anything of rewards.
+        By sigma; empty if rewards cannot be estimated from the log.
     why_not : str
-        Why, then.
+        The reason, then.
     audits : str
         "none", "part" if they do not count all of the log's decisions, or "used".
-    turns : tuple of Turn
+    turns : tuple of DialChange
         The last changes of the dial, the latest first.
     """
 
@@ -92,14 +101,14 @@ class Evaluated:
     positions: tuple[Evaluation, ...]
     why_not: str
     audits: str
-    turns: tuple[Turn, ...]
+    turns: tuple[DialChange, ...]
     rates: tuple[tuple[float, float], ...]
     basis: str
     alpha: float | None
     no_advice: str
 
     def advice(self, budget: float) -> Advice | None:
-        """Give the largest position that stays within a budget; None where none can be given."""
+        """Return the largest position within a budget; None where none can be given."""
         if self.alpha is not None and self.alpha <= budget:
             return Advice(max(sigma for sigma, _ in self.rates), "certificate", self.alpha)
         if not self.rates:
@@ -111,7 +120,7 @@ class Evaluated:
 
 
 def positions_for(decisions: int, sigma: float) -> list[float]:
-    """Give the positions to work out: a grid, and where the dial is.
+    """Return the positions to evaluate: a grid, and the present one.
 
     Examples
     --------
@@ -126,12 +135,12 @@ def positions_for(decisions: int, sigma: float) -> list[float]:
     return sorted(grid)
 
 
-def evaluated(store: Store, agent: str, sigma: float, progress: Progress) -> Evaluated:
-    """Work it out; `sigma` is where the dial is."""
+def evaluate_dial(store: Store, agent: str, sigma: float, progress: Progress) -> DialEvaluation:
+    """Evaluate the positions over a whole log; `sigma` is the present position."""
     head = store.head(agent)
     until = 0 if head is None else head.seq
-    log = _Log(store, agent, until, progress)
-    first = _first(log)
+    log = _LogReader(store, agent, until, progress)
+    first = _summarize(log)
     sigmas = positions_for(first.decisions, sigma)
     audits = first.audits if first.audits is not None and not first.audits.before else None
     extra = (audits is not None) + first.certified
@@ -141,10 +150,10 @@ def evaluated(store: Store, agent: str, sigma: float, progress: Progress) -> Eva
     except InvalidValue as error:
         if error.name != "audits":
             raise
-        audits = None  # they do not count all that this log has, some of which may be erased
+        audits = None  # they do not count all decisions of this log, some of which may be erased
         positions, why_not = _positions(log, sigmas, audits)
     rates, basis, alpha, no_advice = _rates(log, first, sigmas, audits, positions)
-    return Evaluated(
+    return DialEvaluation(
         version=until,
         decisions=first.decisions,
         positions=tuple(positions),
@@ -158,8 +167,8 @@ def evaluated(store: Store, agent: str, sigma: float, progress: Progress) -> Eva
     )
 
 
-def why_refused(one: Evaluation) -> str:
-    """Say in plain words why the log cannot tell what a position would have earned."""
+def refusal_words(one: Evaluation) -> str:
+    """Return in plain words why the log cannot tell what a position would have earned."""
     if one.missing > MOST_MISSING * one.decisions:
         return f"The reward is missing for {one.missing:,} of {one.decisions:,} choices."
     lack = 1.0 - one.support.choices
@@ -171,7 +180,7 @@ def why_refused(one: Evaluation) -> str:
 # -- the parts -------------------------------------------------------------------------------
 
 
-class _Log:
+class _LogReader:
     """A log that is read several times, with its progress over all of them."""
 
     def __init__(self, store: Store, agent: str, until: int, progress: Progress) -> None:
@@ -181,7 +190,7 @@ class _Log:
         self.passes = 3
 
     def __call__(self) -> Iterator[Event]:
-        """Read it from the start."""
+        """Iterate over the events from the start."""
         before = self._begun * self._until
         self._begun = min(self._begun + 1, self.passes - 1)
         total = self.passes * self._until
@@ -191,36 +200,36 @@ class _Log:
             yield event
 
 
-class _First(NamedTuple):
-    """What a first look at the log shows."""
+class _LogSummary(NamedTuple):
+    """What the first pass over the log shows."""
 
     decisions: int
     asks: bool
     audits: Auditing | None
     certified: bool
-    turns: deque[Turn]
+    turns: deque[DialChange]
 
 
-def _first(log: _Log) -> _First:
+def _summarize(log: _LogReader) -> _LogSummary:
     auditing = Auditing()
-    turns: deque[Turn] = deque(maxlen=MOST_TURNS)
+    turns: deque[DialChange] = deque(maxlen=MOST_TURNS)
     decisions, asks, certified = 0, False, False
     for event in log():
         auditing.fold(event)
         if isinstance(event, Decided | Abstained):
             decisions += 1
         elif isinstance(event, SigmaChanged):
-            turns.append(Turn(event.sigma, event.by, event.note, event.at))
+            turns.append(DialChange(event.sigma, event.by, event.note, event.at))
         elif isinstance(event, Certified | Uncertified):
             certified = isinstance(event, Certified)
         elif isinstance(event, Created):
             asks = event.settings.budget > 0
     audits = None if auditing.meter is None else auditing
-    return _First(decisions, asks, audits, certified, turns)
+    return _LogSummary(decisions, asks, audits, certified, turns)
 
 
 def _positions(
-    log: _Log, sigmas: Sequence[float], audits: Auditing | None
+    log: _LogReader, sigmas: Sequence[float], audits: Auditing | None
 ) -> tuple[list[Evaluation], str]:
     try:
         return evaluate(log(), sigma=list(sigmas), audits=audits), ""
@@ -235,16 +244,16 @@ def _positions(
 
 
 def _rates(
-    log: _Log,
-    first: _First,
+    log: _LogReader,
+    first: _LogSummary,
     sigmas: Sequence[float],
     audits: Auditing | None,
     positions: Sequence[Evaluation],
 ) -> tuple[tuple[tuple[float, float], ...], str, float | None, str]:
-    """Give what each position leaves of violations, by what that is known, and a certificate's α.
+    """Return the violation rate of each position, its basis, and the α of a certificate.
 
-    `recommend` reads the log once more, and can be spared it where the model's belief is all there
-    is and was found already.
+    `recommend` reads the log once more, which is not needed where the belief of the model is the
+    only basis.
     """
     if not first.decisions:
         return (), "", None, "There is no decision yet to judge by."
@@ -266,7 +275,7 @@ def _rates(
             "",
         )
     try:
-        # With a budget of 0 no certificate answers, and with one of 1 any that is in force does.
+        # With a budget of 0 no certificate applies, with one of 1 any in force does.
         least: Recommendation = recommend(log(), 0.0, list(sigmas), audits=audits)
         most = recommend(log(), 1.0, list(sigmas), audits=audits) if first.certified else least
     except BridleError as error:
@@ -275,7 +284,7 @@ def _rates(
     return least.rates, least.basis, alpha, ""
 
 
-# --- Dial: sigma as a slider, with what each position is expected to give, and turning it -
+# --- The page: sigma as a slider, with what each position is expected to give -----------
 
 
 EVALUATED = "POST /v1/agents/{agent}/evaluate"
@@ -283,7 +292,7 @@ CHANGED = "PATCH /v1/agents/{agent}"
 BUDGET = 0.01
 TICKS = tuple((n / 4, f"{n / 4:g}") for n in range(5))
 
-# What agents do that have no dial.
+# How agents choose that have no dial.
 WITHOUT = {
     "Thompson": "It goes by reward alone, and tries what it knows little of now and then.",
     "LinUCB": "It goes by reward alone, and prefers what it knows little of.",
@@ -323,7 +332,7 @@ async def dial(visit: Visit) -> Shown:
 
 
 async def _dial(visit: Visit, wrong: str = "", typed: Fields | None = None) -> Html:
-    agent = await visit.service.do(visit.agent, _looked_up)
+    agent = await visit.service.do(visit.agent, _read_agent)
     values: dict[str, Any] = {"agent": visit.agent, "policy": agent.policy, "sigma": agent.sigma}
     if agent.sigma is None:
         instead = WITHOUT.get(agent.policy, "It has a way of its own to choose.")
@@ -347,7 +356,7 @@ async def _dial(visit: Visit, wrong: str = "", typed: Fields | None = None) -> H
     return Html("dial.html", values, 422 if wrong else 200)
 
 
-def _looked_up(work: UnitOfWork) -> _Agent:
+def _read_agent(work: UnitOfWork) -> _Agent:
     state = work.aggregate.state
     return _Agent(
         type(state.policy).__name__,
@@ -363,14 +372,14 @@ def _key(agent: str) -> str:
 
 
 def _position(typed: Fields, otherwise: float) -> float:
-    """Give what was typed, to show the form again; where the dial is if that is no position."""
+    """Return the position that was typed, or the present one if that is none."""
     try:
         return typed.number("sigma", low=0.0, high=1.0)
     except ValueError:
         return otherwise
 
 
-def _shown(found: Evaluated, agent: _Agent, wanted: float, budget: float) -> dict[str, Any]:
+def _shown(found: DialEvaluation, agent: _Agent, wanted: float, budget: float) -> dict[str, Any]:
     assert agent.sigma is not None
     rows = [_row(one, agent.sigma) for one in found.positions]
     return {
@@ -394,7 +403,7 @@ def _row(one: Evaluation, sigma: float) -> Position:
         high=None if earned is None else earned.high,
         believed=one.believed,
         abstains=one.abstains,
-        why_not="" if one.refused is None else why_refused(one),
+        why_not="" if one.refused is None else refusal_words(one),
         now=abs(position - sigma) < 1e-9,
     )
 
@@ -425,16 +434,16 @@ def _belief_chart(rows: list[Position]) -> Any:
     )
 
 
-async def work_out(visit: Visit) -> Shown:
-    """Begin to work out what each position gives; if that is under way, only look."""
-    agent = await visit.service.do(visit.agent, _looked_up)
+async def start_evaluation(visit: Visit) -> Shown:
+    """Begin to evaluate the positions; if that is under way, only show it."""
+    agent = await visit.service.do(visit.agent, _read_agent)
     sigma = agent.sigma
     if sigma is None:
         raise NotPossible("This agent has no dial.")
     store, name = visit.service.store, visit.agent
 
-    def do(progress: Progress) -> Evaluated:
-        return evaluated(store, name, sigma, progress)
+    def do(progress: Progress) -> DialEvaluation:
+        return evaluate_dial(store, name, sigma, progress)
 
     jobs_of(visit.service).start(_key(name), "Reading the whole log", do)
     budget = visit.form.get("budget")[:20]
@@ -442,16 +451,16 @@ async def work_out(visit: Visit) -> Shown:
 
 
 async def turn(visit: Visit) -> Shown:
-    """Turn the dial; who and why stands in the log."""
+    """Turn the dial; who did it and why goes into the log."""
     form = visit.form
     try:
         sigma = form.number("sigma", low=0.0, high=1.0)
     except ValueError:
         return await _dial(visit, "The dial has positions from 0 to 1.", form)
-    now = (await visit.service.do(visit.agent, _looked_up)).sigma
+    now = (await visit.service.do(visit.agent, _read_agent)).sigma
     if now is not None and abs(sigma - now) < 1e-9:
-        stands = f"The dial stands at {sigma:g} already. Nothing was changed or written down."
-        return await _dial(visit, stands, form)
+        message = f"The dial stands at {sigma:g} already. Nothing was changed or written down."
+        return await _dial(visit, message, form)
     try:
         said = said_of(visit)
     except Problem as problem:
@@ -465,5 +474,10 @@ async def turn(visit: Visit) -> Shown:
 PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/dial", handle=dial, like=(EVALUATED,)),
     Page(method="POST", path="/agents/{agent}/dial", handle=turn, like=(EVALUATED, CHANGED)),
-    Page(method="POST", path="/agents/{agent}/dial/evaluate", handle=work_out, like=(EVALUATED,)),
+    Page(
+        method="POST",
+        path="/agents/{agent}/dial/evaluate",
+        handle=start_evaluation,
+        like=(EVALUATED,),
+    ),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from python_multipart.exceptions import MultipartParseError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from bridle.errors import InvalidValue
 from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema
@@ -72,29 +73,29 @@ class Fields:
         return any(one == name for one, _ in self._pairs)
 
     def get(self, name: str, default: str = "") -> str:
-        """Give the first value of a name, without the space around it."""
+        """Return the first value of a name, without the space around it."""
         for one, value in self._pairs:
             if one == name:
                 return value.strip()
         return default
 
     def all(self, name: str) -> list[str]:
-        """Give all values of a name."""
+        """Return all values of a name."""
         return [value for one, value in self._pairs if one == name]
 
     def need(self, name: str) -> str:
-        """Give a value that must be there."""
+        """Return a value that must be there."""
         value = self.get(name)
         if not value:
             raise Problem("invalid_value", f"The field {name!r} is empty.", field=name)
         return value
 
     def optional(self, name: str) -> str | None:
-        """Give a value, or None if it is empty."""
+        """Return a value, or None if it is empty."""
         return self.get(name) or None
 
     def number(self, name: str, default: float | None = None, *, low: float, high: float) -> float:
-        """Give a finite number within a range; `default` if the field is empty."""
+        """Return a finite number within a range; `default` if the field is empty."""
         text = self.get(name)
         if not text and default is not None:
             return default
@@ -107,7 +108,7 @@ class Fields:
         return value
 
     def whole(self, name: str, default: int | None = None, *, low: int, high: int) -> int:
-        """Give a whole number within a range; `default` if the field is empty."""
+        """Return a whole number within a range; `default` if the field is empty."""
         text = self.get(name)
         if not text and default is not None:
             return default
@@ -124,13 +125,13 @@ def read_query(raw: bytes) -> Fields:
     return Fields(_pairs(raw))
 
 
-def read_form(content_type: bytes, body: bytes) -> Fields:
-    """Read the body of a form, with or without files."""
+async def read_form(content_type: bytes, body: bytes) -> Fields:
+    """Return the fields of a form, sent with or without files."""
     kind, options = parse_options_header(content_type)
     if kind == URLENCODED or (not kind and not body):
         return Fields(_pairs(body))
     if kind == MULTIPART and b"boundary" in options:
-        return _parts(options[b"boundary"], body)
+        return await _parts(content_type, body)
     raise Problem("no_json", "The body is not a form.", remedy="Send it from the page.")
 
 
@@ -143,47 +144,35 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
         raise Problem("malformed", "The form is not encoded as a form.") from None
 
 
-def _parts(boundary: bytes, body: bytes) -> Fields:
-    """Read a form in parts, as it comes with files."""
+async def _parts(content_type: bytes, body: bytes) -> Fields:
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    headers = Headers(raw=[(b"content-type", content_type)])
+    parser = MultiPartParser(
+        headers,
+        stream(),
+        max_files=MAX_FIELDS,
+        max_fields=MAX_FIELDS,
+        max_part_size=len(body),
+    )
+    parser.spool_max_size = len(body) + 1  # the body is in memory: no file on disk
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        if error.message.startswith("Too many"):
+            raise Problem("too_large", f"A form may have {MAX_FIELDS:,} fields.") from None
+        raise Problem("malformed", "The form is not encoded as a form.") from None
     pairs: list[tuple[str, str]] = []
     files: dict[str, Upload] = {}
-    header, value, data = bytearray(), bytearray(), bytearray()
-    headers: dict[bytes, bytes] = {}
-
-    def end_header() -> None:
-        headers[bytes(header).lower()] = bytes(value)
-        header.clear()
-        value.clear()
-
-    def end_part() -> None:
-        _, options = parse_options_header(headers.get(b"content-disposition", b""))
-        name = options.get(b"name", b"").decode(errors="replace")
-        if b"filename" in options:
-            filename = options[b"filename"].decode(errors="replace")
-            if filename or data:
-                files[name] = Upload(filename, bytes(data))
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            pairs.append((name, value))
         else:
-            pairs.append((name, data.decode(errors="replace")))
-        headers.clear()
-        data.clear()
-        if len(pairs) + len(files) > MAX_FIELDS:
-            raise Problem("too_large", f"A form may have {MAX_FIELDS:,} fields.")
-
-    parser = MultipartParser(
-        boundary,
-        {
-            "on_header_field": lambda raw, start, end: header.extend(raw[start:end]),
-            "on_header_value": lambda raw, start, end: value.extend(raw[start:end]),
-            "on_header_end": end_header,
-            "on_part_data": lambda raw, start, end: data.extend(raw[start:end]),
-            "on_part_end": end_part,
-        },
-    )
-    try:
-        parser.write(body)
-        parser.finalize()
-    except MultipartParseError:
-        raise Problem("malformed", "The form is not encoded as a form.") from None
+            data = await value.read()
+            if value.filename or data:
+                files[name] = Upload(value.filename or "", data)
+    await form.close()
     return Fields(pairs, files)
 
 
@@ -242,7 +231,7 @@ class Field(NamedTuple):
 
 
 def fields_of(schema: Schema, given: Fields | Mapping[str, object] | None = None) -> list[Field]:
-    """Give the fields of a context's form.
+    """Return the fields of a context's form.
 
     Parameters
     ----------
@@ -265,7 +254,7 @@ def fields_of(schema: Schema, given: Fields | Mapping[str, object] | None = None
 
 
 def is_given(fields: Fields) -> bool:
-    """Say whether a form for a context was sent: the template adds a field of its own to it."""
+    """Return whether a form for a context was sent: the template adds a field of its own to it."""
     return any(name.startswith(PREFIX) for name, _ in fields)
 
 
@@ -292,7 +281,7 @@ def context_from(schema: Schema, fields: Fields) -> dict[str, object]:
 
 
 def rest_of(feature: Feature) -> object:
-    """Give the value of a feature that says as little as it can."""
+    """Return the value of a feature that says as little as it can."""
     if feature.missing is not None:
         return None  # the schema says what that is
     if isinstance(feature, Number):
@@ -306,7 +295,7 @@ def rest_of(feature: Feature) -> object:
 
 
 def _raw(feature: Feature, given: Fields | Mapping[str, object] | None) -> list[str]:
-    """Give what stands in the field of a feature, as text."""
+    """Return what stands in the field of a feature, as text."""
     if isinstance(given, Fields):
         return given.all(PREFIX + feature.name)
     value = rest_of(feature) if given is None else given.get(feature.name)
@@ -373,7 +362,7 @@ def _options(words: list[tuple[str, str]], raw: list[str]) -> tuple[Option, ...]
 
 
 def _read(feature: Feature, fields: Fields) -> object:
-    """Give a feature's value; None where it was left open and may be."""
+    """Return a feature's value; None where it was left open and may be."""
     raw = fields.all(PREFIX + feature.name)
     if isinstance(feature, Labels):
         return _known(feature, [word for word in raw if word])

@@ -1,8 +1,8 @@
 """What was learned as a picture: a row for each arm or group, a column for each thing to hold.
 
-A cell is what is believed of a context that holds just that, with all else at rest: no flag, no
-word, and numbers in the middle of their range. All of it is read on the writer's thread, so each
-look is bounded by how many rows and columns are shown.
+A cell is what is believed of a context that holds just that, with all else neutral: no flag, no
+word, and numbers in the middle of their range. All of it is read on the writer's thread, so rows
+and columns of a page are bounded.
 """
 
 from __future__ import annotations
@@ -17,43 +17,56 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bridle.agent.config import Arm
 from bridle.agent.limits_state import Example
+from bridle.agent.queries import DENIED_HERE, DENIED_ITEM, NOT_CERTIFIED, SURELY_DENIED, UNSURE
 from bridle.agent.state import AgentState
+from bridle.api.replies import ArmBelieved, BelievedShown
+from bridle.api.requests import WhatIf
+from bridle.errors import InvalidValue
 from bridle.kernels import doubt
 from bridle.kernels.types import Bools, Floats
 from bridle.limits import Beliefs
 from bridle.limits.declared import CompiledRule, denied_arms, describe
 from bridle.schema import Flag, Id, Number, Schema
+from bridle.server.handlers.explanations import believed
 from bridle.server.handlers.teaching import retract
 from bridle.server.problems import Problem
 from bridle.store.aggregate import Aggregate
 from bridle.store.writer import UnitOfWork
+from bridle.web.decisions import guess_words, is_untaught
+from bridle.web.forms import MOST_FIELDS, PREFIX, context_from, fields_of, is_given
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
-from bridle.web.rendering import arm_words, number_words, url
+from bridle.web.rendering import (
+    arm_words,
+    item_from,
+    number_words,
+    schema_context_words,
+    url,
+)
 
 __all__ = [
     "PAGES",
     "Cell",
     "Column",
+    "NotablePairs",
     "Pair",
     "Row",
-    "Together",
     "Unit",
     "cells_of",
     "columns_of",
     "examples_behind",
-    "rest_of",
+    "neutral_row",
+    "notable_pairs",
     "row_of",
     "rows_of",
     "rule_behind",
-    "together",
     "units_of",
     "without_part",
 ]
 
-
 MARKS = {doubt.SAFE: "yes", doubt.UNSURE: "unsure", doubt.DENIED: "no"}
-MOST_TERMS = 50_000  # of all rows of a page together, that are read back in words
+MOST_TERMS = 50_000  # of all rows of a page together, that are put into words
 LEVELS = 10
 
 
@@ -63,13 +76,13 @@ class Column(NamedTuple):
     Attributes
     ----------
     number : int
-        Its place among all columns of the picture, by which links name it.
+        Its index among all columns of the picture, used in links.
     feature, word : str
-        The feature's name, and what of it.
+        The name of the feature, and its value in words.
     at : int
         The column of an encoded context.
     value, low, high : float
-        What stands there, and the range in which an example is one of this.
+        The encoded value, and the range in which an example belongs to the column.
     """
 
     number: int
@@ -82,7 +95,7 @@ class Column(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """The column in words."""
         return self.feature if self.word == "yes" else f"{self.feature} {self.word}"
 
 
@@ -121,7 +134,7 @@ class Row(NamedTuple):
 
 
 def columns_of(schema: Schema) -> list[Column]:
-    """Give all columns of the picture.
+    """Return all columns of the picture.
 
     Examples
     --------
@@ -136,7 +149,7 @@ def columns_of(schema: Schema) -> list[Column]:
         if isinstance(feature, Flag):
             found.append(Column(len(found), feature.name, "yes", at, 1.0, 0.5, math.inf))
         elif isinstance(feature, Number):
-            found += _of_number(feature, at, len(found))
+            found += _number_columns(feature, at, len(found))
         elif not isinstance(feature, Id):
             found += [
                 Column(len(found) + n, feature.name, word, at + n, 1.0, 0.5, math.inf)
@@ -145,8 +158,8 @@ def columns_of(schema: Schema) -> list[Column]:
     return found
 
 
-def _of_number(feature: Number, at: int, first: int) -> list[Column]:
-    """Both ends and the middle; 1 for a number of any size, which may be a flag in disguise."""
+def _number_columns(feature: Number, at: int, first: int) -> list[Column]:
+    """Return both ends and the middle; 1 for a number of any size, which may be a flag."""
     if feature.low is None or feature.high is None:
         return [Column(first, feature.name, "1", at, 1.0, 0.5, math.inf)]
     middle = feature.low + (feature.high - feature.low) / 2
@@ -167,14 +180,14 @@ def _of_number(feature: Number, at: int, first: int) -> list[Column]:
 
 
 def row_of(schema: Schema, column: Column) -> Floats:
-    """Give the encoded context that holds just this."""
-    row = rest_of(schema)
+    """Return the encoded context that holds just this."""
+    row = neutral_row(schema)
     row[column.at] = column.value
     return row
 
 
-def rest_of(schema: Schema) -> Floats:
-    """Give the encoded context that holds nothing."""
+def neutral_row(schema: Schema) -> Floats:
+    """Return the encoded context that holds nothing."""
     row = np.zeros(schema.width)
     for feature in schema.features:
         if isinstance(feature, Number):
@@ -185,7 +198,7 @@ def rest_of(schema: Schema) -> Floats:
 
 
 def without_part(state: AgentState) -> set[int]:
-    """Give the columns of a context that play no part: numbers, where all limits are rules."""
+    """Return the columns of a context that play no part: numbers, where all limits are rules."""
     named = {column for rule in state.compiled_rules for column, _, _ in rule.conditions}
     return state.limits_state.limits.unused_columns - named
 
@@ -194,7 +207,7 @@ def without_part(state: AgentState) -> set[int]:
 
 
 def units_of(state: AgentState, wanted: str = "") -> list[Unit]:
-    """Give all units whose name, or that of one of their arms, holds a text; in order."""
+    """Return the units whose name, or that of one of their arms, contains a text; in order."""
     unit_of = state.limits_state.unit_of.tolist()
     shared = state.settings.share == "group" and state.limits_state.limits.shares_groups
     sizes = np.bincount(state.limits_state.unit_of).tolist()
@@ -212,7 +225,7 @@ def units_of(state: AgentState, wanted: str = "") -> list[Unit]:
 
 
 def rows_of(state: AgentState, units: Sequence[Unit], columns: Sequence[Column]) -> list[Row]:
-    """Give the rows of some units."""
+    """Return the rows of some units."""
     limits_state, schema = state.limits_state, state.settings.features
     by_column = cells_of(state, units, [row_of(schema, column) for column in columns])
     words = _Words(state, len(units))
@@ -228,7 +241,7 @@ def rows_of(state: AgentState, units: Sequence[Unit], columns: Sequence[Column])
 
 
 def cells_of(state: AgentState, units: Sequence[Unit], rows: Sequence[Floats]) -> list[list[Cell]]:
-    """Give, for each encoded context, what is believed of each unit there."""
+    """Return, for each encoded context, what is believed of each unit there."""
     members = [np.flatnonzero(state.limits_state.unit_of == unit.number) for unit in units]
     found: list[list[Cell]] = []
     for row in rows:
@@ -256,7 +269,7 @@ def _cell(p: float, mark: int, denied: Bools, said: npt.NDArray[np.int8]) -> Cel
 
 
 class _Words:
-    """Limits read back as what is denied and what is unsure; nothing where they are no rules."""
+    """Limits as lists of what is denied and what is unsure; empty where they are no rules."""
 
     def __init__(self, state: AgentState, units: int) -> None:
         limits = state.limits_state.limits
@@ -269,7 +282,7 @@ class _Words:
             self._short = set(terms.names(self._names)[: terms.singles])
 
     def of(self, unit: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give what is denied; and what is unsure, of single things: pairs would be too many."""
+        """Return what is denied, and what is unsure of single things: pairs would be too many."""
         if self._read is None or self._read.by_degrees(unit):
             return (), ()
         said = self._read.describe(unit, self._names)
@@ -282,7 +295,7 @@ class _Words:
 def examples_behind(
     state: AgentState, unit: int, column: Column | None, after: int, limit: int
 ) -> tuple[list[Example], int, int]:
-    """Give examples of a unit that hold what a column is about, the latest first.
+    """Return examples of a unit that hold what a column is about, the latest first.
 
     Returns
     -------
@@ -300,30 +313,30 @@ def examples_behind(
 
 
 def rule_behind(state: AgentState, unit: int, column: Column) -> list[CompiledRule]:
-    """Give the declared rules that deny an arm of a unit where just this holds."""
+    """Return the declared rules that deny an arm of a unit where just this holds."""
     row = row_of(state.settings.features, column)
     arms = state.limits_state.unit_of == unit
     return [rule for rule in state.compiled_rules if rule.denied(row) and (rule.arms & arms).any()]
 
 
-# --- What is believed otherwise of two things together than of each alone: what no cell can show
+# --- Pairs of which something else is believed than of each alone: no cell can show them ---
 #
-# All pairs would be too many. Those are looked at that examples or contexts met of late hold, and
-# of them only so many that a look at the page stays short.
+# All pairs would be too many. Only pairs out of examples and recent contexts are examined, and of
+# them so many that the page stays quick.
 
 
-MOST_PAIRS = 200  # that are looked at
+MOST_PAIRS = 200  # that are examined
 MOST_CELLS = 4_000  # pairs and units together
 FEWEST_PAIRS = 20
 MOST_SHOWN = 30
 MOST_EXAMPLES = 200  # whose pairs count
 MOST_HELD = 12  # things of one context
-FAR = 0.25  # a chance that differs by so much from both alone is worth telling
-DENIED = 1_000  # a pair that was denied once comes before all that was only met
+FAR = 0.25  # a probability that differs by so much from both alone is shown
+DENIED = 1_000  # the weight of a pair that was denied: before all that only occurred
 
 
 class Pair(NamedTuple):
-    """Two things that a context can hold, and what is believed of a unit there and of each."""
+    """Two things that a context can hold, and what is believed of a unit with both and each."""
 
     unit: Unit
     name: str
@@ -331,21 +344,21 @@ class Pair(NamedTuple):
     alone: tuple[Cell, Cell]
 
 
-class Together(NamedTuple):
-    """The pairs to show, and how many were looked at."""
+class NotablePairs(NamedTuple):
+    """The pairs to show, and how many were examined."""
 
     pairs: list[Pair]
     looked_at: int
 
 
-def together(
+def notable_pairs(
     state: AgentState, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
-) -> Together:
-    """Give pairs of columns of which something else is believed than of each alone."""
+) -> NotablePairs:
+    """Return pairs of columns of which something else is believed than of each alone."""
     if not units:
-        return Together([], 0)
+        return NotablePairs([], 0)
     most = max(FEWEST_PAIRS, min(MOST_PAIRS, MOST_CELLS // state.limits_state.limits.units))
-    met = _met(state, units, columns, recent)
+    met = _pair_counts(state, units, columns, recent)
     pairs = [pair for pair, _ in met.most_common(most)]
     schema = state.settings.features
     by_number = {column.number: column for column in columns}
@@ -360,14 +373,14 @@ def together(
         found += [
             Pair(unit, name, cell, (a, b))
             for unit, cell, a, b in each
-            if _tells(cell, a, b) and (cell.rule or state.limits_state.taught(unit.number))
+            if _is_notable(cell, a, b) and (cell.rule or state.limits_state.taught(unit.number))
         ]
     found.sort(key=lambda pair: pair.cell.p - min(cell.p for cell in pair.alone))
-    return Together(found[:MOST_SHOWN], len(pairs))
+    return NotablePairs(found[:MOST_SHOWN], len(pairs))
 
 
-def _tells(cell: Cell, one: Cell, two: Cell) -> bool:
-    """Whether neither thing alone lets one expect what is believed of both."""
+def _is_notable(cell: Cell, one: Cell, two: Cell) -> bool:
+    """Whether neither thing alone predicts what is believed of both."""
     if cell.mark != "yes" and one.mark == two.mark == "yes":
         return True
     return min(abs(cell.p - one.p), abs(cell.p - two.p)) > FAR
@@ -379,17 +392,17 @@ def _row(schema: Schema, one: Column, two: Column) -> Floats:
     return row
 
 
-def _met(
+def _pair_counts(
     state: AgentState, units: Sequence[Unit], columns: Sequence[Column], recent: Iterable[bytes]
 ) -> Counter[tuple[int, int]]:
-    """Count how often pairs of columns, by their numbers, were met."""
-    rest = rest_of(state.settings.features)
-    # A number in the middle of its range is at rest: that is so in every cell.
-    told = [column for column in columns if column.value != rest[column.at]]
+    """Count how often pairs of columns, by their numbers, occurred."""
+    rest = neutral_row(state.settings.features)
+    # A number in the middle of its range is neutral: that is so in every cell.
+    movable = [column for column in columns if column.value != rest[column.at]]
     met: Counter[tuple[int, int]] = Counter()
     for raw, weight in (*_taught(state, units), *((raw, 1) for raw in recent)):
         row = np.frombuffer(raw)
-        held = [c for c in told if c.low <= row[c.at] <= c.high][:MOST_HELD]
+        held = [c for c in movable if c.low <= row[c.at] <= c.high][:MOST_HELD]
         for one, two in combinations(held, 2):
             if one.at != two.at:
                 met[one.number, two.number] += weight
@@ -397,7 +410,7 @@ def _met(
 
 
 def _taught(state: AgentState, units: Sequence[Unit]) -> Iterator[tuple[bytes, int]]:
-    """Give contexts of the last examples of each unit, and of its last denials."""
+    """Yield contexts of the last examples of each unit, and of its last denials."""
     each = max(4, MOST_EXAMPLES // len(units))
     for unit in units:
         mine: list[Example] = state.limits_state.examples_of(unit.number)
@@ -406,7 +419,7 @@ def _taught(state: AgentState, units: Sequence[Unit]) -> Iterator[tuple[bytes, i
         yield from ((one.context, 1) for one in mine[-each:])
 
 
-# --- Limits: what was learned as a picture, the examples behind each cell, and taking one back
+# --- The pages: the picture, the examples behind a cell, and retracting one ---
 
 
 ROWS = 50
@@ -420,8 +433,8 @@ LISTED = "GET /v1/agents/{agent}/examples"
 RETRACTED = "DELETE /v1/agents/{agent}/examples/{id}"
 
 
-class _Ask(NamedTuple):
-    """Which part of the picture."""
+class _View(NamedTuple):
+    """The part of the picture to show."""
 
     find: str
     feature: str
@@ -433,7 +446,7 @@ class _Ask(NamedTuple):
 async def limits(visit: Visit) -> Shown:
     """Show what was learned."""
     query = visit.query
-    ask = _Ask(
+    ask = _View(
         query.get("find")[:200],
         query.get("feature")[:200],
         *(query.whole(name, 0, low=0, high=_MOST_PLACES) for name in ("rows", "columns", "rules")),
@@ -442,8 +455,8 @@ async def limits(visit: Visit) -> Shown:
     return Html("limits.html", {"agent": visit.agent, "ask": ask, **found})
 
 
-def _picture(kept: Aggregate, ask: _Ask) -> dict[str, Any]:
-    state = kept.state
+def _picture(aggregate: Aggregate, ask: _View) -> dict[str, Any]:
+    state = aggregate.state
     text = ask.feature.casefold()
     every = columns_of(state.settings.features)
     aside = without_part(state)
@@ -459,7 +472,7 @@ def _picture(kept: Aggregate, ask: _Ask) -> dict[str, Any]:
         "examples": len(state.examples),
         "rows": rows,
         "columns": shown,
-        "together": together(state, some, columns, kept.recent.contexts),
+        "together": notable_pairs(state, some, columns, aggregate.recent.contexts),
         "heads": _heads(shown),
         "units": len(units),
         "all_columns": len(columns),
@@ -476,7 +489,7 @@ def _picture(kept: Aggregate, ask: _Ask) -> dict[str, Any]:
 
 
 def _heads(columns: list[Column]) -> list[tuple[str, int]]:
-    """Give each feature with how many columns in a row are its own."""
+    """Return each feature with the number of its columns in a row."""
     found: list[tuple[str, int]] = []
     for column in columns:
         if found and found[-1][0] == column.feature:
@@ -489,7 +502,7 @@ def _heads(columns: list[Column]) -> list[tuple[str, int]]:
 # -- one cell --------------------------------------------------------------------------------
 
 
-class _Behind(NamedTuple):
+class _ExampleRow(NamedTuple):
     """An example, for the template."""
 
     id: int | str
@@ -500,7 +513,7 @@ class _Behind(NamedTuple):
     note: str | None
 
 
-class _Place(NamedTuple):
+class _CellQuery(NamedTuple):
     """A cell, by its unit and its column; without a column, all of the unit."""
 
     unit: int
@@ -511,16 +524,16 @@ class _Place(NamedTuple):
 async def cell(visit: Visit) -> Shown:
     """Show the examples behind a cell."""
     query = visit.query
-    place = _Place(
+    place = _CellQuery(
         query.whole("unit", 0, low=0, high=_MOST_PLACES),
         query.whole("column", low=0, high=_MOST_PLACES) if query.get("column") else None,
         query.whole("after", 0, low=0, high=_MOST_PLACES),
     )
-    found = await visit.service.do(visit.agent, lambda work: _behind(work, place))
+    found = await visit.service.do(visit.agent, lambda work: _cell_page(work, place))
     return Html("limits-cell.html", {"agent": visit.agent, "place": place, **found})
 
 
-def _behind(work: UnitOfWork, place: _Place) -> dict[str, Any]:
+def _cell_page(work: UnitOfWork, place: _CellQuery) -> dict[str, Any]:
     state = work.aggregate.state
     columns = columns_of(state.settings.features)
     units = state.limits_state.limits.units
@@ -537,7 +550,7 @@ def _behind(work: UnitOfWork, place: _Place) -> dict[str, Any]:
         "cell": believed,
         "rules": rules,
         "behind": [
-            _Behind(
+            _ExampleRow(
                 one.id,
                 decode(np.frombuffer(one.context)),
                 arm_words(state.arms[one.arm]),
@@ -567,16 +580,179 @@ def _believed(
     return row.cells[0], [(rule.id, describe(rule), rule.note) for rule in rules]
 
 
-async def take_back(visit: Visit) -> Shown:
-    """Take an example back, and show the cell again."""
+async def retract_example(visit: Visit) -> Shown:
+    """Retract an example, and show the cell again."""
     form = visit.form
     place = {name: form.get(name)[:20] for name in ("unit", "column")}
     await visit.api(retract, id=form.need("id"))
     return Redirect(url("agents", visit.agent, "limits", "cell", **place, said="retracted"))
 
 
+# --- What if: a context by hand, which arms would be allowed in it, and why ---------------
+
+
+ARMS = 50
+SHOWS = {"all": "All arms", "allowed": "Allowed", "doubt": "In doubt", "denied": "Not allowed"}
+WHY = {
+    DENIED_HERE: "A teacher said no in this very situation.",
+    DENIED_ITEM: "A teacher said no to it for this item.",
+    NOT_CERTIFIED: "The certificate does not cover it.",
+    UNSURE: "What was taught does not make it sure.",
+    SURELY_DENIED: "What was taught rules it out.",
+}
+# Above this a belief is mostly extrapolated from other examples.
+MOSTLY_NEW = 0.5
+
+
+class _Agent(NamedTuple):
+    """What the page needs of the agent."""
+
+    schema: Schema
+    arms: Sequence[Arm]
+    unit_of: list[int]
+    taught: bool
+    bound: bool  # whether it plays only what is surely allowed
+    items: bool  # whether items have names
+
+
+class ArmRow(NamedTuple):
+    """An arm, for the template; `mark` is "yes", "no" or "unsure"."""
+
+    name: str
+    unit: int
+    p: float
+    guess: str  # in place of a probability that only looks certain
+    mark: str
+    why: str
+    unseen: str
+
+
+async def what_if(visit: Visit) -> Shown:
+    """Show the form and, once it is filled in, what would be allowed."""
+    query = visit.query
+    show = query.get("show") if query.get("show") in SHOWS else "all"
+    after = query.whole("after", 0, low=0, high=_MOST_PLACES)
+    find = query.get("find")[:200]
+    agent = await visit.service.do(visit.agent, _read_agent)
+    given = is_given(query)
+    item = query.get("item").strip()[:200]
+    values: dict[str, Any] = {
+        "agent": visit.agent,
+        "fields": fields_of(agent.schema, query if given else None),
+        "left_out": max(len(agent.schema.features) - MOST_FIELDS, 0),
+        "taught": agent.taught,
+        "bound": agent.bound,
+        "show": show,
+        "shows": SHOWS,
+        "find": find,
+        "item": item,
+        "items": agent.items,
+        "found": None,
+        "wrong": None,
+    }
+    if not given:
+        return Html("limits-what-if.html", values)
+    try:
+        context = context_from(agent.schema, query)
+        form = WhatIf(context=context, item=item_from(item))  # type: ignore[arg-type]
+        answer: BelievedShown = await visit.api(believed, body=form)
+    except (Problem, InvalidValue) as problem:
+        values["wrong"] = problem
+        return Html("limits-what-if.html", values, 422)
+    encoded = agent.schema.encode(context)
+    pairs = schema_context_words(agent.schema, agent.schema.decode(encoded))
+    lines = _lines(agent, answer.arms)
+    counts = {mark: sum(line.mark == mark for line in lines) for mark in ("yes", "unsure", "no")}
+    wanted = [line for line in lines if _wanted(line, show, find)]
+    values |= {
+        "found": wanted[after : after + ARMS],
+        "total": len(wanted),
+        "counts": counts,
+        "of": len(lines),
+        "after": after,
+        "per": ARMS,
+        "pairs": pairs[:MOST_FIELDS],
+        "query": _carried(visit, show, find) | ({"item": item} if item else {}),
+    }
+    return Html("limits-what-if.html", values)
+
+
+def _read_agent(work: UnitOfWork) -> _Agent:
+    state = work.aggregate.state
+    return _Agent(
+        state.settings.features,
+        state.arms,
+        state.limits_state.unit_of.tolist(),
+        bool(state.examples or state.rules),
+        state.policy.needs_limits,
+        not state.settings.legacy,
+    )
+
+
+def _lines(agent: _Agent, arms: Sequence[ArmBelieved]) -> list[ArmRow]:
+    """Return the arms: those that are allowed first, then by how likely that is."""
+    # An arm that was added between the two reads has no name yet.
+    each = zip(arms, agent.arms, agent.unit_of, strict=False)
+    found = [
+        ArmRow(
+            arm_words(arm),
+            unit,
+            one.p,
+            guess_words(one.p, one.safe, one.novelty),
+            _mark(one),
+            _why(one),
+            _unseen(one),
+        )
+        for one, arm, unit in each
+    ]
+    return sorted(found, key=lambda line: (line.mark != "yes", -line.p))
+
+
+def _mark(one: ArmBelieved) -> str:
+    if one.playable:
+        return "yes"
+    untaught = is_untaught(one.why_not, one.novelty)
+    return "unsure" if one.possible or untaught else "no"
+
+
+def _why(one: ArmBelieved) -> str:
+    if is_untaught(one.why_not, one.novelty):
+        return "Nothing was taught of it yet."
+    if one.why_not is not None:
+        plain = one.why_not[:1].upper() + one.why_not[1:] + "."
+        return WHY.get(one.why_not, plain)
+    if one.novelty > MOSTLY_NEW:
+        return "It seems sure, though little like this was taught."
+    return "What was taught makes it sure."
+
+
+def _unseen(one: ArmBelieved) -> str:
+    return ", ".join(name.replace("=", " ", 1) for name in one.unseen[:8])
+
+
+def _wanted(line: ArmRow, show: str, find: str) -> bool:
+    if find and find.casefold() not in line.name.casefold():
+        return False
+    return show == "all" or line.mark == {"allowed": "yes", "doubt": "unsure", "denied": "no"}[show]
+
+
+def _carried(visit: Visit, show: str, find: str) -> dict[str, Any]:
+    """Return the query that links to other parts of the list carry along."""
+    query: dict[str, Any] = {}
+    for name, value in visit.query:
+        if name.startswith(PREFIX):
+            query.setdefault(name, []).append(value)
+    return query | {"show": show, "find": find}
+
+
 PAGES: tuple[Page, ...] = (
     Page(method="GET", path="/agents/{agent}/limits", handle=limits, like=(BELIEVED,)),
     Page(method="GET", path="/agents/{agent}/limits/cell", handle=cell, like=(BELIEVED, LISTED)),
-    Page(method="POST", path="/agents/{agent}/limits/retract", handle=take_back, like=(RETRACTED,)),
+    Page(
+        method="POST",
+        path="/agents/{agent}/limits/retract",
+        handle=retract_example,
+        like=(RETRACTED,),
+    ),
+    Page(method="GET", path="/agents/{agent}/limits/what-if", handle=what_if, like=(BELIEVED,)),
 )

@@ -1,7 +1,7 @@
-"""From the spans of a chronicle to the lines of charts: what happened over some time.
+"""What an agent does, live: decisions as they are made, and curves of its history.
 
-`course_of` runs on the writer's thread, where the chronicle is, and gives numbers; `charts_of`
-draws them.
+`history_of` runs on the writer's thread, where the spans of the timeline are, and returns numbers;
+`charts_of` draws them.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from bridle.store.idempotency import text_of
 from bridle.store.log import Store
 from bridle.store.projections import MOST_ARMS, Span, part_of
 from bridle.web.charts import Area, Line, curve, stack
-from bridle.web.log import (
-    Earned,
-    Made,
-    Naming,
-    Wanted,
-    earned,
-    earned_by,
-    earned_words,
-    look_back,
-    made_of,
+from bridle.web.decisions import (
+    Choice,
+    ChoiceFilter,
+    ChoiceFormatter,
+    RewardOutcome,
+    choice_of,
+    parse_time,
+    reward_of,
+    reward_phrase,
+    rewards_of,
+    search_back,
     seq_at,
-    time_of,
 )
 from bridle.web.page import Html, Page, Shown, Stream, Visit
 from bridle.web.rendering import arm_words, url
 
-__all__ = ["PAGES", "Audits", "Course", "Edge", "Edges", "charts_of", "course_of", "edges_of"]
+__all__ = ["PAGES", "AuditPoint", "Edge", "Edges", "History", "charts_of", "edges_of", "history_of"]
 
 
-# A chart is as wide as so many points can be told apart.
+# More points could not be told apart in a chart.
 MOST_POINTS = 48
 MOST_LINES = 6
-# Fewer entries than that in a point, and it shows chance alone.
+# A point of fewer entries would show noise alone.
 LEAST_ENTRIES = 24
 LONGEST_NAME = 26
 # Two, unless a clock was set back.
@@ -58,7 +58,7 @@ HOUR, DAY = 3_600.0, 86_400.0
 
 
 class Edge(NamedTuple):
-    """A span of which only a part lies in some time: its entries, and how wide spans are."""
+    """A span that lies partly within a range of time: its entries, and the width of spans."""
 
     first: int
     last: int
@@ -83,11 +83,11 @@ class Point(NamedTuple):
     questions: int
     rewards: int
     reward: float
-    plays: tuple[int, ...]  # of the arms of the course, and of all others
+    plays: tuple[int, ...]  # of the arms in `History.names`, and of all others
 
 
-class Audits(NamedTuple):
-    """What audits had shown at a time, since they began: counts, and shares of what was played."""
+class AuditPoint(NamedTuple):
+    """What audits had shown at a time, since they began: counts, and shares of plays."""
 
     place: int
     at: float
@@ -104,31 +104,31 @@ class Audits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Course:
+class History:
     """What happened over some time.
 
     Attributes
     ----------
     points : tuple of Point
         In order.
-    audits : tuple of Audits
+    audits : tuple of AuditPoint
         In order; empty if none had begun.
     delta : float or None
         Each bound of the audits is wrong with this probability, at most.
     names : tuple of str
-        Of the arms that were played most.
+        The arms that were played most.
     others : int
-        How many arms there are beside.
+        Number of other arms.
     step : int
-        Entries of the log that one point stands for, about.
+        Approximate number of entries in a point.
     taught : int
         Examples.
     rough : bool
-        Whether something is counted that came shortly before or after.
+        Whether events shortly outside of the range are counted.
     """
 
     points: tuple[Point, ...]
-    audits: tuple[Audits, ...]
+    audits: tuple[AuditPoint, ...]
     delta: float | None
     names: tuple[str, ...]
     others: int
@@ -137,7 +137,7 @@ class Course:
     rough: bool
 
     def total(self, name: str) -> float:
-        """Give the sum of something over all points."""
+        """Return the sum of a field over all points."""
         return float(sum(getattr(point, name) for point in self.points))
 
     @property
@@ -156,55 +156,55 @@ class Course:
         return _share(self.total("abstentions"), self.choices)
 
     @property
-    def audited(self) -> Audits | None:
+    def audited(self) -> AuditPoint | None:
         """What audits had shown in the end."""
         return self.audits[-1] if self.audits else None
 
 
-def edges_of(kept: Aggregate, first: float | None, last: float | None) -> list[Edge]:
-    """Name the spans that lie partly between two times."""
-    width = kept.chronicle.width
+def edges_of(aggregate: Aggregate, first: float | None, last: float | None) -> list[Edge]:
+    """Return the spans that lie partly between two times."""
+    width = aggregate.chronicle.width
     cut = (
         span
-        for span in kept.chronicle.spans
+        for span in aggregate.chronicle.spans
         if _within(span, first, last) and _is_cut(span, first, last)
     )
     return [Edge(span.first, span.last, width) for span in cut][:MOST_EDGES]
 
 
-def course_of(
-    kept: Aggregate,
+def history_of(
+    aggregate: Aggregate,
     first: float | None = None,
     last: float | None = None,
     edges: Edges = {},  # noqa: B006 -- it is only read
-) -> Course:
-    """Give the course of an agent between two times, or from its beginning, or until now.
+) -> History:
+    """Return the history of an agent between two times; None leaves an end open.
 
-    Of a span that lies partly within, those `edges` are counted that were read; if there are none,
-    it counts as a whole.
+    Of a span that lies partly within, the events in `edges` are counted; without them the whole
+    span is.
     """
-    width = kept.chronicle.width
+    width = aggregate.chronicle.width
     spans, rough = [], False
-    for span in kept.chronicle.spans:
+    for span in aggregate.chronicle.spans:
         if not _within(span, first, last):
             continue
         if _is_cut(span, first, last):
             events = edges.get((span.first, width))
             rough = rough or events is None
             if events is not None and not events:
-                continue  # what came in this time came in other spans
-            span = span if events is None else part_of(span, events, kept.state)
+                continue  # the events of this time are in other spans
+            span = span if events is None else part_of(span, events, aggregate.state)
         spans.append(span)
     size = max(1, -(-len(spans) // MOST_POINTS), LEAST_ENTRIES // width)
     groups = [spans[i : i + size] for i in range(0, len(spans), size)]
     if len(groups) > 1 and 2 * len(groups[-1]) < size:
-        groups[-2:] = [groups[-2] + groups[-1]]  # a point of few entries shows chance alone
-    arms = kept.state.arms
+        groups[-2:] = [groups[-2] + groups[-1]]  # a point of few entries shows noise alone
+    arms = aggregate.state.arms
     plays = _plays(spans)
     top = np.argsort(-plays[:MOST_ARMS], kind="stable")[:MOST_LINES]
     top = top[plays[top] > 0]
-    meter = kept.auditing.meter
-    return Course(
+    meter = aggregate.auditing.meter
+    return History(
         points=tuple(_point(n, group, top) for n, group in enumerate(groups)),
         audits=() if meter is None else tuple(_audits(groups, meter)),
         delta=None if meter is None else meter.delta,
@@ -216,25 +216,25 @@ def course_of(
     )
 
 
-class Drawn(NamedTuple):
-    """A chart, what it is called and what it says."""
+class Chart(NamedTuple):
+    """A chart with its name and a hint."""
 
     name: str
     hint: str
     chart: Markup
 
 
-def charts_of(course: Course) -> list[Drawn]:
-    """Draw what happened."""
-    points = course.points
-    ticks, audit_ticks = _ticks(points), _ticks(course.audits)
+def charts_of(history: History) -> list[Chart]:
+    """Draw the charts of a history."""
+    points = history.points
+    ticks, audit_ticks = _ticks(points), _ticks(history.audits)
     return [
-        Drawn(
+        Chart(
             "Reward",
             "What decisions earned on average.",
             curve("Mean reward over time", _rewards(points), x_ticks=ticks),
         ),
-        Drawn(
+        Chart(
             "Not played",
             "How often nothing was surely allowed, and how often it asked.",
             curve(
@@ -244,24 +244,24 @@ def charts_of(course: Course) -> list[Drawn]:
                 x_ticks=ticks,
             ),
         ),
-        Drawn(
+        Chart(
             "Broken limits",
             "What teachers found when they judged plays that a coin had chosen, "
             "and what follows for all plays since audits began.",
             curve(
                 "Share of plays that broke the limits, by audits",
-                _violations(course.audits),
+                _violations(history.audits),
                 y_low=0.0,
                 x_ticks=audit_ticks,
             ),
         ),
-        Drawn(
+        Chart(
             "What it plays",
             "The share of each choice in all plays, in the order of the names from the bottom up.",
             stack(
                 "Share of each choice in all plays, over time",
                 [point.place for point in points],
-                _shares(course),
+                _shares(history),
                 ticks,
             ),
         ),
@@ -273,7 +273,7 @@ def charts_of(course: Course) -> list[Drawn]:
 
 def _within(span: Span, first: float | None, last: float | None) -> bool:
     if span.began is None or span.ended is None:
-        return False  # nothing in it says when; nothing in it is a choice that was served
+        return False  # no event in it has a time, so none is a choice that was served
     return (first is None or span.ended >= first) and (last is None or span.began <= last)
 
 
@@ -283,7 +283,7 @@ def _is_cut(span: Span, first: float | None, last: float | None) -> bool:
 
 
 def _plays(spans: Sequence[Span]) -> npt.NDArray[np.int64]:
-    """Give how often each arm was played; those beyond the most are one, at the end."""
+    """Return how often each arm was played; those beyond the most are one, at the end."""
     sums = np.zeros(MOST_ARMS + 1, np.int64)
     for span in spans:
         sums[: len(span.plays)] += span.plays
@@ -306,7 +306,7 @@ def _point(place: int, group: Sequence[Span], top: npt.NDArray[np.int64]) -> Poi
     )
 
 
-def _audits(groups: Sequence[Sequence[Span]], meter: AuditMeter) -> list[Audits]:
+def _audits(groups: Sequence[Sequence[Span]], meter: AuditMeter) -> list[AuditPoint]:
     found = []
     for place, group in enumerate(groups):
         tally, at = group[-1].audits, group[-1].ended
@@ -314,7 +314,7 @@ def _audits(groups: Sequence[Sequence[Span]], meter: AuditMeter) -> list[Audits]
             continue
         bounds = meter.bounds_at(tally)
         found.append(
-            Audits(
+            AuditPoint(
                 place,
                 at,
                 tally.actions,
@@ -345,7 +345,7 @@ def _rewards(points: Sequence[Point]) -> list[Line]:
     return [Line("at the time", each, "c1"), Line("so far", so_far, "c2")]
 
 
-def _violations(audits: Sequence[Audits]) -> list[Line]:
+def _violations(audits: Sequence[AuditPoint]) -> list[Line]:
     low, high = [one.low for one in audits], [one.high for one in audits]
     return [
         Line("at most", [(one.place, one.high) for one in audits], "c6"),
@@ -356,7 +356,7 @@ def _violations(audits: Sequence[Audits]) -> list[Line]:
 
 def _idle(points: Sequence[Point]) -> list[Line]:
     def share(point: Point, count: int) -> float | None:
-        # A choice may ask more than once, or wait for its answer yet: never more than all did.
+        # A choice may ask more than once, or still wait for its answer: at most all of them.
         return _share(count, max(count, point.decisions + point.abstentions))
 
     return [
@@ -365,9 +365,9 @@ def _idle(points: Sequence[Point]) -> list[Line]:
     ]
 
 
-def _shares(course: Course) -> list[Area]:
-    names = [*course.names, *(["all others"] if course.others > 0 else [])]
-    counts = [[point.plays[n] for point in course.points] for n in range(len(names))]
+def _shares(history: History) -> list[Area]:
+    names = [*history.names, *(["all others"] if history.others > 0 else [])]
+    counts = [[point.plays[n] for point in history.points] for n in range(len(names))]
     whole = max(1, sum(map(sum, counts)))
     return [
         Area(f"{100.0 * sum(mine) / whole:.0f} % {name}", mine, f"c{n + 1}")
@@ -376,8 +376,8 @@ def _shares(course: Course) -> list[Area]:
     ]
 
 
-def _ticks(points: Sequence[Point | Audits]) -> list[tuple[float, str]]:
-    """Give when the beginning, the middle and the end were, as fine as the time between them is."""
+def _ticks(points: Sequence[Point | AuditPoint]) -> list[tuple[float, str]]:
+    """Return the times of the beginning, middle and end, as fine as their distance needs."""
     if not points:
         return []
     marks = [points[0], points[len(points) // 2], points[-1]]
@@ -394,24 +394,24 @@ def _cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-# --- Watching an agent: what it decides as it does, and curves of what came of it ---------
+# --- The pages: decisions as they are made, and curves ------------------------------------
 
 
-# Rows of the list. It never grows: nothing on the page moves when something comes.
+# Rows of the list. It never grows, so that nothing on the page moves.
 SLOTS = 20
 # Entries that are read at once; when more came, the rest is only counted.
 AT_ONCE = 50
-# Entries that are read at an end of the time that curves are of, to count them one by one.
+# Entries at an end of the range that are counted one by one.
 MOST_AT_EDGES = 2_000
 TICK_SECONDS = 0.5
 BEAT_SECONDS = 10.0
-# Then the browser comes back by itself.
+# Then the browser reconnects by itself.
 STREAM_SECONDS = 60.0
 RANGES = {"all": None, "hour": 3_600.0, "day": 86_400.0}
 
 
 class Range(NamedTuple):
-    """Which time the curves are of."""
+    """The time that the curves cover."""
 
     name: str  # all, hour, day or own
     first: float | None
@@ -419,32 +419,32 @@ class Range(NamedTuple):
     query: dict[str, str]
 
 
-class News(NamedTuple):
+class Updates(NamedTuple):
     """What came into a log: choices, rewards, and how many entries were passed over."""
 
     head: int
-    made: list[Made]
-    rewards: dict[str, Earned]
+    made: list[Choice]
+    rewards: dict[str, RewardOutcome]
     more: int
 
 
 async def live(visit: Visit) -> Shown:
-    """Show the last decisions and the curves, as they are now."""
+    """Show the last decisions and the curves."""
     try:
         span, wrong = _range_of(visit), None
     except InvalidValue as error:
         span, wrong = Range("own", None, None, {}), str(error)
-    naming = await Naming.of(visit.service, visit.agent)
+    formatter = await ChoiceFormatter.of(visit.service, visit.agent)
     store, agent = visit.service.store, visit.agent
 
-    def read() -> tuple[int, list[Made], dict[str, Earned]]:
+    def read() -> tuple[int, list[Choice], dict[str, RewardOutcome]]:
         head = log_head(store, agent).seq
-        made = look_back(store, agent, Wanted(), head + 1, SLOTS).found
-        return head, made, earned(store, agent, made)
+        made = search_back(store, agent, ChoiceFilter(), head + 1, SLOTS).found
+        return head, made, rewards_of(store, agent, made)
 
-    head, made, had = await visit.service.aside(read)
-    await naming.learn(visit.service, made)
-    rows = [_row(naming, one, had) for one in made]
+    head, made, rewards = await visit.service.aside(read)
+    await formatter.load_arms(visit.service, made)
+    rows = [_row(formatter, one, rewards) for one in made]
     return Html(
         "live.html",
         {
@@ -457,50 +457,50 @@ async def live(visit: Visit) -> Shown:
             "ranges": RANGES,
             "stream": url("agents", agent, "live", "stream"),
             "curves": url("agents", agent, "live", "curves", **span.query),
-            **await _course(visit, span),
+            **await _history(visit, span),
         },
         200 if wrong is None else 422,
     )
 
 
 async def curves(visit: Visit) -> Shown:
-    """Give the curves alone, for a page that has them already."""
+    """Show the curves alone, for a page that has the rest already."""
     return Html(
         "live-curves.html",
         {
             "agent": visit.agent,
-            **await _course(visit, _range_of(visit)),
+            **await _history(visit, _range_of(visit)),
         },
     )
 
 
 async def stream(visit: Visit) -> Shown:
-    """Give decisions as they come."""
-    naming = await Naming.of(visit.service, visit.agent)
+    """Stream decisions as they are made."""
+    formatter = await ChoiceFormatter.of(visit.service, visit.agent)
     store, agent = visit.service.store, visit.agent
     head = (await visit.service.aside(lambda: log_head(store, agent))).seq
     after = min(_last_seen(visit, head), head)
-    return Stream(_news(visit, naming, after), "text/event-stream")
+    return Stream(_updates(visit, formatter, after), "text/event-stream")
 
 
-async def _course(visit: Visit, span: Range) -> dict[str, Any]:
+async def _history(visit: Visit, span: Range) -> dict[str, Any]:
     service, store, agent = visit.service, visit.service.store, visit.agent
     edges: Edges = {}
     if span.first is not None or span.last is not None:
         cut = await service.do(agent, lambda work: edges_of(work.aggregate, span.first, span.last))
         if cut:
             edges = await service.aside(lambda: _edges(store, agent, span, cut))
-    course: Course = await service.do(
-        agent, lambda work: course_of(work.aggregate, span.first, span.last, edges)
+    history: History = await service.do(
+        agent, lambda work: history_of(work.aggregate, span.first, span.last, edges)
     )
-    return {"course": course, "charts_shown": charts_of(course)}
+    return {"course": history, "charts_shown": charts_of(history)}
 
 
 def _edges(store: Store, agent: str, span: Range, cut: Sequence[Edge]) -> Edges:
-    """Read what of spans lies in a range, where that is not too much."""
+    """Read the events of cut spans that lie in a range, where that is not too much."""
     head = log_head(store, agent).seq
     first = 1 if span.first is None else seq_at(store, agent, head, span.first) + 1
-    # What came in the very moment at which it ends belongs to it.
+    # The end is included.
     last = (
         head
         if span.last is None
@@ -524,73 +524,75 @@ def _is_in(event: Event, span: Range) -> bool:
     )
 
 
-# -- what comes ------------------------------------------------------------------------------
+# -- updates ---------------------------------------------------------------------------------
 
 
-async def _news(visit: Visit, naming: Naming, after: int) -> AsyncIterator[bytes]:
+async def _updates(visit: Visit, formatter: ChoiceFormatter, after: int) -> AsyncIterator[bytes]:
     service, store = visit.service, visit.service.store
     now = asyncio.get_running_loop().time
     end, beat = now() + STREAM_SECONDS, now()
     yield b"retry: 1000\n\n"
     while not service.leaving and now() < end and await visit.still():
         try:
-            news = await service.aside(partial(_since, store, visit.agent, after))
-            if news is not None:
-                await naming.learn(service, news.made)
-                after, beat = news.head, now()
-                yield _event(naming, news)
+            updates = await service.aside(partial(_read_updates, store, visit.agent, after))
+            if updates is not None:
+                await formatter.load_arms(service, updates.made)
+                after, beat = updates.head, now()
+                yield _event(formatter, updates)
         except Busy:
-            news = None  # those who wait for an answer come first
+            updates = None  # requests that wait come first
         if now() - beat > BEAT_SECONDS:
-            # Who has left is noticed when something is sent.
+            # A closed connection is noticed when something is sent.
             beat = now()
             yield b": still here\n\n"
         await asyncio.sleep(TICK_SECONDS)
 
 
-def _since(store: Store, agent: str, after: int) -> News | None:
-    """Read what came after an entry; None if nothing did."""
+def _read_updates(store: Store, agent: str, after: int) -> Updates | None:
+    """Return what came after an entry; None if nothing did."""
     head = store.head(agent)
     if head is None or head.seq <= after:
         return None
     first = max(after, head.seq - AT_ONCE)
     entries = store.read(agent, first, head.seq - first)
-    made = [one for entry in entries if (one := made_of(entry)) is not None and not one.erased]
+    made = [one for entry in entries if (one := choice_of(entry)) is not None and not one.erased]
     rewards = {}
     for entry in entries:
         event = event_of(entry) if entry.kind in ("Rewarded", "Expired") else None
         if isinstance(event, Rewarded):
-            rewards[text_of(event.decision)] = Earned("came", event.value, event.at)
+            rewards[text_of(event.decision)] = RewardOutcome("came", event.value, event.at)
         elif isinstance(event, Expired):
             how = "none" if event.value is None else "assumed"
-            rewards[text_of(event.decision)] = Earned(how, event.value, event.at)
-    return News(head.seq, made[-SLOTS:], rewards, first - after)
+            rewards[text_of(event.decision)] = RewardOutcome(how, event.value, event.at)
+    return Updates(head.seq, made[-SLOTS:], rewards, first - after)
 
 
-def _event(naming: Naming, news: News) -> bytes:
-    """Write what came as one event: plain values, which the page only ever shows as text."""
+def _event(formatter: ChoiceFormatter, updates: Updates) -> bytes:
+    """Return one server-sent event: plain values, which the page only ever shows as text."""
     said = {
-        "rows": [_row(naming, one, news.rewards) for one in news.made],
-        "rewards": {id: earned_words(had) for id, had in news.rewards.items()},
-        "more": news.more,
+        "rows": [_row(formatter, one, updates.rewards) for one in updates.made],
+        "rewards": {id: reward_phrase(reward) for id, reward in updates.rewards.items()},
+        "more": updates.more,
     }
-    return f"id: {news.head}\ndata: {json.dumps(said)}\n\n".encode()
+    return f"id: {updates.head}\ndata: {json.dumps(said)}\n\n".encode()
 
 
-def _row(naming: Naming, made: Made, rewards: Mapping[str, Earned]) -> dict[str, Any]:
-    had = earned_by(made, rewards)
-    return {**naming.shown(made), "reward": "" if had is None else earned_words(had)}
+def _row(
+    formatter: ChoiceFormatter, made: Choice, rewards: Mapping[str, RewardOutcome]
+) -> dict[str, Any]:
+    reward = reward_of(made, rewards)
+    return {**formatter.as_row(made), "reward": "" if reward is None else reward_phrase(reward)}
 
 
 def _last_seen(visit: Visit, head: int) -> int:
-    """Say after which entry to begin: what the browser got last, or what the page has."""
-    for name, value in visit.more["scope"]["headers"]:
-        if name == b"last-event-id" and value.isdigit() and len(value) < 17:
-            return int(value)
+    """Return the entry to begin after: the last that the browser got, or that the page has."""
+    seen = visit.headers.get("last-event-id", "")
+    if seen.isascii() and seen.isdigit() and len(seen) < 17:
+        return int(seen)
     return visit.query.whole("after", head, low=0, high=2**53)
 
 
-# -- which time ------------------------------------------------------------------------------
+# -- the range -------------------------------------------------------------------------------
 
 
 def _asked(visit: Visit) -> dict[str, str]:
@@ -599,7 +601,7 @@ def _asked(visit: Visit) -> dict[str, str]:
 
 def _range_of(visit: Visit) -> Range:
     asked = _asked(visit)
-    first, last = time_of(asked["from"], "from"), time_of(asked["to"], "to")
+    first, last = parse_time(asked["from"], "from"), parse_time(asked["to"], "to")
     if first is not None or last is not None:
         if first is not None and last is not None and first > last:
             raise InvalidValue("from", "the form", "before the end", asked["from"])

@@ -1,4 +1,6 @@
-"""Features in words, one a line: as people write them, and as a csv of contexts suggests them.
+"""The page that makes an agent, whose features a csv of contexts can propose.
+
+Features are written in words, one a line:
 
     category age: 12-17, 18-24, 25+
     labels genres: Horror, Drama
@@ -15,16 +17,19 @@ import csv
 import math
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from bridle.agent.config import DEFAULT_SIGMA, SETTINGS
 from bridle.agent.teachers import ERROR, MAX_TEACHERS, PRICE
+from bridle.api.base import AGENT_NAME
+from bridle.api.requests import NewAgent
 from bridle.errors import BridleError
 from bridle.server.handlers import agents as api
-from bridle.server.handlers.agents import NAME, NewAgent
 from bridle.server.problems import Problem, problem_of
+from bridle.validation import FloatRange
 from bridle.web.csvs import TRUTHS, Line, read_lines
 from bridle.web.forms import Upload
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
@@ -171,7 +176,7 @@ def _feature(line: str) -> dict[str, Any]:
 
 
 def _name(kind: str, text: str) -> tuple[str, str, bool]:
-    """Part the name from the rest; say whether it stands in quotes."""
+    """Return the name, the rest, and whether the name stands in quotes."""
     quoted = _QUOTED.fullmatch(text)
     if quoted is not None:
         return quoted["name"].strip(), quoted["rest"], True
@@ -185,7 +190,7 @@ def _name(kind: str, text: str) -> tuple[str, str, bool]:
 
 
 def _name_end(text: str) -> int:
-    """Say where the name of a number ends: before the first two numbers that follow it."""
+    """Return where the name of a number ends: before the first two numbers that follow it."""
     words = list(re.finditer(r"\S+", text))
     for before, low, *after in (words[n : n + 4] for n in range(len(words) - 2)):
         high = after[1] if after[0][0] == "to" and len(after) > 1 else after[0]
@@ -292,7 +297,7 @@ class _Column:
 
 
 def proposed(lines: Iterable[Line]) -> Proposal:
-    """Say which features the columns of a csv suggest."""
+    """Return the features that the columns of a csv suggest."""
     columns: dict[str, _Column] = {}
     rows = 0
     for line in lines:
@@ -314,7 +319,7 @@ def proposed(lines: Iterable[Line]) -> Proposal:
 
 
 def _guess(name: str, column: _Column) -> dict[str, Any] | str:
-    """Give the feature that a column suggests; or why it suggests none."""
+    """Return the feature that a column suggests; or why it suggests none."""
     values = list(column.values)
     if not values:
         return f"The column {name!r:.200} is empty: it was left out."
@@ -350,7 +355,7 @@ def _float(text: str) -> float | None:
 
 
 def _around(numbers: list[float]) -> tuple[float, float]:
-    """Give a range around numbers whose ends have few digits."""
+    """Return a range around numbers whose ends have few digits."""
     low, high = min(numbers), max(numbers)
     if low == high:
         return low, low + 1.0
@@ -373,7 +378,7 @@ def _sorted(words: Iterable[str]) -> list[str]:
 
 
 def read_teachers(text: str) -> list[dict[str, Any]]:
-    r"""Read teachers, or say which line is wrong.
+    r"""Read teachers, or raise a `Problem` that names the line.
 
     Examples
     --------
@@ -425,31 +430,29 @@ def _wrong(message: str) -> Problem:
 # --- A new agent: by a form, whose features a csv of contexts can propose -----------------
 
 
+LIMITS = tuple(SETTINGS["limits"].choices.items())
+# The page would rather not keep people waiting, so it names that choice first.
+ON_DOUBT = tuple(reversed(tuple(SETTINGS["on_doubt"].choices.items())))
+DIAL = cast("FloatRange", SETTINGS["sigma"].range)
+LOWEST, HIGHEST = SETTINGS["reward_range"].default
 # What stands in the form at first; beside the file these are all of its fields.
 AT_FIRST = {
     "name": "",
     "arms": "",
     "features": "",
-    "limits": "auto",
+    "limits": SETTINGS["limits"].default,
     "policy": "mask",
     "sigma": "",
-    "budget": "0",
-    "on_doubt": "play_safe",
+    "budget": str(SETTINGS["budget"].default),
+    "on_doubt": ON_DOUBT[0][0],
     "teachers": "",
-    "reward_low": "0",
-    "reward_high": "1",
+    "reward_low": f"{LOWEST:g}",
+    "reward_high": f"{HIGHEST:g}",
     "wait": "",
     "unit": "hours",
     "default_reward": "",
 }
 UNITS = {"minutes": 60.0, "hours": 3_600.0, "days": 86_400.0}
-LIMITS = (
-    ("auto", "Find out: rules or degrees, whichever fits what is taught"),
-    ("rules", "Rules: some words or flags are not allowed"),
-    ("logistic", "Degrees: each feature makes it more or less likely"),
-    ("found", "Rules, and find out which choices share them"),
-    ("linear", "Linear, as in the paper"),
-)
 POLICIES = (
     ("mask", "Only what it is sure is allowed", "The dial weighs how sure it is against reward."),
     (
@@ -491,6 +494,7 @@ def _shown(
         "proposal": proposal,
         "units": tuple(UNITS),
         "limits": LIMITS,
+        "on_doubt": ON_DOUBT,
         "policies": POLICIES,
     }
     return Html("new-agent.html", values, 200 if problem is None else problem.status)
@@ -513,7 +517,7 @@ async def _propose(visit: Visit, typed: dict[str, str], file: Upload | None) -> 
 
 def _new_agent(typed: dict[str, str]) -> NewAgent:
     """Read the form; what is wrong with it is said in words of the form."""
-    if not re.fullmatch(NAME, typed["name"]):
+    if not re.fullmatch(AGENT_NAME, typed["name"]):
         raise Problem(
             "invalid_value",
             "The name must have 1 to 100 of a to z, 0 to 9 and . _ -, and begin with a letter or "
@@ -524,12 +528,12 @@ def _new_agent(typed: dict[str, str]) -> NewAgent:
         "arms": read_arms(typed["arms"]),
         "features": read_features(typed["features"]),
         "limits": typed["limits"],
-        "budget": _whole("How many questions", typed["budget"] or "0"),
+        "budget": _whole("How many questions", typed["budget"] or AT_FIRST["budget"]),
         "on_doubt": typed["on_doubt"],
         "teachers": read_teachers(typed["teachers"]),
         "reward_range": [
-            _number_typed("The lowest reward", typed["reward_low"] or "0"),
-            _number_typed("The highest reward", typed["reward_high"] or "1"),
+            _number_typed("The lowest reward", typed["reward_low"] or AT_FIRST["reward_low"]),
+            _number_typed("The highest reward", typed["reward_high"] or AT_FIRST["reward_high"]),
         ],
         **_choosing(typed),
     }
@@ -555,10 +559,11 @@ def _new_agent(typed: dict[str, str]) -> NewAgent:
 
 def _choosing(typed: dict[str, str]) -> dict[str, Any]:
     sigma = _number_typed("The dial", typed["sigma"]) if typed["sigma"] else None
-    if sigma is not None and not 0.0 <= sigma <= 1.0:
-        raise Problem("invalid_value", "The dial goes from 0 to 1.", field="sigma")
+    if sigma is not None and not DIAL.low <= sigma <= DIAL.high:
+        wrong = f"The dial goes from {DIAL.low:g} to {DIAL.high:g}."
+        raise Problem("invalid_value", wrong, field="sigma")
     if typed["policy"] == "dial":
-        return {"sigma": 0.25 if sigma is None else sigma}
+        return {"sigma": DEFAULT_SIGMA if sigma is None else sigma}
     return {"policy": {"kind": "LearnedMask", "sigma": 1.0 if sigma is None else sigma}}
 
 

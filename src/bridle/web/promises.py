@@ -10,37 +10,34 @@ from pydantic import ValidationError
 
 from bridle.agent.events import Abstained, Asked, Decided
 from bridle.agent.purse import RESERVE
+from bridle.api.replies import PriceShown, PromiseKept
+from bridle.api.requests import (
+    MAX_CALIBRATION,
+    AuditQuery,
+    Calibrate,
+    CalibrationAnswer,
+    Drop,
+    PriceWanted,
+    PromiseDrop,
+    PromiseQuery,
+    PromiseWanted,
+)
 from bridle.certificates.binomial import contexts_needed, most_broken
 from bridle.errors import BridleError, NotPossible
 from bridle.kernels.purse import RECHECK
 from bridle.schema import Schema
 from bridle.server.handlers import certificates, promise
 from bridle.server.handlers import promise as acting
-from bridle.server.handlers.certificates import (
-    MAX_CALIBRATION,
-    AuditQuery,
-    Calibrate,
-    CalibrationAnswer,
-    Drop,
-)
-from bridle.server.handlers.promise import (
-    PriceShown,
-    PriceWanted,
-    PromiseDrop,
-    PromiseKept,
-    PromiseQuery,
-    PromiseWanted,
-)
 from bridle.server.problems import Problem, problem_of
 from bridle.store.aggregate import event_of
 from bridle.store.log import Store
 from bridle.store.writer import UnitOfWork
-from bridle.web.audits import standing_words
+from bridle.web.agents import one_in, plays
+from bridle.web.checks import audit_words
 from bridle.web.csvs import read_contexts
 from bridle.web.forms import Fields
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
 from bridle.web.rendering import arm_words, number_words, schema_context_words, url
-from bridle.web.standing import one_in, plays
 
 __all__ = [
     "PAGES",
@@ -61,10 +58,10 @@ DROP = "DELETE /v1/agents/{agent}/promise"
 
 
 class Terms(NamedTuple):
-    """A promise as a person writes it."""
+    """The terms of a promise, as they were typed."""
 
     level: str = "1"  # in 100
-    every: str = "50"  # 1 play in so many is checked
+    every: str = "50"  # one play in so many is checked
     lag: str = "0"
     steps: str = "20000"
 
@@ -74,7 +71,7 @@ class Terms(NamedTuple):
         return cls(*(form.get(name)[:40] for name in cls._fields))
 
     def read(self) -> dict[str, Any]:
-        """Give it as the API takes it; refuse what is no promise."""
+        """Return the terms as the API takes them, or raise a `Problem`."""
         form = Fields(list(self._asdict().items()))
         return {
             "alpha": form.number("level", low=0.0001, high=100.0) / 100.0,
@@ -97,7 +94,7 @@ async def terms(visit: Visit) -> Shown:
 
 
 async def price(visit: Visit) -> Shown:
-    """Say what a promise would give and cost. It is switched on from here, and not before."""
+    """Show what a promise would give and cost. It is switched on from here, and not before."""
     typed = Terms.of(visit.form)
     try:
         steps = Fields([("steps", typed.steps)]).whole("steps", 20_000, low=1, high=10**9)
@@ -106,7 +103,7 @@ async def price(visit: Visit) -> Shown:
     except (Problem, BridleError, ValidationError) as error:
         return _form(visit, typed, problem_of(error))
     values = {"agent": visit.agent, "typed": typed, "price": shown, "words": price_words(shown)}
-    return Html("promise-price.html", values)
+    return Html("promises-price.html", values)
 
 
 async def keep(visit: Visit) -> Shown:
@@ -120,7 +117,7 @@ async def keep(visit: Visit) -> Shown:
 
 
 async def drop(visit: Visit) -> Shown:
-    """Keep no promise any more."""
+    """Switch the promise off."""
     said = said_of(visit)
     if said["note"] is None:
         raise Problem("invalid_value", "Say why the promise is dropped.", field="note")
@@ -130,14 +127,14 @@ async def drop(visit: Visit) -> Shown:
 
 def _form(visit: Visit, typed: Terms, wrong: Problem | None = None) -> Html:
     values = {"agent": visit.agent, "typed": typed, "wrong": wrong}
-    return Html("promise-keep.html", values, 200 if wrong is None else wrong.status)
+    return Html("promises-keep.html", values, 200 if wrong is None else wrong.status)
 
 
 # -- in words --------------------------------------------------------------------------------
 
 
 def price_words(one: PriceShown) -> list[tuple[str, str]]:
-    """Say what a promise gives and costs: what each sentence is about, and the sentence."""
+    """Return what a promise gives and costs: a heading and a sentence each."""
     alpha, q, many = one.alpha, one.q, f"{one.steps:,} decisions"
     first, again = one.bound - alpha * one.steps, min(1.0, RECHECK * q)
     said = [
@@ -187,7 +184,7 @@ def price_words(one: PriceShown) -> list[tuple[str, str]]:
 
 
 def reserve_of(one: PromiseKept) -> Reserve:
-    """Show the balance: full at the left end of what it began with, frozen below 0."""
+    """Return the balance on a rail: full at the left end of what it began with, frozen below 0."""
     low, high = -RESERVE, max(one.b, one.balance, 1.0)
     per = 100.0 / (high - low)
     words = (
@@ -200,23 +197,23 @@ def reserve_of(one: PromiseKept) -> Reserve:
 
 
 def _n(value: float) -> str:
-    """Say a number that is a count in the mean: whole where it is large."""
+    """Return an expected count in words: whole where it is large."""
     return number_words(round(value) if value >= 20.0 else value)
 
 
-# --- What a calibration is begun with: contexts out of a csv, or out of the log; and what it costs
+# --- Calibration: its contexts, out of a csv or out of the log, and what it costs ---
 
 
-MOST_SHOWN = 200_000  # characters of a csv that stand in the form again
+MOST_SHOWN = 200_000  # characters of a csv that the form shows again
 PAGE = 1_000  # entries of a log at a time
-MOST_ENTRIES = 20_000  # of a log that are looked through for contexts
-# What changes the limits: contexts that came before it may have been used for it.
+MOST_ENTRIES = 20_000  # of a log that are searched for contexts
+# Events that change the limits: contexts from before them are not fresh.
 LESSONS = frozenset({"Taught", "Retracted", "Regrouped"})
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What a person typed: it is shown again if something is wrong with it."""
+    """The form of a calibration, as it was filled in: it is shown again if something is wrong."""
 
     source: str = "log"  # or "csv"
     number: str = "100"
@@ -229,7 +226,7 @@ class Draft:
 
     @classmethod
     def of(cls, form: Fields) -> Draft:
-        """Give what stands in a form; a file that was sent stands for what was pasted."""
+        """Read the fields of a form; an uploaded file takes the place of pasted text."""
         upload = form.files.get("file")
         source = form.get("source") or "log"
         if upload is not None and upload.body:
@@ -250,7 +247,7 @@ class Draft:
 
 
 class Cost(NamedTuple):
-    """What a calibration would take."""
+    """What a calibration would cost."""
 
     contexts: int
     most: int  # questions, at most
@@ -258,7 +255,7 @@ class Cost(NamedTuple):
 
 
 async def draft_of(visit: Visit, draft: Draft) -> dict[str, Any]:
-    """Give the fields of `Calibrate`, or refuse what cannot be one."""
+    """Return the fields of `Calibrate`, or raise a `Problem`."""
     form = visit.form
     alpha = form.number("alpha", low=0.01, high=99.0) / 100.0
     delta = form.number("delta", low=0.01, high=99.0) / 100.0
@@ -296,7 +293,7 @@ async def draft_of(visit: Visit, draft: Draft) -> dict[str, Any]:
 
 
 async def cost_of(visit: Visit, form: Calibrate) -> Cost:
-    """Say how many questions a calibration would ask. Nothing is begun."""
+    """Return how many questions a calibration would ask. Nothing is begun."""
 
     def do(work: UnitOfWork) -> Cost:
         agent = work.aggregate.agent
@@ -309,9 +306,9 @@ async def cost_of(visit: Visit, form: Calibrate) -> Cost:
 
 
 def latest_contexts(store: Store, agent: str, schema: Schema, most: int) -> list[dict[str, Any]]:
-    """Give the contexts that decisions met last, none from before the limits changed last.
+    """Return the contexts of the latest decisions, none from before the limits changed last.
 
-    Those are fresh: nothing that was taught can come from them. Each counts once, at its first
+    These are fresh: no example can come from them. Each counts once, at its first
     entry, whether the agent played, abstained or asked.
     """
     head = store.head(agent)
@@ -332,7 +329,7 @@ def latest_contexts(store: Store, agent: str, schema: Schema, most: int) -> list
     return found[::-1]
 
 
-# --- The certificate: what it says and assumes; made by answering its questions, dropped with why
+# --- The certificate: what it says and assumes, its questions, and dropping it ---
 
 
 SEE = "GET /v1/agents/{agent}/certificate"
@@ -342,11 +339,11 @@ DROP_CERTIFICATE = "DELETE /v1/agents/{agent}/certificate"
 KEPT = "GET /v1/agents/{agent}/promise"
 AUDITS = "GET /v1/agents/{agent}/audit"
 MOST_LINES = 40  # features that a question shows at once
-LEVEL = 0.01  # of violations, at which audits are told here
+LEVEL = 0.01  # of violations, for which audits are shown here
 
 
 class _More(NamedTuple):
-    """What the page tells beyond the certificate."""
+    """What the page shows beyond the certificate."""
 
     audits: bool
     waiting: int
@@ -370,7 +367,7 @@ async def promises(visit: Visit) -> Shown:
         "calibration": promise.calibration,
         "more": more,
         "audit": audit,
-        "words": None if audit is None else standing_words(audit),
+        "words": None if audit is None else audit_words(audit),
         "kept": kept,
         "reserve": None if kept is None else reserve_of(kept),
     }
@@ -394,7 +391,7 @@ def _more(work: UnitOfWork) -> _More:
 
 
 async def begin_form(visit: Visit) -> Shown:
-    """Show how a certificate is begun."""
+    """Show the form that begins a certificate."""
     promise = await visit.api(certificates.promise)
     if promise.calibration is not None:
         return Redirect(url("agents", visit.agent, "promises", "question"))
@@ -402,7 +399,7 @@ async def begin_form(visit: Visit) -> Shown:
 
 
 async def begin(visit: Visit) -> Shown:
-    """Begin a calibration; or only look what it would take."""
+    """Begin a calibration, or only show what it would cost."""
     draft = Draft.of(visit.form)
     try:
         form = Calibrate(**await draft_of(visit, draft), **said_of(visit))
@@ -410,7 +407,7 @@ async def begin(visit: Visit) -> Shown:
             return await _begin_form(visit, draft, cost=await cost_of(visit, form))
         promise = await visit.api(certificates.begin, form)
     except (Problem, BridleError, ValidationError) as error:
-        # A person chose a file and typed: that is shown again, with what is wrong with it.
+        # The form is shown again as it was filled in, with what is wrong.
         return await _begin_form(visit, draft, wrong=problem_of(error))
     if promise.calibration is None:  # nothing was worth a question
         return Redirect(url("agents", visit.agent, "promises", said="made"))
@@ -443,16 +440,16 @@ async def _begin_form(
 
 
 async def question(visit: Visit) -> Shown:
-    """Ask the calibration question at hand."""
+    """Show the present question of the calibration."""
     promise = await visit.api(certificates.promise)
     asked = promise.calibration
     if asked is None:
         return Redirect(url("agents", visit.agent, "promises"))
 
     def in_words(work: UnitOfWork) -> tuple[str, list[tuple[str, str]]]:
-        kept = work.aggregate
-        arm = kept.state.arms[kept.state.arm_number(asked.arm)]
-        return arm_words(arm), schema_context_words(kept.agent.schema, asked.context)
+        aggregate = work.aggregate
+        arm = aggregate.state.arms[aggregate.state.arm_number(asked.arm)]
+        return arm_words(arm), schema_context_words(aggregate.agent.schema, asked.context)
 
     arm, context = await visit.service.do(visit.agent, in_words)
     values = {
@@ -467,7 +464,7 @@ async def question(visit: Visit) -> Shown:
 
 
 async def answer(visit: Visit) -> Shown:
-    """Take an answer, if it is for the question at hand: two quick presses are one."""
+    """Record an answer, if it is to the present question: two quick presses count once."""
     allowed = visit.form.need("allowed")
     if allowed not in ("yes", "no"):
         raise Problem("invalid_value", "The answer is neither yes nor no.", field="allowed")
@@ -489,7 +486,7 @@ async def answer(visit: Visit) -> Shown:
 
 
 async def drop_certificate(visit: Visit) -> Shown:
-    """Give up the calibration, or drop the certificate: the one that is named."""
+    """Drop the calibration or the certificate, as named."""
     what = visit.form.need("what")
     if what not in ("calibration", "certificate"):
         raise Problem("invalid_value", "It is not said what to drop.", field="what")

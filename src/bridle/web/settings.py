@@ -1,7 +1,7 @@
-"""A copy of everything, to keep elsewhere: made in the background, then fetched as one file.
+"""Settings of the service: tokens, a backup, and the limits in force.
 
-It holds every log and the hashes of all tokens: it is for admins of all agents, and stays on the
-server's disk no longer than need be.
+A backup is made in the background and then fetched as one file. It holds every log and the hashes
+of all tokens: it is for admins of all agents, and stays on the disk of the server for an hour.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 import bridle
+from bridle.api.requests import Grant
 from bridle.errors import BridleError
 from bridle.server.endpoints import ROLES
 from bridle.server.handlers import tokens
-from bridle.server.handlers.tokens import Grant
 from bridle.server.limits import Limits
 from bridle.server.problems import Problem, problem_of
 from bridle.store.log import Head, Store
@@ -34,17 +34,17 @@ from bridle.web.jobs import Job, Progress, jobs_of
 from bridle.web.page import Html, Page, Redirect, Shown, Stream, Visit
 from bridle.web.rendering import url
 
-__all__ = ["PAGES", "Made", "latest", "may_copy"]
+__all__ = ["PAGES", "Backup", "latest", "may_copy"]
 
 
 SEE = "GET /v1/tokens"
 GRANT = "POST /v1/tokens"
 KEY = "backup"
-MOST_SECONDS = 3_600.0  # that one stays to be fetched
+MOST_SECONDS = 3_600.0  # that a backup can be fetched
 PIECE = 2**18
 
 
-class Made(NamedTuple):
+class Backup(NamedTuple):
     """A backup on the disk of the server."""
 
     path: Path
@@ -53,12 +53,12 @@ class Made(NamedTuple):
 
 
 def may_copy(visit: Visit) -> bool:
-    """Say whether who has signed in may have a copy of everything."""
+    """Whether the caller may have a copy of everything."""
     return visit.caller is not None and visit.caller.agents is None and visit.may(GRANT)
 
 
 def latest(visit: Visit) -> Job | None:
-    """Give the latest backup; one that has stood for long is removed."""
+    """Return the latest backup; an old one is removed."""
     jobs = jobs_of(visit.service)
     job = jobs.find(KEY)
     if job is None or job.ended is None or visit.service.clock() < job.ended + MOST_SECONDS:
@@ -72,18 +72,18 @@ async def start(visit: Visit) -> Shown:
     _check(visit)
     store = visit.service.store
     jobs_of(visit.service).start(
-        KEY, "Copying everything", lambda progress: _made(store, progress), drop=_drop
+        KEY, "Copying everything", lambda progress: _make_backup(store, progress), drop=_drop
     )
     return Redirect("/settings#backup")
 
 
 async def fetch(visit: Visit) -> Shown:
-    """Give the backup as a file."""
+    """Send the backup as a file."""
     _check(visit)
     job = latest(visit)
     if job is None or job.state != "done":
         raise Problem("not_found", "There is no backup.", remedy="Make one, and fetch it then.")
-    made: Made = job.result
+    made: Backup = job.result
     day = datetime.fromtimestamp(job.began, UTC).strftime("%Y-%m-%d")
     return Stream(_pieces(made.path), "application/vnd.sqlite3", f"bridle-{day}.db")
 
@@ -104,23 +104,23 @@ def _check(visit: Visit) -> None:
         )
 
 
-def _made(store: Store, progress: Progress) -> Made:
+def _make_backup(store: Store, progress: Progress) -> Backup:
     folder = Path(tempfile.mkdtemp(prefix="bridle-backup-"))  # for nobody else to read
     try:
         path = folder / "backup.db"
         heads = backup(store, path, progress=progress)
-        return Made(path, path.stat().st_size, heads)
+        return Backup(path, path.stat().st_size, heads)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _drop(made: Made) -> None:
+def _drop(made: Backup) -> None:
     shutil.rmtree(made.path.parent, ignore_errors=True)
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    # Who has it open reads it to the end, also if it is removed meanwhile.
+    # An open file can be read to the end even if it is removed meanwhile.
     file = await asyncio.to_thread(path.open, "rb")
     try:
         while piece := await asyncio.to_thread(file.read, PIECE):
@@ -129,7 +129,7 @@ async def _pieces(path: Path) -> AsyncIterator[bytes]:
         file.close()
 
 
-# --- Settings of the site: who may do what, a copy of everything, and what is in force ----
+# --- The page: tokens, the backup, and the limits in force --------------------------------
 #
 # For admins. One whose token is for some agents sees and grants no more than that.
 
@@ -146,8 +146,8 @@ ROLE_WORDS = {
 }
 
 
-async def look(visit: Visit) -> Shown:
-    """Show the tokens, the backup and what is in force."""
+async def show(visit: Visit) -> Shown:
+    """Show the tokens, the backup and the settings in force."""
     return await _page(visit)
 
 
@@ -171,7 +171,7 @@ async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None
     every = visit.query.get("all") == "1"
     now = visit.service.clock()
     rows = (await visit.api(tokens.look))["tokens"]
-    # The newest first; those that are over only for who asks.
+    # The newest first; expired and revoked ones only on demand.
     rows = [row for row in reversed(rows) if every or _state(row, now) == "in force"]
     copying = may_copy(visit)
     values = {
@@ -250,7 +250,7 @@ PAGES: tuple[Page, ...] = (
     Page(method="POST", path="/settings/backup", handle=start, like=(SEE, GRANT)),
     Page(method="GET", path="/settings/backup", handle=fetch, like=(SEE, GRANT)),
     Page(method="POST", path="/settings/backup/remove", handle=remove, like=(SEE, GRANT)),
-    Page(method="GET", path="/settings", handle=look, like=(SEE,)),
+    Page(method="GET", path="/settings", handle=show, like=(SEE,)),
     Page(method="POST", path="/settings/tokens", handle=grant, like=(SEE, GRANT)),
     Page(method="POST", path="/settings/tokens/{id}/revoke", handle=revoke, like=(SEE, REVOKE)),
 )

@@ -1,4 +1,4 @@
-"""Somebody simulated who calls the API: the same rows, rights and checks as over HTTP."""
+"""A visitor of the demonstration, who is recommended movies and rates them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pydantic_core import to_json
 
 from bridle.agent.config import Arm
 from bridle.agent.events import Abstained, Asked, Decided, Expired, Rewarded
-from bridle.server import guards
 from bridle.server.endpoints import Call, Endpoint
 from bridle.server.problems import Problem, wrong_form
 from bridle.server.service import Service
@@ -21,21 +20,21 @@ from bridle.store.writer import UnitOfWork
 from bridle.web.page import Html, Page, Redirect, Shown, Visit
 from bridle.web.rendering import url
 
-__all__ = ["MARK", "PAGES", "STARS", "Hand", "Visiting"]
+__all__ = ["MARK", "PAGES", "STARS", "ApiCaller", "Visiting"]
 
 
 Context = Mapping[str, Any]
 
 
-class Hand:
-    """Calls endpoints by their name, with a token.
+class ApiCaller:
+    """Calls endpoints by name, with a token: the same rights and checks as over HTTP.
 
     Parameters
     ----------
     service : Service
         Whose API it is.
     token : str
-        Whose hand it is. When the token is revoked or expires, the hand can do no more.
+        With which it calls. Once the token is revoked or expires, calls raise.
     """
 
     def __init__(self, service: Service, token: str) -> None:
@@ -47,13 +46,11 @@ class Hand:
     async def call(self, endpoint: str, body: Any = None, /, query: Any = None, **path: str) -> Any:
         """Call an endpoint: ``call("POST /v1/agents/{agent}/decisions", {...}, agent="movies")``.
 
-        A body is plain JSON values. What it answers is given back, what it refuses is raised.
+        A body is plain JSON values. Return the body of the answer, or raise the problem.
         """
         row, service = self._rows[endpoint], self._service
-        await service.tokens.fresh()
-        caller = service.tokens.caller(self._token)
-        service.tokens.spend(caller)
-        guards.check_rights(caller, frozenset(row.roles or ()), path.get("agent"))
+        roles = frozenset(row.roles or ())
+        caller = await service.tokens.admit(self._token, roles, path.get("agent"))
         if row.query is not None:
             query = row.query.model_validate(query or {})
         form = None if row.body is None else self._form(endpoint, row, body)
@@ -70,28 +67,28 @@ class Hand:
             raise wrong_form(error) from None
 
 
-# --- How a visitor of the demonstration is recommended movies: through the API, as anybody is
+# --- Recommendations through the API, as for any program ---
 
 
 STARS = 5
-# The ids of visitors' decisions begin with it: no page here shows another's.
+# The prefix of the ids of visitors' decisions: no page here shows any other.
 MARK = "visitor-"
 
 
 class Visiting(NamedTuple):
-    """What the page for visitors uses.
+    """What the page for visitors needs.
 
     Attributes
     ----------
     agent : str
-        That recommends.
+        The agent that recommends.
     movies : tuple of str
         What it can recommend: ids.
     ages : tuple of str
         The ages a visitor may have.
     child : str
-        What the feature is called that says whether a child watches, too.
-    hand : Hand
+        The name of the feature that says whether a child watches, too.
+    hand : ApiCaller
         Calls the API for visitors, whatever role they have signed in with.
     remember : callable
         Takes the id, the context and the arm of a decision: its audit may be judged.
@@ -101,11 +98,11 @@ class Visiting(NamedTuple):
     movies: tuple[str, ...]
     ages: tuple[str, ...]
     child: str
-    hand: Hand
+    hand: ApiCaller
     remember: Callable[[str, Context, str], None]
 
     async def recommend(self, age: str, child: bool, seen: Collection[str]) -> str:
-        """Decide, among what was not seen yet; give the id of the decision."""
+        """Decide among the movies that were not seen yet; return the id of the decision."""
         context = {"age": age, self.child: child}
         rest = [movie for movie in self.movies if movie not in seen] or [*self.movies]
         id = MARK + secrets.token_hex(8)
@@ -127,7 +124,7 @@ class Visiting(NamedTuple):
         )
 
 
-# --- A visitor of the demonstration: picks an age, is recommended movies and rates them ---
+# --- The pages: choose an age, get a movie and rate it ------------------------------------
 #
 # The rating is the reward. The page is there only in a demonstration.
 
@@ -136,21 +133,21 @@ LIKE = ("GET /v1/agents",)
 MOST_SEEN = 4_000  # characters
 
 
-class Seen(NamedTuple):
+class Recommendation(NamedTuple):
     """A recommendation, as the log has it.
 
     Attributes
     ----------
     age, child
-        To whom.
+        The visitor.
     movie : Arm or None
-        What was recommended; None: nothing.
+        The recommended movie; None if there was none.
     doubted : Arm or None
-        What it was not sure of, and has asked a teacher about.
+        The movie in doubt, about which it asked a teacher.
     stars : float or None
-        What it was given.
+        The rating.
     late : bool
-        Whether it waits for no rating any more.
+        Whether the deadline for a rating has passed.
     """
 
     age: str
@@ -162,12 +159,12 @@ class Seen(NamedTuple):
 
 
 async def start(visit: Visit) -> Shown:
-    """Ask who the visitor is."""
+    """Show the form that asks who the visitor is."""
     return _start(_visiting(visit))
 
 
 async def recommend(visit: Visit) -> Shown:
-    """Have a movie recommended."""
+    """Recommend a movie, and show it."""
     visiting = _visiting(visit)
     age = visit.form.get("age")
     if age not in visiting.ages:
@@ -180,7 +177,9 @@ async def recommend(visit: Visit) -> Shown:
 async def movie(visit: Visit) -> Shown:
     """Show what was recommended."""
     visiting, id = _visiting(visit), _id(visit)
-    made = await visit.service.do(visiting.agent, lambda work: _look(work, id, visiting.child))
+    made = await visit.service.do(
+        visiting.agent, lambda work: _read_recommendation(work, id, visiting.child)
+    )
     seen = _seen(visit.query.get("seen"), visiting)
     return Html(
         "visitor-movie.html",
@@ -196,10 +195,12 @@ async def movie(visit: Visit) -> Shown:
 
 
 async def rate(visit: Visit) -> Shown:
-    """Take the stars, and have the next movie recommended."""
+    """Record the stars, and recommend the next movie."""
     visiting, id = _visiting(visit), _id(visit)
     stars = visit.form.whole("stars", low=0, high=STARS)
-    made = await visit.service.do(visiting.agent, lambda work: _look(work, id, visiting.child))
+    made = await visit.service.do(
+        visiting.agent, lambda work: _read_recommendation(work, id, visiting.child)
+    )
     if made.movie is None:
         raise Problem("conflict", "Nothing was recommended, so there is nothing to rate.")
     await visiting.rate(id, stars)
@@ -234,40 +235,40 @@ def _id(visit: Visit) -> str:
 
 
 def _seen(text: str, visiting: Visiting) -> list[str]:
-    """Give the movies that a visitor has seen. Words that are none are left out."""
+    """Return the movies that a visitor has seen; unknown words are left out."""
     given = dict.fromkeys(text[:MOST_SEEN].split(","))
     movies = set(visiting.movies)
     return [one for one in given if one in movies]
 
 
-def _look(work: UnitOfWork, id: str, child: str) -> Seen:
-    kept = work.aggregate
+def _read_recommendation(work: UnitOfWork, id: str, child: str) -> Recommendation:
+    aggregate = work.aggregate
     found = work.stood("decision", id)
     if found is None or not isinstance(found.event, Decided | Abstained):
         raise Problem("not_found", "No visitor was recommended anything under that address.")
     event = found.event
-    context = kept.state.settings.features.decode(event.context)
-    # A question that was filed with it stands next to it.
+    context = aggregate.state.settings.features.decode(event.context)
+    # A question that was filed with it is the next entry.
     filed = work.at(found.seq + 1) if event.ask else None
     doubted = None
     if isinstance(filed, Asked) and filed.decision == event.id:
-        doubted = _arm(kept, filed.arm)
+        doubted = _arm(aggregate, filed.arm)
     outcome = work.stood("outcome", id)
     stars = None
     if outcome is not None and isinstance(outcome.event, Rewarded):
         stars = STARS * outcome.event.value
-    return Seen(
+    return Recommendation(
         age=str(context["age"]),
         child=bool(context[child]),
-        movie=_arm(kept, event.arm) if isinstance(event, Decided) else None,
+        movie=_arm(aggregate, event.arm) if isinstance(event, Decided) else None,
         doubted=doubted,
         stars=stars,
         late=outcome is not None and isinstance(outcome.event, Expired),
     )
 
 
-def _arm(kept: Aggregate, id: int | str) -> Arm:
-    return kept.state.arms[kept.state.arm_number(id)]
+def _arm(aggregate: Aggregate, id: int | str) -> Arm:
+    return aggregate.state.arms[aggregate.state.arm_number(id)]
 
 
 PAGES: tuple[Page, ...] = (

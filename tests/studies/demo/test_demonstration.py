@@ -18,7 +18,7 @@ from bridle.server.service import Service
 from bridle.server.tokens import make_token
 from bridle.store.maintenance import replay, verify
 from bridle.store.sqlite import SqliteStore
-from bridle.web.visitor import Hand
+from bridle.web.visitor import ApiCaller
 from bridle_studies.demo import crowd as crowds
 from bridle_studies.demo.cinema import AGES, CHILD, TITLES, Cinema
 from bridle_studies.demo.clinic import BLEEDING, SURGERY, Clinic
@@ -187,14 +187,14 @@ def test_a_past_that_lies_back_and_doors_that_are_open(running):
                 "movies", lambda work: work.aggregate.recent.unsure(work.aggregate.state)
             )
             assert seen is not None and 0.1 < seen < 0.7
-            assert [door.name for door in service.open_doors] == ["teacher", "auditor", "admin"]
-            for door in service.open_doors:
-                caller = service.tokens.caller(b"Bearer " + door.token.encode())
-                assert caller.role == door.name
+            assert [guest.name for guest in service.guests] == ["teacher", "auditor", "admin"]
+            for guest in service.guests:
+                caller = service.tokens.caller(b"Bearer " + guest.token.encode())
+                assert caller.role == guest.name
             made = [row for row in service.store.tokens() if row.note != "made at the first start"]
             assert {row.expires for row in made} == {NOW + DAY}
             assert service.visiting is not None and len(service.visiting.movies) == 40
-        assert service.open_doors == () and service.visiting is None
+        assert service.guests == () and service.visiting is None
 
     running(do)
 
@@ -218,7 +218,7 @@ async def gathered(service: Service) -> tuple[Crowd, dict[str, Any]]:
     made = {role: make_token(role, now=NOW) for role in ("agent", "teacher", "admin")}
     for one in made.values():
         await service.tokens.add(one)
-    hands = {role: Hand(service, one.text) for role, one in made.items()}
+    hands = {role: ApiCaller(service, one.text) for role, one in made.items()}
     crowd = Crowd(
         Cinema(),
         program=hands["agent"],
@@ -328,7 +328,7 @@ def test_what_is_remembered_is_bounded(running, monkeypatch):
 def test_a_hand_may_what_its_token_may(running):
     async def do(service: Service, clock: DemoClock) -> None:
         _, tokens = await gathered(service)
-        hand = Hand(service, tokens["agent"].text)
+        hand = ApiCaller(service, tokens["agent"].text)
         with pytest.raises(Problem) as refused:
             await hand.call("GET /v1/agents/{agent}/examples", agent="movies")
         assert refused.value.code == "forbidden"
@@ -336,7 +336,7 @@ def test_a_hand_may_what_its_token_may(running):
             await hand.call("POST /v1/agents/{agent}/decisions", {"context": 3}, agent="movies")
         assert wrong.value.code == "invalid_value"
         with pytest.raises(Problem) as nobody:
-            await Hand(service, "brd_x").call("GET /v1/agents")
+            await ApiCaller(service, "brd_x").call("GET /v1/agents")
         assert nobody.value.code == "no_token"
 
     running(do)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, model_validator
+from typing import Any
 
 from bridle.agent.agent import NO_CHECKS
 from bridle.agent.events import Created, Event
 from bridle.api.models import (
-    AgentForm,
-    Answered,
-    ArmForm,
-    ArmName,
-    Form,
-    Page,
-    RuleForm,
-    Said,
-    Words,
     arms_of,
     promise_of,
     rule_of,
     settings_of,
 )
+from bridle.api.replies import AgentLine, AgentList, AgentShown, Answered, ArmShown, ChecksShown
+from bridle.api.requests import Change, NewAgent, Page
 from bridle.errors import InvalidValue
 from bridle.server.endpoints import ROLES, Call, Caller, Endpoint, Reply
 from bridle.server.problems import Problem
@@ -30,124 +21,6 @@ from bridle.store.aggregate import Aggregate
 from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS", "AgentShown", "shown", "who"]
-
-NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
-
-
-class NewAgent(Form):
-    """A new agent, by name."""
-
-    name: Annotated[str, Field(pattern=NAME, description="a-z, 0-9 and ._-, at most 100")]
-    agent: AgentForm
-
-
-class ArmShown(Form):
-    """An arm."""
-
-    id: ArmName
-    label: str
-    group: str | None
-
-
-class ChecksShown(Form):
-    """Plays that a coin chose to be judged: how many wait, and what was found so far."""
-
-    open: int
-    drawn: int
-    judged: int
-    found: Annotated[int, Field(description="Of those judged: not allowed")]
-
-
-class AgentShown(Form):
-    """An agent, and what it is doing."""
-
-    name: str
-    version: int
-    sigma: float | None
-    policy: dict[str, float | str | None]
-    limits: str
-    arms: list[ArmShown]
-    features: list[dict[str, Any]]
-    rules: list[dict[str, Any]]
-    decisions: int
-    pending: int
-    taught: int
-    examples: int
-    open_questions: int
-    budget_left: int
-    certified: bool
-    audits: bool
-    wait: float | None
-    default_reward: float | None
-    reward_range: tuple[float, float]
-    checks: ChecksShown
-    promise: Annotated[
-        Literal["playing", "cautious", "frozen"] | None,
-        Field(description="Where the promise stands; null: none binds"),
-    ]
-    teachers: Annotated[list[str], Field(description="The names of the declared teachers")]
-    warnings: Annotated[list[str], Field(description="What whoever made it so should know")]
-    settings: Annotated[dict[str, Any], Field(description="As it was made, every one in full")]
-
-
-class AgentLine(Form):
-    """An agent in a list."""
-
-    name: str
-    version: int
-    hash: str
-    created: float
-    origin: str | None
-
-
-class AgentList(Form):
-    """Agents, by name."""
-
-    agents: list[AgentLine]
-
-
-class Change(Said):
-    """One change: exactly one of the fields, beside who and why."""
-
-    sigma: Annotated[float, Field(ge=0, le=1)] | None = None
-    wait: Wait | None = None
-    add_arms: Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1)] | None = None
-    groups: Groups | None = None
-    declare: RuleForm | None = None
-    withdraw: Words | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Change:
-        given = self.model_fields_set - {"by", "note"}
-        if len(given) != 1:
-            raise ValueError(f"exactly one change at a time, not {sorted(given)}")
-        if getattr(self, next(iter(given))) is None:
-            raise ValueError("the change may not be null")
-        return self
-
-
-class Wait(Form):
-    """How long decisions wait for a reward, in seconds (null: for ever), and what they learn."""
-
-    seconds: Annotated[float, Field(gt=0, le=3.2e9)] | None
-    default_reward: float | None = None
-
-
-class Grouped(Form):
-    """An arm, and its group (null: none)."""
-
-    arm: ArmName
-    group: Words | None
-
-
-class Groups(Form):
-    """Arms into groups; what was taught is learned anew."""
-
-    arms: Annotated[tuple[Grouped, ...], Field(min_length=1)]
-    limits: Words | None = None
-
-
-Change.model_rebuild()
 
 
 def who(caller: Caller | None, said: str | None) -> str | None:
@@ -206,7 +79,7 @@ async def listing(call: Call) -> Reply:
         )
         for row in mine[page.after : page.after + page.limit]
     ]
-    return Reply(200, AgentList(agents=lines))
+    return Reply(200, AgentList(agents=tuple(lines)))
 
 
 async def look(call: Call) -> Reply:
@@ -258,9 +131,9 @@ def shown(name: str, kept: Aggregate) -> AgentShown:
         sigma=agent.sigma,
         policy=settings["policy"] | ({} if agent.sigma is None else {"sigma": agent.sigma}),  # type: ignore[operator, arg-type]
         limits=state.limits_state.kind,
-        arms=[ArmShown(id=arm.id, label=arm.label, group=arm.group) for arm in state.arms],
-        features=settings["features"],  # type: ignore[arg-type]
-        rules=[rule.to_json() for rule in state.rules.values()],
+        arms=tuple(ArmShown(id=arm.id, label=arm.label, group=arm.group) for arm in state.arms),
+        features=tuple(settings["features"]),  # type: ignore[arg-type]
+        rules=tuple(rule.to_json() for rule in state.rules.values()),
         decisions=state.decisions,
         pending=len(state.pending),
         taught=state.taught,
@@ -276,8 +149,8 @@ def shown(name: str, kept: Aggregate) -> AgentShown:
             open=len(checks.open), drawn=checks.drawn, judged=checks.judged, found=checks.found
         ),
         promise=None if purse is None else purse.state,
-        teachers=[teacher.name for teacher in state.teachers.teachers],
-        warnings=[NO_CHECKS] if unchecked else [],
+        teachers=tuple(teacher.name for teacher in state.teachers.teachers),
+        warnings=(NO_CHECKS,) if unchecked else (),
         settings={key: value for key, value in settings.items() if key != "seed"},
     )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from bridle.agent.events import (
     AuditBegun,
@@ -17,16 +16,28 @@ from bridle.agent.events import (
     CalibrationDropped,
     Event,
 )
-from bridle.api.models import (
+from bridle.api.base import WindowForm
+from bridle.api.replies import (
     Answered,
-    ArmName,
+    AuditShown,
+    CalibrationQuestion,
+    CertificateShown,
+    EvaluationList,
+    EvaluationShown,
+    IntervalShown,
+    PendingAudit,
+    Promise,
+    Recommended,
+    StandingShown,
+)
+from bridle.api.requests import (
     AuditForm,
-    ContextForm,
-    Form,
-    Id,
-    Page,
-    Said,
-    WindowForm,
+    AuditQuery,
+    Calibrate,
+    CalibrationAnswer,
+    Drop,
+    Evaluate,
+    Judge,
     digest_of,
 )
 from bridle.audit.log import audits_in, meter_of
@@ -42,178 +53,6 @@ from bridle.store.idempotency import id_of
 from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS"]
-
-MAX_CALIBRATION = 100_000
-
-
-class Calibrate(Said):
-    """Certify the limits as they are: on these contexts, drawn as future ones will be, and fresh.
-
-    Then answer its questions one by one; after the last one the agent keeps to the certificate.
-    """
-
-    contexts: Annotated[tuple[ContextForm, ...], Field(min_length=1, max_length=MAX_CALIBRATION)]
-    alpha: Annotated[float, Field(gt=0, lt=1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    lambda_min: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    on: Annotated[str, Field(max_length=1_000, description="Where they came from")] = ""
-
-
-class CalibrationQuestion(Form):
-    """The question at hand, and how far the calibration is."""
-
-    context: dict[str, Any]
-    arm: ArmName
-    done: int
-    contexts: int
-    answers: int
-    at_most: Annotated[int, Field(description="Answers that may still be needed")]
-
-
-class CertificateShown(Form):
-    """What is promised, on what it rests and what it assumes."""
-
-    alpha: float
-    delta: float
-    n: int
-    threshold: float
-    broken: int
-    answers: int
-    keeps: Annotated[float, Field(description="Share of contexts that keep an arm")]
-    at: float | None
-    on: str
-    assumptions: list[str]
-    kind: str
-    fingerprint: str
-    sentence: str
-
-
-class Promise(Answered):
-    """The certificate that binds, and the calibration that is under way, if any."""
-
-    certificate: CertificateShown | None
-    calibration: CalibrationQuestion | None
-    refused: Annotated[
-        str | None, Field(description="Why the calibration that ended here gave no certificate")
-    ] = None
-
-
-class Judge(Said):
-    """A teacher's judgement, allowed or not."""
-
-    allowed: bool
-
-
-class CalibrationAnswer(Judge):
-    """A judgement of the calibration question at hand."""
-
-    answers: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
-        None,
-        description="How many there were when it was asked: if another came since, this is refused",
-    )
-
-
-class Drop(Said):
-    """Who drops it, and why; and which of the two is meant, lest the other goes."""
-
-    what: Literal["calibration", "certificate"] | None = None
-    # It stands in the address, where there is less room than in a body.
-    note: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-
-
-class StandingShown(Form):
-    """What audits say for a level."""
-
-    state: str
-    level: float
-    granted: float
-    lower: float
-    upper: float
-    first: int
-    steps: int
-    found: int
-    judged: int
-    pending: int
-    delta: float
-
-
-class PendingAudit(Form):
-    """A decision that a teacher must judge: see its explanation for the context and the arm."""
-
-    decision: Id
-
-
-class AuditShown(Form):
-    """The audit meter: bounds on the violations so far, which hold at any time."""
-
-    q: float
-    delta: float
-    windows: list[WindowForm]
-    steps: int
-    before: Annotated[int, Field(description="Decisions from before the audits")]
-    total: StandingShown
-    alarms: list[StandingShown]
-    pending: list[PendingAudit]
-    pending_total: int
-
-
-class AuditQuery(Page):
-    """For which level of violations a decision; and which of the pending audits."""
-
-    level: Annotated[float, Field(ge=0, le=1)] = 0.01
-
-
-class Evaluate(Form):
-    """What other positions of the dial would have earned; with a budget, which is recommended."""
-
-    sigmas: Annotated[
-        tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1, max_length=101)
-    ] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    level: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    budget: Annotated[float, Field(ge=0, le=1)] | None = None
-
-
-class IntervalShown(Form):
-    """An estimate and its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-class EvaluationShown(Form):
-    """What one sigma would have earned and violated, a decision."""
-
-    sigma: float
-    decisions: int
-    left_out: int
-    missing: int
-    logged: float
-    abstains: float
-    ips: IntervalShown | None
-    dr: IntervalShown | None
-    effective_plays: float
-    support: float
-    believed: Annotated[float, Field(description="Violations, by the model's belief")]
-    believed_logged: float
-    audited: tuple[float, float] | None
-    refused: str | None
-
-
-class Recommended(Form):
-    """The largest sigma within the budget, and by what that is known."""
-
-    sigma: float | None
-    basis: str
-    sentence: str
-
-
-class EvaluationList(Form):
-    """What each sigma would have earned, and which is recommended."""
-
-    version: int
-    evaluations: list[EvaluationShown]
-    recommended: Recommended | None
 
 
 # -- the certificate -------------------------------------------------------------------------
@@ -326,7 +165,7 @@ def _certificate(one: Certificate) -> CertificateShown:
         keeps=one.keeps,
         at=one.at,
         on=one.on,
-        assumptions=list(one.assumptions),
+        assumptions=tuple(one.assumptions),
         kind=one.kind,
         fingerprint=one.fingerprint,
         sentence=one.sentence(),
@@ -387,12 +226,12 @@ def _audit(kept: Aggregate, query: AuditQuery) -> AuditShown:
     return AuditShown(
         q=meter.q,
         delta=meter.delta,
-        windows=[WindowForm(length=one.length, delta=one.delta) for one in meter.windows],
+        windows=tuple(WindowForm(length=one.length, delta=one.delta) for one in meter.windows),
         steps=meter.steps,
         before=auditing.before,
         total=_standing(meter.standing(query.level)),
-        alarms=[_standing(one) for one in meter.alarms(query.level)[-100:]],
-        pending=[PendingAudit(decision=id) for id in waiting[query.after :][: query.limit]],
+        alarms=tuple(_standing(one) for one in meter.alarms(query.level)[-100:]),
+        pending=tuple(PendingAudit(decision=id) for id in waiting[query.after :][: query.limit]),
         pending_total=len(waiting),
     )
 
@@ -434,7 +273,7 @@ async def evaluation(call: Call) -> Reply:
             advice = recommend(log(), form.budget, list(form.sigmas), audits=meter)
             best = Recommended(sigma=advice.sigma, basis=advice.basis, sentence=advice.sentence)
         shown = [_evaluation(one) for one in found]
-        return EvaluationList(version=until, evaluations=shown, recommended=best)
+        return EvaluationList(version=until, evaluations=tuple(shown), recommended=best)
 
     return Reply(200, await call.service.aside(run))
 

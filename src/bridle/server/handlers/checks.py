@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from pydantic import Field
 
 from bridle.agent.config import ItemId
 from bridle.agent.events import Erased, StartedAnew, Taught
 from bridle.agent.state import AgentState, OpenCheck
-from bridle.api.models import Answered, ArmName, Form, Id, ItemName, Page, Said, Words, digest_of
+from bridle.api.replies import CheckJudged, CheckList, CheckShown
+from bridle.api.requests import CheckJudgement, CheckQuery, digest_of
 from bridle.errors import Duplicate, NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.handlers.agents import who
 from bridle.server.handlers.teachers import (
-    Judgement,
-    WhomShown,
-    Word,
     heard_before,
     judged_of,
     taken_of,
@@ -35,53 +32,6 @@ __all__ = ["ENDPOINTS"]
 
 MOST_WEIGHED = 1_000
 Waiting: TypeAlias = tuple[ItemId, OpenCheck]
-
-
-class CheckShown(Form):
-    """A play that waits to be judged, by the limits as they stood then.
-
-    `coin`: the probability with which it was chosen. `whom`: who of several teachers judges it: who
-    errs least and has not judged its case.
-    """
-
-    decision: Id
-    context: dict[str, Any]
-    arm: ArmName
-    item: ItemName | None
-    coin: Annotated[float, Field(ge=0, le=1)]
-    whom: WhomShown | None
-
-
-class CheckQuery(Page):
-    """Which part; with `teacher`, of the oldest 1,000 those that this one of several judges."""
-
-    teacher: Words | None = None
-
-
-class CheckList(Form):
-    """Plays that wait to be judged, oldest first, and how many there are."""
-
-    checks: list[CheckShown]
-    total: int
-
-
-class CheckJudgement(Said, Word):
-    """A teacher's judgement of a play, by the limits as they stood then."""
-
-    allowed: bool
-
-
-class CheckJudged(Answered):
-    """What became of a judgement: the example that it made.
-
-    `started_anew`: it denied what a teacher had allowed, and a promise binds; so what was learned
-    of the limits was begun anew. `judgement`: what stands of the case, where several teachers are
-    declared. While it is open the check waits, and there is no example.
-    """
-
-    example: Id | None
-    started_anew: bool
-    judgement: Judgement | None
 
 
 async def checks(call: Call) -> Reply:
@@ -109,7 +59,7 @@ async def checks(call: Call) -> Reply:
             )
             for id, one in shown
         ]
-        return CheckList(checks=some, total=total)
+        return CheckList(checks=tuple(some), total=total)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 

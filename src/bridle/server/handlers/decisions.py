@@ -3,77 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from bridle.agent.events import Abstained, Asked, Decided, Erased, Event, Rewarded, RewardedLate
-from bridle.agent.outcomes import Abstention, Decision, Decisions
-from bridle.api.models import (
-    MAX_BATCH,
-    Answered,
-    ArmName,
-    Choice,
-    ClientId,
-    ContextForm,
-    Form,
-    ItemName,
-    digest_of,
-    plain_choice,
-)
-from bridle.errors import Duplicate, InvalidValue, NotPossible, UnknownId
+from bridle.agent.outcomes import Abstention, Decision, Decisions, Question
+from bridle.api.replies import Choice, Choices, RewardShown
+from bridle.api.requests import Decide, DecideMany, Item, Reward, digest_of
+from bridle.errors import CorruptState, Duplicate, InvalidValue, NotPossible, UnknownId
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.store.idempotency import id_of
 from bridle.store.writer import Existing, UnitOfWork
 
-__all__ = ["ENDPOINTS"]
-
-
-class Item(Form):
-    """A context to decide in. `played`: what another system played there, in shadow mode."""
-
-    context: ContextForm
-    item: ItemName | None = None
-    id: ClientId | None = None
-    played: ArmName | None = None
-
-
-class How(Form):
-    """How to decide: among which arms, and whether to say the exact probability."""
-
-    among: Annotated[tuple[ArmName, ...], Field(max_length=100_000)] | None = None
-    propensity: bool = False
-
-
-class Decide(How, Item):
-    """One decision. With `ask` false it never asks, whatever it may."""
-
-    ask: bool = True
-
-
-class DecideMany(How):
-    """Up to 1,000 decisions; a batch never asks."""
-
-    decisions: Annotated[tuple[Item, ...], Field(min_length=1, max_length=MAX_BATCH)]
-
-
-class Choices(Form):
-    """What came of each, in order."""
-
-    decisions: list[Choice]
-
-
-class Reward(Form):
-    """What a decision earned, in the agent's own range."""
-
-    value: float
-
-
-class RewardShown(Answered):
-    """`learned`; or `late`, if nobody waited for it any more: then it is kept and not learned."""
-
-    outcome: Literal["learned", "late"]
+__all__ = ["ENDPOINTS", "choice_of", "plain_choice"]
 
 
 async def decide(call: Call) -> Reply:
@@ -206,6 +149,41 @@ def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
         for i, (id, arm, item) in enumerate(zip(made.ids, made.chosen, made.items, strict=True))
         for coin, checked in (nothing if coins is None else coins[i],)
     ]
+
+
+def choice_of(made: Decision | Abstention | Question | Event) -> Choice:
+    """Give what came of a decision, from what was just made or from its event in the log."""
+    return Choice(**plain_choice(made))
+
+
+def plain_choice(made: Decision | Abstention | Question | Event) -> dict[str, Any]:
+    """Give the same as plain JSON values, which is faster."""
+    filed = None
+    event: Any = made
+    if isinstance(made, Decision | Abstention | Question):
+        event = made.event
+        if not isinstance(made, Question) and made.question is not None:
+            filed = {"id": made.question.id, "arm": made.question.arm}
+    if isinstance(event, Decided):
+        outcome, id, arm = "decision", event.id, event.arm
+    elif isinstance(event, Abstained):
+        outcome, id, arm = "abstention", event.id, None
+    elif isinstance(event, Asked) and event.decision is not None:
+        outcome, id, arm = "question", event.decision, None
+        filed = {"id": event.id, "arm": event.arm}
+    else:
+        raise CorruptState(f"A {type(event).__name__} is no choice.")
+    return {
+        "outcome": outcome,
+        "id": id,
+        "arm": arm,
+        "version": event.version,
+        "propensity": event.propensity,
+        "question": filed,
+        "item": event.item,
+        "check": isinstance(event, Decided) and event.checked,
+        "coin": event.coin if isinstance(event, Decided) else None,
+    }
 
 
 def _row(context: Any) -> Any:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from bridle.agent.events import Abstained, Asked, Decided, Erased, Expired, Rewarded
 from bridle.agent.queries import Believed
-from bridle.api.models import MAX_PAGE, ArmName, ContextForm, Form, ItemName
+from bridle.api.replies import (
+    ArmBelieved,
+    BelievedShown,
+    EventList,
+    EventShown,
+    Explained,
+    ShadowShown,
+)
+from bridle.api.requests import EventQuery, WhatIf
 from bridle.errors import NotPossible, UnknownId
 from bridle.explain.account import account_of
 from bridle.server.endpoints import Call, Endpoint, Reply
@@ -18,75 +24,6 @@ from bridle.store.log import Store
 from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS", "shown_of"]
-
-
-class EventShown(Form):
-    """An entry of the log. `event` is null once it was erased."""
-
-    seq: int
-    kind: str
-    hash: str
-    event: dict[str, Any] | None
-
-
-class EventList(Form):
-    """A part of the log, in order; go on with `after` = `next`, until it is null."""
-
-    events: list[EventShown]
-    next: int | None
-    head: Annotated[str, Field(description="SEQ:HASH, for `bridle verify --expect`")]
-
-
-class EventQuery(Form):
-    """Which part of the log."""
-
-    after: Annotated[int, Field(ge=0, le=2**53)] = 0
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
-
-
-class Explained(Form):
-    """Why a decision came out as it did."""
-
-    account: dict[str, Any]
-
-
-class WhatIf(Form):
-    """A context by hand, and the name of what it is about."""
-
-    context: ContextForm
-    item: ItemName | None = None
-
-
-class ArmBelieved(Form):
-    """What is believed of an arm in the context."""
-
-    arm: ArmName
-    p: Annotated[float, Field(ge=0, le=1, description="Probability that it is allowed")]
-    safe: bool
-    possible: bool
-    certified: bool | None
-    playable: bool
-    why_not: str | None
-    novelty: float
-    unseen: list[str]
-
-
-class BelievedShown(Form):
-    """What is believed of every arm in a context."""
-
-    arms: list[ArmBelieved]
-
-
-class ShadowShown(Form):
-    """How the agent compares with the system beside which it runs."""
-
-    decisions: int
-    agreed: int
-    abstained: int
-    denied_ours: Annotated[int, Field(description="Plays that a rule or the teacher had denied")]
-    denied_theirs: int
-    believed_ours: Annotated[float, Field(description="Violations, by the model's belief")]
-    believed_theirs: float
 
 
 async def explain(call: Call) -> Reply:
@@ -135,7 +72,9 @@ async def events(call: Call) -> Reply:
             for one in entries
         ]
         more = bool(entries) and entries[-1].seq < head.seq
-        return EventList(events=shown, next=entries[-1].seq if more else None, head=str(head))
+        return EventList(
+            events=tuple(shown), next=entries[-1].seq if more else None, head=str(head)
+        )
 
     return Reply(200, await call.service.aside(read))
 
@@ -164,7 +103,7 @@ def shown_of(found: Believed) -> BelievedShown:
     """Return what is believed as the API has it."""
     certified = found.certified
     return BelievedShown(
-        arms=[
+        arms=tuple(
             ArmBelieved(
                 arm=arm,
                 p=float(found.p[k]),
@@ -174,10 +113,10 @@ def shown_of(found: Believed) -> BelievedShown:
                 playable=bool(found.playable[k]),
                 why_not=found.why[k],
                 novelty=float(found.novelty[k]),
-                unseen=list(found.unseen[k]),
+                unseen=tuple(found.unseen[k]),
             )
             for k, arm in enumerate(found.arms)
-        ]
+        )
     )
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
-
 from bridle.agent.purse import Purse
 from bridle.agent.queries import fresh_start_of
-from bridle.api.models import Answered, Form, PromiseForm, Said
+from bridle.api.models import PromiseForm
+from bridle.api.replies import (
+    FreshStartProposed,
+    FreshStartShown,
+    MeterShown,
+    PriceShown,
+    PromiseKept,
+    PromiseShown,
+)
+from bridle.api.requests import (
+    STEPS,
+    PriceWanted,
+    PromiseDrop,
+    PromiseQuery,
+    PromiseWanted,
+    StartAnew,
+)
 from bridle.errors import NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.handlers.agents import who
@@ -17,126 +29,7 @@ from bridle.store.writer import UnitOfWork
 
 __all__ = ["ENDPOINTS"]
 
-STEPS = 20_000  # over which a price is said, if nothing else is wished
 DELTA = 0.05  # the error of the bound that holds at every time
-
-Steps = Annotated[
-    int, Field(ge=1, le=1_000_000_000, description="Decisions over which the price is said")
-]
-
-
-class PromiseWanted(Said, PromiseForm):
-    """A promise: at most alpha denied plays a decision, by audits with probability q or more."""
-
-
-class PriceWanted(PromiseForm):
-    """A promise whose price is asked for; nothing is changed."""
-
-    steps: Steps = STEPS
-
-
-class PromiseQuery(Form):
-    """Over how many decisions the price is said."""
-
-    steps: Steps = STEPS
-
-
-class PromiseDrop(Said):
-    """Who drops it, and why."""
-
-    # It stands in the address, where there is less room than in a body.
-    note: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-
-
-class MeterShown(Form):
-    """What audits with varying coins say of the violations since the promise began.
-
-    Each bound is wrong at any time with probability `delta` at most, whatever the agent does. Plays
-    that the teacher allowed at that very decision are no actions here.
-    """
-
-    lower: float
-    upper: float
-    delta: float
-    steps: int
-    actions: int
-    found: int
-    judged: int
-    pending: int
-
-
-class PromiseKept(Form):
-    """The promise that binds, and where it stands.
-
-    `bound`: alpha·steps + b + 1/q, at most so many denied plays are to be expected; `sharper`: the
-    same, as this purse's own coins have it; `sure`: with probability 0.95 there are no more, at any
-    time. `took`: steps that answers took on average, to hold against `lag`.
-    """
-
-    alpha: float
-    q: float
-    lag: int
-    b: float
-    since: float | None
-    state: Literal["playing", "cautious", "frozen"]
-    frozen: bool
-    sentence: str
-    balance: float
-    steps: int
-    coins: Annotated[int, Field(description="Plays that had a coin")]
-    audits: Annotated[int, Field(description="Plays whose coin fell, answered and waiting")]
-    found: int
-    waiting: int
-    took: float | None
-    thaws_in: Annotated[int, Field(description="Decisions until it plays by itself; 0: it does")]
-    bound: float
-    sharper: float
-    sure: float
-    meter: MeterShown | None
-    price: Annotated[list[str], Field(description="What it gives and costs, in sentences")]
-
-
-class PromiseShown(Answered):
-    """The promise that binds; null if none does."""
-
-    promise: PromiseKept | None
-
-
-class PriceShown(Form):
-    """What a promise would give and cost, in sentences, and the bound over so many decisions."""
-
-    alpha: float
-    q: float
-    lag: int
-    b: float
-    steps: int
-    bound: float
-    sharper: float
-    sure: float
-    price: list[str]
-
-
-class StartAnew(Said):
-    """Begin anew what was learned of the limits; denials stay.
-
-    `why` may be left out where it is proposed: see GET.
-    """
-
-    why: Annotated[str, Field(min_length=1, max_length=10_000)] | None = None
-
-
-class FreshStartProposed(Form):
-    """A proposal to begin anew, in sentences."""
-
-    why: str
-    kept: str
-    lost: str
-
-
-class FreshStartShown(Answered):
-    """What speaks for beginning anew; null if nothing does."""
-
-    proposal: FreshStartProposed | None
 
 
 # -- the promise -----------------------------------------------------------------------------
@@ -199,7 +92,7 @@ async def price(call: Call) -> Reply:
             bound=purse.bound(steps),
             sharper=purse.sharper_bound(steps),
             sure=purse.bound_with(steps, delta=DELTA),
-            price=purse.price_in_words(steps),
+            price=tuple(purse.price_in_words(steps)),
         )
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -239,7 +132,7 @@ def _shown(kept: Aggregate, horizon: int) -> PromiseShown:
         sharper=purse.sharper_bound(steps),
         sure=purse.bound_with(steps, delta=DELTA),
         meter=_meter(kept),
-        price=purse.price_in_words(horizon),
+        price=tuple(purse.price_in_words(horizon)),
     )
     return PromiseShown(version=kept.version, promise=shown)
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from bridle.agent.config import ItemId
 from bridle.agent.events import Erased, Event, Judged, StartedAnew, Taught
 from bridle.agent.queries import whom_to_ask
 from bridle.agent.state import AgentState
 from bridle.agent.teachers import Choice, Key
-from bridle.api.models import Answered, ArmName, ClientId, Form, Id, ItemName, Page, Words
+from bridle.api.replies import Judgement, OpenCase, TeacherShown, TeachersShown, WhomShown
+from bridle.api.requests import Page
 from bridle.errors import Duplicate, InvalidValue, NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.store.aggregate import Aggregate
@@ -28,12 +28,6 @@ from bridle.store.writer import Existing, UnitOfWork
 __all__ = [
     "ENDPOINTS",
     "Came",
-    "Judgement",
-    "Speaks",
-    "TeacherShown",
-    "TeachersShown",
-    "WhomShown",
-    "Word",
     "asked_of",
     "came_of",
     "closed_by",
@@ -50,113 +44,6 @@ __all__ = [
 MOST_NAMED = 10  # names that an error lists
 MOST_OPEN = 5_000  # questions that are looked through for those about an open case
 MOST_FOLLOWING = 1_000  # events that one word can lead to
-
-
-class Speaks(Form):
-    """Which of several teachers says so."""
-
-    teacher: Annotated[
-        Words | None,
-        Field(
-            description="Which of the agent's declared teachers says so. It must be said where "
-            "there are several; where there are none it is left out."
-        ),
-    ] = None
-
-
-class Word(Speaks):
-    """The same, with an id for what they say."""
-
-    NAMES: ClassVar[frozenset[str]] = frozenset({"id"})
-
-    id: Annotated[
-        ClientId | None,
-        Field(
-            description="Your own name for what one of several teachers says. The same id and body "
-            "get the same answer, another body is refused with 409. Left out, a teacher says one "
-            "thing of one question or play."
-        ),
-    ] = None
-
-
-class WhomShown(Form):
-    """Whom to ask, and why: the teacher whose answer is worth its price.
-
-    `cost`: what is expected to be spent until the case is settled or given up, in rewards.
-    `explores`: it is asked to learn how often a teacher errs.
-    """
-
-    teacher: str
-    cost: float
-    explores: bool
-    reason: str
-
-
-class Judgement(Form):
-    """What stands of a case after the word of one of several teachers.
-
-    `allowed`: as what it is settled, and null while it is open; then `next` is whom to ask, null if
-    nobody's answer is worth its price. `p`: the probability that it is allowed, by all that was
-    said. `said`: who said what.
-    """
-
-    teacher: str
-    allowed: bool | None
-    p: Annotated[float, Field(ge=0, le=1)]
-    said: dict[str, bool]
-    next: WhomShown | None
-    sentence: str
-
-
-class TeacherShown(Form):
-    """A teacher: what an answer of theirs costs, and how often they err, as far as is known.
-
-    `rate` is the mean of what is believed, `low` and `high` a 90 % interval; all three are what was
-    told, if it was. `answers`: cases that they judged; `shared`: those that others judged, too.
-    `known`: the rate is told, or learned within about 0.05. `trusted`: their word alone settles a
-    case.
-    """
-
-    name: str
-    price: float
-    rate: Annotated[float, Field(ge=0, le=0.5)]
-    low: Annotated[float, Field(ge=0, le=0.5)]
-    high: Annotated[float, Field(ge=0, le=0.5)]
-    answers: int
-    shared: int
-    told: bool
-    known: bool
-    trusted: bool
-    sentence: str
-
-
-class OpenCase(Form):
-    """A case that some have judged and that is not settled.
-
-    `question`: an open question about it. `whom`: whom to ask, null if nobody is worth it.
-    """
-
-    context: dict[str, Any]
-    arm: ArmName
-    item: ItemName | None
-    p: Annotated[float, Field(ge=0, le=1)]
-    said: dict[str, bool]
-    question: Id | None
-    whom: WhomShown | None
-
-
-class TeachersShown(Answered):
-    """The teachers, in the order in which they were declared, and what stands open.
-
-    `doubt`: a case is settled once it is allowed, or denied, with a probability of 1 − doubt.
-    `trust`: who errs in no more than this share of answers settles a case alone.
-    """
-
-    teachers: list[TeacherShown]
-    open: list[OpenCase]
-    open_total: int
-    doubt: float
-    trust: float
 
 
 # -- whose word it is ------------------------------------------------------------------------
@@ -374,11 +261,11 @@ def teachers_of(kept: Aggregate, page: Page) -> TeachersShown:
     }
     return TeachersShown(
         version=kept.version,
-        teachers=shown,
+        teachers=tuple(shown),
         open_total=len(open_),
         doubt=known.doubt,
         trust=known.trust,
-        open=[_open(state, key, asked.get(key)) for key in some],
+        open=tuple(_open(state, key, asked.get(key)) for key in some),
     )
 
 

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from bridle.agent.events import Abstained, Asked, Decided, Erased, Event, Judged, Taught
 from bridle.agent.outcomes import Question
 from bridle.agent.queries import worth_of
-from bridle.api.models import (
-    MAX_BATCH,
+from bridle.api.base import Id
+from bridle.api.replies import (
     Answered,
-    ArmName,
+    AnswerShown,
     Choice,
-    ClientId,
-    ContextForm,
-    Form,
-    Id,
-    ItemName,
+    ExampleList,
+    ExampleShown,
+    QuestionList,
+    QuestionShown,
+    TaughtShown,
+)
+from bridle.api.requests import (
+    Answer,
+    AskFor,
+    Example,
+    Life,
     Page,
-    Said,
-    Words,
-    choice_of,
+    QuestionQuery,
+    Teach,
+    TeachMany,
     digest_of,
 )
 from bridle.errors import Duplicate, InvalidValue, NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.handlers.agents import who
+from bridle.server.handlers.decisions import choice_of
 from bridle.server.handlers.teachers import (
     Came,
-    Judgement,
-    Speaks,
-    WhomShown,
-    Word,
     asked_of,
     closed_by,
     heard_before,
@@ -50,135 +52,6 @@ from bridle.store.idempotency import id_of
 from bridle.store.writer import Existing, UnitOfWork
 
 __all__ = ["ENDPOINTS", "close"]
-
-LAST_TIME = 253_402_300_799  # the last second of the year 9999: later ones have no name
-
-
-class Example(Form):
-    """What a teacher says of an arm in a context."""
-
-    context: ContextForm
-    arm: ArmName
-    allowed: bool
-    item: ItemName | None = None
-    id: ClientId | None = None
-
-
-class Life(Form):
-    """Of what an example speaks, and for how long."""
-
-    scope: Annotated[
-        Literal["all", "item"],
-        Field(description="Of all that looks like it, or of this very item alone"),
-    ] = "all"
-    until: Annotated[
-        float | None,
-        Field(ge=0, le=LAST_TIME, description="When it ends, in seconds since 1970; null: never"),
-    ] = None
-
-
-class Teach(Said, Life, Speaks, Example):
-    """One example. It replaces what the same teacher said before of the same item and unit."""
-
-
-class TeachMany(Said, Life, Speaks):
-    """Up to 1,000 examples: all are taken, or none. `scope`, `until` and `teacher` are of all."""
-
-    examples: Annotated[tuple[Example, ...], Field(min_length=1, max_length=MAX_BATCH)]
-
-
-class TaughtShown(Answered):
-    """What was taken: the id of each example.
-
-    Where several teachers are declared, null for what does not settle its case yet, and
-    `judgements` says what stands of each.
-    """
-
-    examples: list[Id | None]
-    judgements: list[Judgement] | None
-
-
-class ExampleShown(Form):
-    """An example that stands."""
-
-    id: Id
-    context: dict[str, Any]
-    arm: ArmName
-    allowed: bool
-    by: str | None
-    note: str | None
-    item: ItemName | None
-    scope: Literal["all", "item"]
-    until: float | None
-
-
-class ExampleList(Form):
-    """Examples that stand, in the order in which they were taught."""
-
-    examples: list[ExampleShown]
-    total: int
-
-
-class QuestionShown(Form):
-    """A question that waits for its answer. `decision`: the one it came up in, if any.
-
-    `worth`: what its answer is worth now, in rewards; null beyond the oldest 1,000 questions. Of
-    agents from before answers had a price it is what the answer would teach, in nats. `whom`: whom
-    of several teachers to ask; null if there are none, or if nobody's answer is worth its price.
-    """
-
-    id: Id
-    context: dict[str, Any]
-    arm: ArmName
-    decision: Id | None
-    item: ItemName | None
-    worth: float | None
-    whom: WhomShown | None
-
-
-class QuestionQuery(Page):
-    """Which part of the list; with `teacher`, only what this one of several is to be asked."""
-
-    teacher: Words | None = None
-
-
-class QuestionList(Form):
-    """Questions that wait: the most valuable first, of equals the oldest."""
-
-    questions: list[QuestionShown]
-    total: int
-
-
-class AskFor(Form):
-    """Ask for the next question: about this context, out of this pool, or out of what was met.
-
-    `item` is of the context; in a pool contexts name their items themselves, by an `id` feature.
-    """
-
-    context: ContextForm | None = None
-    item: ItemName | None = None
-    pool: Annotated[tuple[ContextForm, ...], Field(min_length=1, max_length=MAX_BATCH)] | None = (
-        None
-    )
-    id: ClientId | None = None
-
-
-class Answer(Said, Life, Word):
-    """The teacher's answer; or `skip`, if nobody will answer."""
-
-    answer: Literal["allowed", "denied", "skip"]
-
-
-class AnswerShown(Answered):
-    """What became of an answer: the example that it made, and the decision that went on.
-
-    `judgement`: what stands of the case, where several teachers are declared. While it is open the
-    question is, too, and there is no example.
-    """
-
-    example: Id | None
-    then: Choice | None
-    judgement: Judgement | None
 
 
 async def teach(call: Call) -> Reply:
@@ -198,7 +71,7 @@ async def teach(call: Call) -> Reply:
         known = [_taught_before(work, one, digest) for one, digest in pairs]
         if all(found is not None for found in known):
             last = max(found.seq for found in known if found is not None)
-            taken: list[Id | None] = [one.id or "" for one in examples]
+            taken: tuple[Id | None, ...] = tuple(one.id or "" for one in examples)
             return TaughtShown(version=last, examples=taken, judgements=None)
         if any(found is not None for found in known):
             raise NotPossible("Some of these examples were taken before, and some were not.")
@@ -206,7 +79,7 @@ async def teach(call: Call) -> Reply:
         made: list[Taught] = _made(kept.agent.make.taught_many, work, examples, by, form)
         for event, digest in zip(made, digests, strict=True):
             kept.record(event, digest)
-        taught: list[Id | None] = [event.id for event in made]
+        taught: tuple[Id | None, ...] = tuple(event.id for event in made)
         return TaughtShown(version=kept.version, examples=taught, judgements=None)
 
     return Reply(201, await call.service.do(call.path["agent"], do))
@@ -258,8 +131,8 @@ def _spoken(
 def _heard_shown(kept: Aggregate, came: list[Came], version: int) -> TaughtShown:
     return TaughtShown(
         version=version,
-        examples=[one.example for one in came],
-        judgements=[judged_of(kept, one) for one in came],
+        examples=tuple(one.example for one in came),
+        judgements=tuple(judged_of(kept, one) for one in came),
     )
 
 
@@ -351,7 +224,7 @@ async def examples(call: Call) -> Reply:
             )
             for one in standing[page.after : page.after + page.limit]
         ]
-        return ExampleList(examples=some, total=len(standing))
+        return ExampleList(examples=tuple(some), total=len(standing))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -379,7 +252,7 @@ async def questions(call: Call) -> Reply:
             )
             for one in waiting[page.after : page.after + page.limit]
         ]
-        return QuestionList(questions=some, total=len(waiting))
+        return QuestionList(questions=tuple(some), total=len(waiting))
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 

@@ -5,65 +5,15 @@ An admin whose token is for some agents only can grant no more than that, and se
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from bridle.api.models import Form
+from bridle.api.replies import TokenList, TokenMade, TokenShown
+from bridle.api.requests import Grant
 from bridle.errors import InvalidValue, UnknownId
-from bridle.server.endpoints import Call, Caller, Endpoint, Reply, Role
+from bridle.server.endpoints import Call, Caller, Endpoint, Reply
 from bridle.server.problems import Problem
 from bridle.server.tokens import make_token
 from bridle.store.log import TokenRow
 
 __all__ = ["ENDPOINTS"]
-
-_AgentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
-
-
-class Grant(Form):
-    """Who may do what, and until when."""
-
-    role: Role
-    agents: Annotated[
-        tuple[_AgentName, ...] | None,
-        Field(min_length=1, max_length=1_000, description="Whom it is for; left out: all agents"),
-    ] = None
-    expires: Annotated[
-        float | None, Field(gt=0, le=253_402_300_799, description="In seconds since 1970")
-    ] = None
-    note: Annotated[
-        str,
-        Field(
-            max_length=200,
-            pattern=r"^[^\x00-\x1f\x7f]*$",
-            description="Whose it is. It may be logged",
-        ),
-    ] = ""
-
-
-class TokenShown(Form):
-    """A token, without its secret."""
-
-    id: str
-    role: Role
-    agents: tuple[str, ...] | None
-    created: float
-    expires: float | None
-    revoked: float | None
-    note: str
-
-
-class TokenMade(TokenShown):
-    """A new token, with its secret: it is shown here and never again."""
-
-    token: str
-
-
-class TokenList(Form):
-    """All tokens, oldest first."""
-
-    tokens: list[TokenShown]
 
 
 async def look(call: Call) -> Reply:

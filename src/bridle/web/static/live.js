@@ -19,7 +19,7 @@ let rows = slots.filter((slot) => slot.dataset.id !== undefined).map(read);
 function read(slot) {
   const [time, kind, said, context, reward] = slot.children;
   return {
-    id: slot.dataset.id, at: time.dateTime, clock: time.textContent, kind: kind.textContent,
+    id: slot.dataset.id, outcome: slot.dataset.outcome, at: time.dateTime, clock: time.textContent, kind: kind.textContent,
     said: said.textContent, href: said.getAttribute("href"), context: context.textContent,
     reward: reward.textContent,
   };
@@ -29,6 +29,7 @@ function write(slot, row) {
   const [time, kind, said, context, reward] = slot.children;
   put(time, row.clock);
   time.dateTime = row.at ?? "";
+  slot.dataset.outcome = row.outcome ?? "";
   put(kind, row.kind ?? KINDS[row.outcome]);
   put(said, row.said);
   if (row.href) said.setAttribute("href", row.href);
@@ -53,11 +54,12 @@ function show() {
   }
   rows.forEach((row, n) => write(slots[n], row));
   if (rows.length) put(more, passed ? `… and ${passed.toLocaleString("en")} more entries came too fast to be shown.` : "");
-  if (!paused && source?.readyState === EventSource.OPEN) say("Live.");
+  if (!paused && source?.readyState === EventSource.OPEN) say("Live.", "live");
 }
 
-function say(text) {
+function say(text, name = "") {
   put(state, text);
+  state.dataset.state = name;
 }
 
 function take(event) {
@@ -75,7 +77,7 @@ function take(event) {
 
 function begin() {
   source = new EventSource(`${feed.dataset.stream}?after=${after}`);
-  source.onopen = () => say("Live.");
+  source.onopen = () => say("Live.", "live");
   source.onmessage = take;
   source.onerror = () => {
     // A refusal ends it for good; all else the browser tries again by itself.
@@ -108,7 +110,7 @@ pause.addEventListener("click", () => {
   put(pause, paused ? "Go on" : "Pause");
   if (paused) {
     end();
-    say("Paused.");
+    say("Paused.", "paused");
   } else {
     say("Connecting …");
     begin();

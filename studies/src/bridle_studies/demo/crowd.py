@@ -16,7 +16,7 @@ import numpy as np
 
 from bridle.errors import BridleError
 from bridle.server.problems import Problem
-from bridle.web.visitor import Hand
+from bridle.web.visitor import ApiCaller
 from bridle_studies.demo.scenes import Context, Scene
 
 __all__ = ["ADA", "Crowd"]
@@ -53,7 +53,14 @@ class Crowd:
     """
 
     def __init__(
-        self, scene: Scene, *, program: Hand, teacher: Hand, admin: Hand, rate: float, seed: int
+        self,
+        scene: Scene,
+        *,
+        program: ApiCaller,
+        teacher: ApiCaller,
+        admin: ApiCaller,
+        rate: float,
+        seed: int,
     ) -> None:
         self.scene = scene
         self.events = 0  # of the agent's log, as far as was heard
@@ -229,6 +236,6 @@ class Crowd:
             await self._call(self._teacher, endpoint, body, id=id)
 
     async def _call(
-        self, hand: Hand, endpoint: str, body: Any = None, *, query: Any = None, **path: str
+        self, hand: ApiCaller, endpoint: str, body: Any = None, *, query: Any = None, **path: str
     ) -> Any:
         return await hand.call(endpoint, body, query=query, agent=self.scene.name, **path)

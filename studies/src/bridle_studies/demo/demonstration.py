@@ -16,10 +16,10 @@ import numpy as np
 
 from bridle.errors import NotPossible
 from bridle.server.endpoints import Role
-from bridle.server.service import Door, Service
+from bridle.server.service import Guest, Service
 from bridle.server.tokens import make_token
 from bridle.store.opening import open_store
-from bridle.web.visitor import Hand, Visiting
+from bridle.web.visitor import ApiCaller, Visiting
 from bridle_studies.demo.cinema import AGES, CHILD, Cinema
 from bridle_studies.demo.clinic import Clinic
 from bridle_studies.demo.crowd import ADA, Crowd
@@ -112,7 +112,7 @@ async def demonstration(
         hand=await tokens.hand("agent", "Visitors", (cinema.name,)),
         remember=crowds[0].remember,
     )
-    service.open_doors = await tokens.doors()
+    service.guests = await tokens.guests()
     tasks = [asyncio.create_task(crowd.keep_coming()) for crowd in crowds]
     try:
         yield service
@@ -120,7 +120,7 @@ async def demonstration(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        service.open_doors, service.visiting = (), None
+        service.guests, service.visiting = (), None
 
 
 async def _past(
@@ -144,27 +144,27 @@ class _Tokens:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._expires = service.clock() + DAY
-        self._admin: Hand | None = None
-        self._door = ""
+        self._admin: ApiCaller | None = None
+        self._first = ""
 
-    async def first(self) -> Hand:
+    async def first(self) -> ApiCaller:
         """Make the admin's, with which the others are made."""
         service = self._service
         made = make_token("admin", now=service.clock(), expires=self._expires, note="Visitor")
         await service.tokens.add(made)
-        self._admin, self._door = Hand(service, made.text), made.text
+        self._admin, self._first = ApiCaller(service, made.text), made.text
         return self._admin
 
-    async def hand(self, role: Role, note: str, agents: tuple[str, ...] | None = None) -> Hand:
+    async def hand(self, role: Role, note: str, agents: tuple[str, ...] | None = None) -> ApiCaller:
         """Make a token for somebody who calls from here."""
-        return Hand(self._service, await self._grant(role, note, agents))
+        return ApiCaller(self._service, await self._grant(role, note, agents))
 
-    async def doors(self) -> tuple[Door, ...]:
-        """Make the ways in for whoever comes."""
+    async def guests(self) -> tuple[Guest, ...]:
+        """Make a token of each role for whoever comes."""
         teacher = await self._grant("teacher", "Visitor", None)
         auditor = await self._grant("auditor", "Visitor", None)
-        doors = ("teacher", teacher), ("auditor", auditor), ("admin", self._door)
-        return tuple(Door(name, token) for name, token in doors)
+        guests = ("teacher", teacher), ("auditor", auditor), ("admin", self._first)
+        return tuple(Guest(name, token) for name, token in guests)
 
     async def _grant(self, role: Role, note: str, agents: tuple[str, ...] | None) -> str:
         assert self._admin is not None
