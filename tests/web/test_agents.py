@@ -62,7 +62,7 @@ def test_what_an_agent_is_doing(server, make, person, monkeypatch):
     ):
         assert words in shown.text
     share = server.runner.run(
-        server.service.do("films", lambda work: work.aggregate.recent.unsure(work.aggregate.state))
+        server.service.do("films", lambda work: work.aggregate.recent.unsure())
     )
     assert f"Choices still in doubt {100 * share:.0f} %" in shown.text
     server.clock.now += 3_000.0

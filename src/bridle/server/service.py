@@ -245,7 +245,7 @@ class Ticker:
 def _end(unit_of_work: UnitOfWork, most: int, steady: Callable[[], float]) -> int:
     """Retract examples whose time is over, one or more; the rest is still due at the next tick."""
     kept, began, ended = unit_of_work.aggregate, steady(), 0
-    for id in kept.lives.due(unit_of_work.now, most):
+    for id in kept.expiries.due(unit_of_work.now, most):
         # What an example taught is learned anew without it, which takes long where there are many.
         if ended and steady() - began > ENDING_SECONDS:
             break
@@ -257,7 +257,7 @@ def _end(unit_of_work: UnitOfWork, most: int, steady: Callable[[], float]) -> in
 def _noted(kept: Aggregate) -> _Noted:
     wait, since = kept.state.wait, kept.deadlines.since
     dues = [since[0][1] + wait] if since and wait is not None else []
-    ends = kept.lives.next
+    ends = kept.expiries.next
     return _Noted(kept.version, min([*dues, *([] if ends is None else [ends])], default=None))
 
 

@@ -73,7 +73,7 @@ class Doing(NamedTuple):
 
 def doing_of(kept: Aggregate) -> Doing:
     """Say what an agent is doing."""
-    know, spans = kept.state, kept.chronicle.spans
+    know, spans = kept.state, kept.timeline.spans
     rewards = sum(span.rewards for span in spans)
     return Doing(
         version=kept.version,
@@ -82,7 +82,7 @@ def doing_of(kept: Aggregate) -> Doing:
         questions=len(know.questions.open),
         reward=sum(span.reward for span in spans) / rewards if rewards else None,
         course=_course(spans),
-        unsure=kept.recent.unsure(know),
+        unsure=kept.recent.unsure(),
         seen=next((span.ended for span in reversed(spans) if span.ended is not None), None),
         promise=None if know.purse is None else know.purse.state,
         teachers=len(know.teachers.teachers),

@@ -163,10 +163,10 @@ class Course:
 
 def edges_of(kept: Aggregate, first: float | None, last: float | None) -> list[Edge]:
     """Name the spans that lie partly between two times."""
-    width = kept.chronicle.width
+    width = kept.timeline.width
     cut = (
         span
-        for span in kept.chronicle.spans
+        for span in kept.timeline.spans
         if _within(span, first, last) and _is_cut(span, first, last)
     )
     return [Edge(span.first, span.last, width) for span in cut][:MOST_EDGES]
@@ -183,9 +183,9 @@ def course_of(
     Of a span that lies partly within, those `edges` are counted that were read; if there are none,
     it counts as a whole.
     """
-    width = kept.chronicle.width
+    width = kept.timeline.width
     spans, rough = [], False
-    for span in kept.chronicle.spans:
+    for span in kept.timeline.spans:
         if not _within(span, first, last):
             continue
         if _is_cut(span, first, last):

@@ -396,7 +396,7 @@ class Progress(NamedTuple):
 def progress_of(work: UnitOfWork, mine: str | None, undone: str = "") -> Progress:
     """Read how far teaching is; `mine` is how the log names the teacher. It is quick."""
     kept, state = work.aggregate, work.aggregate.state
-    unsure = kept.recent.unsure(state)
+    unsure = kept.recent.unsure()
     guesses = kept.guesses.of.get(mine or "", ())
     return Progress(
         len(state.examples),
