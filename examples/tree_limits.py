@@ -58,10 +58,8 @@ class TreeLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state):
-        K, d, *rest = state["sizes"].tolist()
-        limits = cls(
-            arms=K, features=d, **dict(zip(("seed", "depth", "enough"), rest, strict=True))
-        )
+        K, d, seed, depth, enough = state["sizes"].tolist()
+        limits = cls(arms=K, features=d, seed=seed, depth=depth, enough=enough)
         for arm, allowed, *context in state["said"]:
             limits.learn(context, int(arm), allowed)
         return limits
@@ -73,8 +71,9 @@ if __name__ == "__main__":
     print(f"{check_limits(TreeLimits).ran} checks of limits hold.")
     flags = [bridle.Flag("child"), bridle.Flag("late")]
     agent = bridle.Agent(arms=["horror"], features=flags, limits="tree", seed=1)
-    for child, late in [(True, True), (True, False), (False, True), (False, False)] * 5:
+    cases = [(True, True), (True, False), (False, True), (False, False)]
+    for child, late in cases * 5:
         agent.teach({"child": child, "late": late}, "horror", allowed=not (child and late))
-    for who in (True, False):
-        p = agent.believed({"child": who, "late": True}).p[0]
-        print(f"Horror late at night, child={who}: P(allowed) = {p:.2f}")
+    for child, late in cases:
+        p = agent.believed({"child": child, "late": late}).p[0]
+        print(f"Horror for a child: {child}, late at night: {late}. P(allowed) = {p:.2f}")

@@ -516,14 +516,14 @@ def simulate(
 
 
 def with_one(contexts: Floats) -> Floats:
-    """Give every context a trailing 1, for the intercept: (M, d + 1)."""
+    """Return every context with a trailing 1, for the intercept: (M, d + 1)."""
     return np.hstack([contexts, np.ones((len(contexts), 1))])
 
 
 def shown_rows(
     tables: Tables, rows: npt.ArrayLike | None, steps: int | None, seed: int, owner: str
 ) -> Ints:
-    """Give the rows that an online phase shows: those given, or `steps` drawn ones."""
+    """Return the rows that an online phase shows: those given, or `steps` drawn ones."""
     if steps is None and rows is None:
         raise InvalidValue("steps", owner, "given, unless rows are", None)
     T = len(_rows(tables, rows, owner)) if steps is None else steps
@@ -550,7 +550,7 @@ def _rows(tables: Tables, rows: object, owner: str) -> Ints:
 
 
 def marks_at(given: object, T: int) -> Ints:
-    """Give the steps at which to measure: those given, or 100; T is always among them."""
+    """Return the steps at which to measure: those given, or 100; T is always among them."""
     if given is None:
         marks = np.linspace(T / 100, T, 100).round().astype(np.int64)
     else:
@@ -888,7 +888,7 @@ def online_asking(
                 return label
 
     def audit(step: int, row: int, k: int, truth: bool) -> None:
-        """Have a check judged, by several teachers if need be; what is not settled waits.
+        """Judge a check, by several teachers if need be; what is not settled waits.
 
         Of one teacher it is their word, not the truth.
         """
@@ -1033,7 +1033,7 @@ def online_asking(
 
 
 def check_world(tables: object, beliefs: object, owner: str) -> None:
-    """Refuse what is no world, or limits that are not of its size."""
+    """Raise `InvalidValue` for what is no world, or limits that are not of its size."""
     if not isinstance(tables, Tables):
         raise InvalidValue("tables", owner, "Tables(contexts, rewards, allowed)", tables)
     if not isinstance(beliefs, Beliefs):
@@ -1044,7 +1044,7 @@ def check_world(tables: object, beliefs: object, owner: str) -> None:
 
 
 def learned_mask(tables: Tables, beliefs: Beliefs) -> Bools:
-    """Say where an arm is surely allowed, for `online(eligible=...)`: frozen limits, at full speed.
+    """Return where an arm is surely allowed, for `online(eligible=...)`: frozen limits, at speed.
 
     Examples
     --------
@@ -1086,12 +1086,12 @@ class _Staff:
         return truth != errs
 
     def drop(self, item: int, unit: int) -> None:
-        """Let what was said of a case go, as it is asked about anew."""
+        """Forget what was said of a case, as it is asked about anew."""
         if self.known.said(item, unit):
             self.known.forget(item, unit)
 
     def forget(self) -> None:
-        """Let all cases go, as limits have changed; of teachers it stays what is known."""
+        """Forget all cases, as limits have changed; what is known of teachers stays."""
         self.known.forget_all()
         self.cases.clear()
 
@@ -1129,7 +1129,7 @@ class _Table:
         self.update(np.arange(beliefs.units))
 
     def update(self, units: Ints) -> None:
-        """Look again at these units."""
+        """Predict these units anew."""
         look = self._predictions.predict(units)
         self._hope[units] = self._beliefs.hope(look.of(units))
         hope = self._hope

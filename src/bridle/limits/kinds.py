@@ -264,7 +264,7 @@ def _check_columns(features: int, crosses: bool) -> None:
 
 
 def _check_terms(kind: str, singles: int, terms: int, pairs: bool, arms: int) -> None:
-    """Refuse rules that would have no term, or too many."""
+    """Raise `InvalidValue` for rules that would have no term, or too many."""
     if singles == 0:
         wanted = f"another kind than {kind!r} where no feature is one that a rule can deny"
         raise InvalidValue("limits", OWNER, wanted, kind, NO_TERM)
