@@ -325,7 +325,7 @@ def online(
     if w.limit != 0.0:
         if limits is None:
             raise NotPossible(f"{policy} weighs what was taught: give online(limits=...).")
-        if not isinstance(limits, Limits):
+        if not callable(getattr(limits, "scores_many", None)):
             raise InvalidValue("limits", "online", "limits, as in Lesson.limits[N]", limits)
         if (limits.arms, limits.features) != (tables.arms, tables.features):
             shape = f"limits over {tables.arms} arms and {tables.features} features"
