@@ -268,7 +268,8 @@ def test_among_is_a_set_of_arms():
 def test_to_choose_among_no_arms_is_an_error_that_says_what_to_do():
     agent = new()
     before = bits(agent)
-    for among in ((), [], set(), iter(())):
+    nothing: list[Any] = [(), [], set(), iter(())]
+    for among in nothing:
         with pytest.raises(InvalidValue, match=r"at least one arm.*Leave it out for all arms"):
             agent.decide(ARRAY, among)
     with pytest.raises(InvalidValue, match="'among'"):
@@ -299,7 +300,7 @@ def test_a_question_earns_nothing_and_the_error_says_what_to_do():
     for wrong in (question, question.decision):
         with pytest.raises(UnknownId, match=r"waits for the answer to question 1.*agent\.answer"):
             agent.reward(wrong, 0.5)
-    asked = agent.ask({"x": False}, id="mine")
+    asked: Any = agent.ask({"x": False}, id="mine")
     for wrong in (asked, "mine"):
         with pytest.raises(UnknownId, match=r"This is a question.*agent\.skip"):
             agent.reward_many([wrong], [0.5])

@@ -12,7 +12,14 @@ import pytest
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.limits import BoundLimits, LogisticLimits, MixtureLimits, PooledLimits, RuleLimits
 from bridle.limits.base import Beliefs
-from bridle.limits.mixture import DEVIATION, EXACT, EXCEPTIONS, FLOOR, PRIOR, MixturePredictions
+from bridle.limits.mixture import (
+    DEVIATION,
+    EXACT,
+    EXCEPTIONS,
+    FLOOR,
+    PRIOR,
+    MixturePredictions,
+)
 from tests.conftest import size
 
 ALL = np.array(list(itertools.product([0.0, 1.0], repeat=3)))

@@ -92,6 +92,8 @@ def make_limits(
     >>> limits.units
     2
     """
+    if version:
+        registry.require("limits", kind, version)
     check_kind(kind, schema=schema, arms=len(groups), error=error, doubt=doubt, crosses=crosses)
     both = bool(crosses)
     if kind not in KINDS:
@@ -217,8 +219,7 @@ def _registered(
 ) -> Beliefs:
     """Return untaught limits of somebody else's."""
     found = registry.find("limits", kind)
-    if found is None or version:
-        found = registry.require("limits", kind, version)
+    assert found is not None  # as `check_kind` says
     try:
         made = found.factory(
             arms=arms, features=features, groups=list(groups), seed=seed, **options

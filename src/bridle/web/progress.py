@@ -398,7 +398,7 @@ class Progress(NamedTuple):
 def progress_of(work: UnitOfWork, mine: str | None, undone: str = "") -> Progress:
     """Return the progress of teaching; `mine` names the teacher in the log. It is quick."""
     aggregate, state = work.aggregate, work.aggregate.state
-    unsure = aggregate.recent.unsure(state)
+    unsure = aggregate.recent.unsure()
     guesses = aggregate.guesses.of.get(mine or "", ())
     return Progress(
         len(state.examples),
