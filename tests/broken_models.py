@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from bridle import Thompson, validation
-from bridle.testing import Sampler
+from tests.conformance import Sampler
 from tests.reference import win_probabilities
 
 # -- what others might write ----------------------------------------------------------------------

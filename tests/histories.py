@@ -199,7 +199,7 @@ def bits(agent: Agent) -> bytes:
     found = dict(vars(agent._state))
     parts: list[bytes] = []
     limits_state = dict(vars(found.pop("limits_state")))
-    for state in (found.pop("reward_arms").to_state(), limits_state.pop("limits").to_state()):
+    for state in (found.pop("reward_model").to_state(), limits_state.pop("limits").to_state()):
         parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
     del limits_state["_seen"], limits_state["_settings"]  # a memory of what follows from the rest
     limits_state["unit_of"] = limits_state["unit_of"].tobytes()

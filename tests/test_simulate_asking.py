@@ -18,8 +18,11 @@ from bridle_studies.environments import synthetic_movies
 from tests.conftest import size
 
 
-class Counting:
+class Counting(Beliefs):
     """Limits by counts: (yes + 1) / (yes + no + 2) for each unit and distinct context."""
+
+    arms = features = units = 0
+    unit_of: Any = None
 
     def __init__(self, arms: int, features: int, groups: list[int] | None = None) -> None:
         self.arms, self.features = arms, features
@@ -52,8 +55,15 @@ class Counting:
         twin.counts = {key: list(value) for key, value in self.counts.items()}
         return twin
 
+    def refit(self, unit: int, contexts: Any, allowed: Any, keys: Any) -> Any:
+        raise NotImplementedError
+
     def to_state(self) -> dict[str, Any]:
         return {}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Counting:
+        raise NotImplementedError
 
 
 def world(seed: int, M: int = 9, K: int = 5, d: int = 3, share: float = 0.5) -> Tables:

@@ -35,9 +35,12 @@ if TYPE_CHECKING:
         KnownMask,
         LearnedMask,
         LinUCB,
+        Policy,
         Thompson,
         Uniform,
     )
+    from bridle.registry import register
+    from bridle.reward.base import RewardModel
     from bridle.reward.posterior import LinearArms
     from bridle.schema import Category, Flag, Id, Labels, Number, Schema
     from bridle.simulate import Tables
@@ -66,9 +69,12 @@ _HOMES = {
         "KnownMask",
         "LearnedMask",
         "LinUCB",
+        "Policy",
         "Thompson",
         "Uniform",
     ),
+    "registry": ("register",),
+    "reward.base": ("RewardModel",),
     "reward.posterior": ("LinearArms",),
     "schema": ("Category", "Flag", "Id", "Labels", "Number", "Schema"),
     "simulate": ("Tables",),
@@ -121,8 +127,10 @@ __all__ = [
     "LinearArms",
     "LinearLimits",
     "Number",
+    "Policy",
     "Purse",
     "Question",
+    "RewardModel",
     "Rule",
     "Schema",
     "Tables",
@@ -133,6 +141,7 @@ __all__ = [
     "certify",
     "evaluate",
     "recommend",
+    "register",
 ]
 
 

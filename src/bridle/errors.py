@@ -15,6 +15,7 @@ __all__ = [
     "InvalidValue",
     "LimitReached",
     "NotPossible",
+    "NotRegistered",
     "StoreFailed",
     "UnknownId",
 ]
@@ -100,6 +101,49 @@ class NotPossible(BridleError):
     """The call is well formed, but not in this state or with these settings."""
 
 
+class NotRegistered(BridleError):
+    """A log or a saved agent needs a policy, limits or a reward model that is not here.
+
+    Parameters
+    ----------
+    kind : str
+        What is missing: "policy", "limits" or "reward".
+    name, version : str
+        What it is called, and the version that is needed; "" if any would do.
+    found : str
+        The version that is registered in its place; "" if none is.
+    remedy : str, optional
+        What to do, if it is not what follows from the others.
+
+    Examples
+    --------
+    >>> print(NotRegistered("policy", "SquareCB", "2", "1"))
+    Version '2' of the policy 'SquareCB' is needed, and '1' is registered. Nothing is lost: install
+    the version that it was written with, and try again.
+    """
+
+    def __init__(
+        self, kind: str, name: str, version: str = "", found: str = "", remedy: str = ""
+    ) -> None:
+        self.kind, self.name, self.version, self.found = kind, name, version, found
+        what = f"the {_KINDS.get(kind, kind)} {shown(name)}"
+        needed = f"Version {shown(version)} of {what}" if version else f"T{what[1:]}"
+        if found:
+            text = f"{needed} is needed, and {shown(found)} is registered."
+            self.remedy = "Nothing is lost: install the version that it was written with, and try "
+        else:
+            text = f"{needed} is not registered."
+            self.remedy = (
+                "Nothing is lost: install or import the package that registers it, and try "
+            )
+        self.remedy = remedy or f"{self.remedy}again."
+        self._given = kind, name, version, found, remedy
+        super().__init__(f"{text} {self.remedy}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._given
+
+
 class CorruptState(BridleError):
     """A saved file or an event is damaged, or not of a form that this version reads."""
 
@@ -148,6 +192,10 @@ class StoreFailed(BridleError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.what, self.unknown)
+
+
+# What people call the kinds of `bridle.registry`.
+_KINDS = {"limits": "kind of limits", "reward": "reward model"}
 
 
 def shown(value: object) -> str:

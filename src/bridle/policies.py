@@ -1,8 +1,9 @@
 """How scores become a choice.
 
-A policy is a small value with two questions: `choose` and `propensities`. All of ours blend the
+A policy is a small value with two methods: `choose` and `propensities`. All of ours blend the
 scores of each arm into a normal law, draw from it and play the best eligible arm; they differ in
 seven numbers (`weights`), which one kernel reads, in the agent as in the compiled simulation.
+Policies of others are registered by name (`bridle.register`) and run in plain Python.
 
 Arms are independent and only cᵀμ̃ matters, so one normal draw an arm has the law of a draw of the
 whole weight vector.
@@ -17,8 +18,8 @@ from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from bridle import validation
-from bridle.errors import CorruptState, InvalidValue, NotPossible
+from bridle import registry, validation
+from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.kernels import choice, keys, wins
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, NO_MASK, Bools, Floats, Weights
 
@@ -36,8 +37,12 @@ __all__ = [
     "Thompson",
     "Uniform",
     "Weighted",
+    "chosen",
+    "kernel_weights",
     "most_informative",
+    "odds_of",
     "policy_from_json",
+    "policy_of",
     "policy_parameters",
     "policy_to_json",
     "spread_of",
@@ -76,7 +81,7 @@ class Scores:
     allowed: Bools | None = None
 
     def parts(self) -> tuple[Floats, Bools, Bools]:
-        """Check all, and lay it out as the kernels want it: (7, K), eligible, allowed."""
+        """Return all of it, checked, as the kernels take it: (7, K), eligible, allowed."""
         wanted = "a list of numbers, one an arm"
         means = validation.floats(self.reward_mean, "reward_mean", "Scores", wanted)
         if means.ndim != 1 or not means.size:
@@ -103,19 +108,30 @@ class Scores:
 
 @runtime_checkable
 class Policy(Protocol):
-    """What any policy can do.
+    """What any policy can do; one of somebody else's is a frozen dataclass of plain JSON values.
 
     `choose` is a function of the scores and the key alone: equal keys give equal choices, other
-    keys independent ones. `propensities` says with what probability over keys each arm is chosen:
-    they sum to one, or are all zero where nothing may be played and `choose` gives -1.
+    keys independent ones. Only arms that are `Scores.eligible` may be chosen. `propensities` are
+    the probabilities, over keys, with which each arm is chosen: they sum to one, or are all zero
+    where nothing may be played and `choose` returns -1. An agent has every field of `Scores` filled
+    and asks only where some arm is eligible. `bridle.testing.check_policy` checks all of this.
+
+    Attributes
+    ----------
+    needs_limits : bool
+        Whether the policy keeps to what is surely allowed: then only such arms are eligible, and
+        the agent may ask the teacher and have plays checked. Otherwise all arms are but those that
+        the teacher denied in this very case or a declared rule denies.
     """
 
+    needs_limits: ClassVar[bool]
+
     def choose(self, scores: Scores, key: int) -> int:
-        """Give the arm to play, or -1 if none may be played."""
+        """Return the arm to play, or -1 if none may be played; `key` are 64 random bits."""
         ...
 
     def propensities(self, scores: Scores) -> Floats:
-        """Give the probability of each arm: K numbers."""
+        """Return the probability of each arm: K numbers."""
         ...
 
 
@@ -130,11 +146,11 @@ class Weighted:
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores, as the kernels read it."""
+        """What this policy makes of the scores, as the kernels read it."""
         raise NotImplementedError
 
     def choose(self, scores: Scores, key: int) -> int:
-        """Give the arm to play, or -1 if none may be played."""
+        """Return the arm to play, or -1 if none may be played."""
         parts, eligible, allowed = self._parts(scores)
         number = np.uint64(validation.SEED.check(key, "key", type(self).__name__))
         start = keys.stream(0, keys.DECIDE)
@@ -142,7 +158,7 @@ class Weighted:
         return int(choice.choose(w, parts, eligible, allowed, start, number))
 
     def propensities(self, scores: Scores) -> Floats:
-        """Give the exact probability of each arm, to about 1e-12."""
+        """Return the exact probability of each arm, to about 1e-12."""
         parts, eligible, allowed = self._parts(scores)
         w = np.array(self.weights)
         out = np.empty(parts.shape[1])
@@ -194,7 +210,7 @@ class Thompson(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         return Weights(1.0, 0.0, self.v, 0.0, 0.0, 0.0, NO_MASK)
 
 
@@ -231,7 +247,7 @@ class BehaviorConstrained(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         v_limit = self.v if self.v_constraint is None else self.v_constraint
         return Weights(self.sigma, 1.0 - self.sigma, self.v, v_limit, 0.0, 0.0, NO_MASK)
 
@@ -259,7 +275,7 @@ class KnownMask(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         mask = MASK_ARGMAX if self.reading == "argmax" else MASK_FILTER
         return Weights(1.0, 0.0, self.v, 0.0, 0.0, 0.0, mask)
 
@@ -294,7 +310,7 @@ class LearnedMask(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         return Weights(self.sigma, 1.0 - self.sigma, self.v, 0.0, 0.0, 0.0, MASK_ARGMAX)
 
 
@@ -304,7 +320,7 @@ class Uniform(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         return Weights(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NO_MASK)
 
 
@@ -314,7 +330,7 @@ class Greedy(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         return Weights(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, NO_MASK)
 
 
@@ -335,7 +351,7 @@ class EpsilonGreedy(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         return Weights(1.0, 0.0, 0.0, 0.0, 0.0, self.epsilon, NO_MASK)
 
 
@@ -356,12 +372,12 @@ class LinUCB(Weighted):
 
     @property
     def weights(self) -> Weights:
-        """Say what this policy makes of the scores."""
+        """What this policy makes of the scores."""
         return Weights(1.0, 0.0, 0.0, 0.0, self.alpha, 0.0, NO_MASK)
 
 
 def spread_of(*, R: float, z: float, gamma: float, features: int) -> float:
-    """Give the paper's spread v = R·√((24/z)·d·ln(1/γ)) for those who have its constants.
+    """Return the paper's spread v = R·√((24/z)·d·ln(1/γ)) for those who have its constants.
 
     Examples
     --------
@@ -391,27 +407,70 @@ _KINDS: dict[str, type[Weighted]] = {
 }
 
 
-def policy_to_json(policy: Weighted) -> dict[str, float | str | None]:
-    """Give one of our policies as plain JSON values, every parameter spelled out."""
-    if type(policy).__name__ not in _KINDS:
-        raise InvalidValue("policy", "Agent", f"one of bridle's own, {sorted(_KINDS)}", policy)
-    fields: dict[str, float | str | None] = {"kind": type(policy).__name__}
-    for name in _parameters(type(policy)):
-        fields[name] = getattr(policy, name)
-    return fields
+def policy_to_json(policy: Policy) -> registry.Options:
+    """Return a policy as plain JSON values: its kind, of others' its version, every parameter.
+
+    Raises `InvalidValue` for what is neither ours nor registered.
+    """
+    kind = type(policy)
+    if kind.__name__ in _KINDS and kind is _KINDS[kind.__name__]:
+        return {"kind": kind.__name__} | {name: getattr(policy, name) for name in _parameters(kind)}
+    known = registry.of_factory("policy", kind)
+    if known is None:
+        remedy = "Register it first: bridle.register('policy', name, its class, version='1')."
+        wanted = f"one of bridle's own, {sorted(_KINDS)}, or registered"
+        raise InvalidValue("policy", "Agent", wanted, policy, remedy)
+    values = {name: getattr(policy, name) for name in _parameters(kind)}
+    return {"kind": known.name, "version": known.version} | registry.options_of(
+        values, "policy", known.name
+    )
 
 
-def policy_from_json(data: dict[str, float | str | None]) -> Weighted:
-    """Give back the policy that `policy_to_json` wrote."""
+def policy_from_json(data: registry.Options) -> Policy:
+    """Return the policy that `policy_to_json` wrote.
+
+    Raises `NotRegistered` for one of others' that is not here in this version, `CorruptState` for
+    what is no policy.
+    """
     rest = dict(data)
-    kind = _KINDS.get(str(rest.pop("kind", None)))
+    name = str(rest.pop("kind", None))
+    kind: Any = _KINDS.get(name)
+    if kind is None and isinstance(rest.get("version"), str):
+        kind = registry.require("policy", name, str(rest.pop("version"))).factory
     if kind is None or set(rest) - set(_parameters(kind)):
         raise CorruptState(f"No policy of bridle is written as {data}.")
-    return kind(**rest)
+    return cast("Policy", kind(**rest))
+
+
+def policy_of(kind: str, options: registry.Options) -> Policy:
+    """Return the policy of that name, ours or registered, with these parameters.
+
+    >>> policy_of("EpsilonGreedy", {"epsilon": 0.2})
+    EpsilonGreedy(epsilon=0.2)
+    """
+    known: Any = _KINDS.get(kind)
+    if known is None:
+        found = registry.find("policy", kind)
+        if found is None:
+            wanted = f"one of {sorted(_KINDS)}, or one that is registered"
+            raise InvalidValue("policy", "Agent", wanted, kind)
+        known = found.factory
+    names = _parameters(known)
+    strange = sorted(set(options) - set(names))
+    if strange:
+        wanted = f"{', '.join(names)} alone for {kind}" if names else f"none for {kind}"
+        raise InvalidValue("policy", "Agent", f"with the parameters that it has: {wanted}", strange)
+    try:
+        return cast("Policy", known(**options))
+    except BridleError:
+        raise
+    except (TypeError, ValueError) as error:  # of somebody else's
+        wanted = f"with parameters that {kind} takes: {error}"
+        raise InvalidValue("policy", "Agent", wanted, options) from None
 
 
 def policy_parameters(kind: str) -> list[str]:
-    """Give the names of what a policy of this kind takes.
+    """Return the names of what a policy of this kind takes.
 
     Examples
     --------
@@ -421,12 +480,50 @@ def policy_parameters(kind: str) -> list[str]:
     return _parameters(_KINDS[kind])
 
 
-def _parameters(kind: type[Weighted]) -> list[str]:
-    return [field.name for field in dataclasses.fields(cast("Any", kind))]
+def _parameters(kind: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(cast("Any", kind)) if field.init]
 
 
-def with_sigma(policy: Weighted, sigma: float) -> BehaviorConstrained | LearnedMask:
-    """Give the same policy with another sigma, if it has one."""
+def kernel_weights(policy: Policy) -> Floats:
+    """Return the seven numbers that the kernels read.
+
+    Of somebody else's policy those of `Greedy`: what is not chosen by it, such as what an answer
+    would be worth, goes by the mean rewards.
+    """
+    return np.array((policy if isinstance(policy, Weighted) else Greedy()).weights)
+
+
+def chosen(policy: Policy, scores: Scores, key: int) -> int:
+    """Return the arm that somebody else's policy plays, checked; -1 where none may be played."""
+    eligible = np.asarray(scores.eligible)
+    if not eligible.any():
+        return -1
+    k = policy.choose(scores, key)
+    if not isinstance(k, int | np.integer) or not 0 <= k < len(eligible) or not eligible[k]:
+        raise NotPossible(
+            f"The policy {type(policy).__name__} chose arm {k!r:.100}, which is not eligible. "
+            "bridle.testing.check_policy shows what a policy must do."
+        )
+    return int(k)
+
+
+def odds_of(policy: Policy, scores: Scores) -> Floats:
+    """Return the propensities of somebody else's policy, checked: (K,)."""
+    eligible = np.asarray(scores.eligible)
+    if not eligible.any():
+        return np.zeros(len(eligible))
+    odds = np.array(policy.propensities(scores), np.float64)
+    fits = odds.shape == eligible.shape and abs(float(odds.sum()) - 1.0) <= 1e-6
+    if not fits or (odds < 0.0).any() or (odds[~eligible] > 0.0).any():
+        raise NotPossible(
+            f"The propensities of the policy {type(policy).__name__}, {odds!r:.200}, are not those "
+            "of eligible arms. bridle.testing.check_policy shows what a policy must do."
+        )
+    return odds
+
+
+def with_sigma(policy: Policy, sigma: float) -> BehaviorConstrained | LearnedMask:
+    """Return the same policy with another sigma; raise `NotPossible` if it has none."""
     if not isinstance(policy, BehaviorConstrained | LearnedMask):
         raise NotPossible(
             f"{type(policy).__name__} has no sigma. Make the agent with BehaviorConstrained or "
@@ -450,7 +547,7 @@ _TIE = 1.0 - 1e-9
 
 
 def teaching_policy(teaching: str, v: float = DEFAULT_V) -> Uniform | Thompson:
-    """Give the policy that picks the arm of the next question.
+    """Return the policy that picks the arm of the next question.
 
     Parameters
     ----------
@@ -470,7 +567,7 @@ def teaching_policy(teaching: str, v: float = DEFAULT_V) -> Uniform | Thompson:
 
 
 def most_informative(information: Floats, key: np.uint64) -> int:
-    """Give the place of the highest information; of equal ones a uniformly random one.
+    """Return the place of the highest information; of equal ones a uniformly random one.
 
     Examples
     --------

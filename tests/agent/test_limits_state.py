@@ -9,7 +9,7 @@ import pytest
 
 from bridle import Agent, Arm, Flag, Labels, LearnedMask, Number, Rule, When
 from bridle.errors import BridleError, InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.limits import FoundGroup, Mixed, Reading
+from bridle.limits import FoundGroup, Reading
 from tests.histories import bits
 
 KINDS = ["auto", "rules", "logistic", "found", "linear"]
@@ -71,7 +71,7 @@ def limit_bits(agent: Agent, counted: bool = True) -> bytes:
     left_out: tuple[str, ...] = ("counts", "surprises", "surprise")
     if not counted:
         left_out += ("evidence", "tallies")
-    if not isinstance(limits, Mixed):
+    if not limits.members:
         left_out, counted = (), True
     state = limits.to_state()
     parts = [n.encode() + a.tobytes() for n, a in sorted(state.items()) if n not in left_out]
@@ -89,7 +89,7 @@ def assert_learned_anew(one: Agent, other: Agent) -> None:
     answers with what other units were taught since: so the weights may differ a little.
     """
     assert limit_bits(one, counted=False) == limit_bits(other, counted=False)
-    if isinstance(one._state.limits_state.limits, Mixed):
+    if one._state.limits_state.limits.members:
         for probe in PROBES:
             here = one.believed(probe).p - other.believed(probe).p
             assert np.abs(here).max() < 0.02

@@ -369,11 +369,11 @@ def test_ids_that_come_again_have_no_meter():
         ({"sigma": {0.5}}, r"range \[0, 1\]"),
         ({"sigma": 0.5, "level": 1.0}, "level"),
         ({"sigma": 0.5, "level": None}, "level"),
-        ({"policy": np.array(None)}, "bridle's own"),
-        ({"policy": Thompson}, "bridle's own"),
+        ({"policy": np.array(None)}, "registered"),
+        ({"policy": Thompson}, "registered"),
         ({"policy": KnownMask()}, "not told the truth"),
-        ({"policy": "Thompson"}, "bridle's own"),
-        ({"sigma": 0.5, "policy": [Thompson()]}, "bridle's own"),
+        ({"policy": "Thompson"}, "registered"),
+        ({"sigma": 0.5, "policy": [Thompson()]}, "registered"),
     ],
 )
 def test_bad_arguments_are_named(arguments, told):

@@ -146,7 +146,7 @@ def test_relearning_is_the_fold_of_what_stands_in_order(seed, data) -> None:
     gone = data.draw(st.sets(st.integers(0, 14)))
     stands = [answer for i, answer in enumerate(told) if i not in gone]
     limits = taught(told)
-    assert limits.refit(iter(stands)).tolist() == list(range(6))
+    assert limits.refit_all(iter(stands)).tolist() == list(range(6))
     assert bits(limits) == bits(taught(stands))
 
 
@@ -300,11 +300,11 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter of"),
     "key": (lambda x: x.learn(C3, 0, True, -1), "'key' parameter of"),
     "relearn": (
-        lambda x: x.refit([(C3, 0, True, 1), (C3, 9, True, 1)]),
-        "'arm' parameter of FoundLimits.relearn",
+        lambda x: x.refit_all([(C3, 0, True, 1), (C3, 9, True, 1)]),
+        "'arm' parameter of FoundLimits.refit_all",
     ),
-    "unit": (lambda x: x.predict(6, [C3]), "'unit' parameter of FoundLimits.look"),
-    "contexts": (lambda x: x.predict_all([1.0]), "'contexts' parameter of FoundLimits.look_all"),
+    "unit": (lambda x: x.predict(6, [C3]), "'unit' parameter of FoundLimits.predict"),
+    "contexts": (lambda x: x.predict_all([1.0]), "'contexts' parameter of FoundLimits.predict_all"),
     "marginals": (lambda x: x.marginals(-1), "'unit' parameter of FoundLimits.marginals"),
     "names": (lambda x: x.proposal(["one"]), "'columns' parameter of"),
     "threshold": (lambda x: x.proposal(NAMES, 1.5), "'threshold' parameter of"),

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle.errors import CorruptState
+from bridle.limits import LogisticLimits
 from bridle.limits import exceptions as module
 from bridle.limits.base import Prediction
-from bridle.limits.exceptions import PRIOR, RATES, ExceptionRates, coin_of, doubt_of
+from bridle.limits.exceptions import PRIOR, RATES, ExceptionRates, coin_of
 
 counts = st.lists(
     st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_size=0, max_size=60
@@ -175,4 +176,4 @@ def test_new_units_come_after_the_others():
 
 
 def test_limits_without_a_bar_of_their_own_have_the_usual_one():
-    assert doubt_of(object()) == 0.01
+    assert LogisticLimits(arms=1, features=1).doubt == 0.01

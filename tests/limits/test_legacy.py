@@ -37,7 +37,7 @@ def teach(limits, told):
     return limits
 
 
-class Stubborn:
+class Stubborn(Beliefs):
     """Always gives one probability, and knows nothing beyond the protocol."""
 
     arms, features, units = 2, 3, 2
@@ -63,8 +63,15 @@ class Stubborn:
     def copy(self):
         return Stubborn(self.p)
 
+    def refit(self, unit, contexts, allowed, keys):
+        return np.array([unit])
+
     def to_state(self):
         return {"p": np.array(self.p)}
+
+    @classmethod
+    def from_state(cls, state):
+        return cls(float(state["p"]))
 
 
 def test_the_mixture_keeps_the_protocol() -> None:

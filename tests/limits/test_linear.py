@@ -208,7 +208,7 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter of"),
     "relearn arm": (
         lambda x: x.refit(3, [C4], [True]),
-        "'unit' parameter of LinearLimits.relearn",
+        "'unit' parameter of LinearLimits.refit",
     ),
     "relearn contexts": (
         lambda x: x.refit(0, [[1.0]], [True]),

@@ -11,7 +11,7 @@ from scipy.special import expit
 from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible
 from bridle.limits import Beliefs, Limits, logistic
 from bridle.limits.logistic import LogisticLimits, Tally
-from bridle.testing.models import LIMITS
+from tests.conformance.linear import LIMITS
 from tests.conftest import JIT, size
 
 GROUPS = ["child", "adult", "child", None, None]
@@ -21,7 +21,7 @@ def bits(limits: LogisticLimits) -> dict[str, bytes]:
     """Everything that is known and everything that is made of it."""
     all_bits = {name: array.tobytes() for name, array in limits.to_state().items()}
     for u in range(limits.units):
-        w, C = limits.weights(u)
+        w, C = limits.coefficients(u)
         all_bits[f"w{u}"], all_bits[f"C{u}"] = w.tobytes(), C.tobytes()
     return all_bits
 
@@ -133,7 +133,7 @@ def test_a_look_is_the_formulas_of_the_weights(seed, crosses, beta, tau) -> None
     limits = taught(seed, crosses=crosses, beta=beta, tau=tau)
     C = answers(seed + 1, 10)[0]
     u = seed % limits.units
-    w, cov = limits.weights(u)
+    w, cov = limits.coefficients(u)
     pairs = [C[:, 0] * C[:, 1], C[:, 0] * C[:, 2], C[:, 1] * C[:, 2]] if crosses else []
     X = np.column_stack([C, np.ones(10), *pairs])
     m, s = X @ w, np.sqrt(np.einsum("ni,ij,nj->n", X, cov, X))
@@ -163,7 +163,7 @@ def test_stated_limits_are_learned() -> None:
     limits.learn_many(np.repeat(C, 5, axis=0), arms, np.repeat(allowed, 5))
     look = limits.predict(0, C)
     assert look.safe.tolist() == allowed.tolist()
-    w, cov = limits.weights(0)
+    w, cov = limits.coefficients(0)
     assert (w[[0, 3]] < -2.0 * np.sqrt(np.diag(cov))[[0, 3]]).all()
 
 
@@ -173,7 +173,7 @@ def test_a_copy_learns_apart() -> None:
     assert bits(twin) == before
     twin.learn([2.0, 2.0, 0.0], 0, False)
     twin.grow()
-    twin.weights(0)[0][:] = 7.0
+    twin.coefficients(0)[0][:] = 7.0
     assert bits(limits) == before != bits(twin)
 
 
@@ -258,8 +258,8 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter"),
     "many arms": (lambda x: x.learn_many([C3], [5], [True]), "LogisticLimits.learn_many"),
     "many answers": (lambda x: x.learn_many([C3], [0], [0.5]), "'allowed' parameter"),
-    "look": (lambda x: x.predict(4, [C3]), "'unit' parameter of LogisticLimits.look"),
-    "weights": (lambda x: x.weights(-1), "'unit' parameter of LogisticLimits.weights"),
+    "look": (lambda x: x.predict(4, [C3]), "'unit' parameter of LogisticLimits.predict"),
+    "weights": (lambda x: x.coefficients(-1), "'unit' parameter of LogisticLimits.coefficients"),
     "relearn": (lambda x: x.refit(4, [C3], [True]), "'unit' parameter"),
     "grow": (lambda x: x.grow(2, groups=["a"]), "2 names of groups"),
     "grow none": (lambda x: x.grow(0), "'arms' parameter"),
@@ -330,13 +330,13 @@ def test_many_arms_and_features_work() -> None:
     assert ((look.p > 0.5) == (C[:, 0] == 0.0)).mean() > 0.9
 
 
-def test_hearing_is_learning_and_says_what_was_believed() -> None:
+def test_a_fold_is_learning_and_returns_what_was_predicted() -> None:
     rng = np.random.default_rng(4)
     one, two = (LogisticLimits(arms=2, features=3, crosses=True) for _ in range(2))
     for i in range(8):
         c = rng.standard_normal(3)
         p = one.predict(1, [c]).p[0]
-        assert two.hear(c, 1, i % 3 > 0) == p
+        assert two.fold(c, 1, i % 3 > 0, 0)[0][1][0] == p
         one.learn(c, 1, i % 3 > 0)
         a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (one, two))
         assert a == b

@@ -11,8 +11,15 @@ import pytest
 
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.limits import BoundLimits, LogisticLimits, MixtureLimits, PooledLimits, RuleLimits
-from bridle.limits.base import Beliefs, Mixed
-from bridle.limits.mixture import DEVIATION, EXACT, EXCEPTIONS, FLOOR, PRIOR, Predictions
+from bridle.limits.base import Beliefs
+from bridle.limits.mixture import (
+    DEVIATION,
+    EXACT,
+    EXCEPTIONS,
+    FLOOR,
+    PRIOR,
+    MixturePredictions,
+)
 from tests.conftest import size
 
 ALL = np.array(list(itertools.product([0.0, 1.0], repeat=3)))
@@ -59,7 +66,7 @@ def same_look(one, other):
 
 def test_it_keeps_the_protocol() -> None:
     limits = limits_of()
-    assert isinstance(limits, Beliefs) and isinstance(limits, Mixed)
+    assert isinstance(limits, Beliefs) and limits.members
     assert (limits.arms, limits.features, limits.units) == (3, 3, 2)
     assert limits.unit_of.tolist() == [0, 1, 0] and limits.groups == ("a", None, "a")
     total = math.fsum(PRIOR.values())
@@ -141,7 +148,7 @@ def test_what_is_kept_up_to_date_is_what_is_looked_at(options) -> None:
     C = answers(7, 5, numbers="thresholds" in options)[0]
     C = np.vstack([C, np.zeros(3)])
     kept = limits.predictions(C)
-    assert isinstance(kept, Predictions)
+    assert isinstance(kept, MixturePredictions)
 
     def check() -> None:
         look = limits.predict_all(C)
@@ -316,12 +323,12 @@ def test_bad_values_are_refused(bad) -> None:
         ("learn", ([1.0], 0, True)),
         ("learn", ([1.0] * 3, 3, True)),
         ("learn", ([1.0] * 3, 0, 2)),
-        ("look", (2, ALL)),
-        ("look", (0, [[1.0]])),
+        ("predict", (2, ALL)),
+        ("predict", (0, [[1.0]])),
         ("weights", (2,)),
         ("exceptions", (-1,)),
-        ("relearn", (0, ALL, [True], [0])),
-        ("relearn", (0, ALL[:1], [True], [0, 1])),
+        ("refit", (0, ALL, [True], [0])),
+        ("refit", (0, ALL[:1], [True], [0, 1])),
         ("grow", (1, ["a", "b"])),
         ("predictions", ([[1.0]],)),
     ],

@@ -22,21 +22,22 @@ from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from bridle import validation
+from bridle import registry, validation
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached
-from bridle.limits import check_kind
+from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached, NotRegistered
+from bridle.limits import KINDS, check_kind
 from bridle.limits.declared import Rule, compile_rule
 from bridle.policies import (
     CENTRED_V,
     DEFAULT_V,
     BehaviorConstrained,
     LearnedMask,
-    Weighted,
+    Policy,
     policy_from_json,
     policy_to_json,
     with_sigma,
 )
+from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.schema import Feature, Schema
 
 __all__ = [
@@ -110,6 +111,14 @@ LAST: dict[str, Json] = {"wait": None, "default_reward": None}
 FIRST_FORM: dict[str, Json] = {"form": 1, "answer_price": None}
 # The same of logs from before plays were checked, and several teachers had names.
 SECOND_FORM: dict[str, Json] = {"checks": 0, "teachers": []}
+# Settings of limits and reward models of others: an agent with ours writes none of them.
+EXTENSIONS: dict[str, Json] = {
+    "reward": OUR_REWARD,
+    "reward_version": "",
+    "reward_options": None,
+    "limits_version": "",
+    "limits_options": None,
+}
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
 # in every probability; a teacher's later answer replaces the earlier.
@@ -180,6 +189,8 @@ class Setting:
         What it is, where neither range nor choices say so.
     applies : str
         Where it has an effect; everywhere if empty.
+    registers : bool
+        Whether it may also be a name that is registered (`bridle.register`).
     """
 
     default: Any
@@ -189,12 +200,13 @@ class Setting:
     optional: bool = False
     kind: str = ""
     applies: str = ""
+    registers: bool = False
 
     def check(self, value: Any, name: str) -> Any:
         """Return `value` as it is stored, or raise `InvalidValue`; what has no range passes."""
         if value is None and self.optional:
             return None
-        if self.choices:
+        if self.choices and not self.registers:
             return validation.one_of(value, self.choices, name, "Agent")
         if self.range is not None:
             return self.range.check(value, name, "Agent")
@@ -252,10 +264,10 @@ class Settings:
         "What a context looks like; a number d stands for d plain numbers.",
         kind="int, `Schema` or list of features",
     )
-    policy: Weighted = _setting(
+    policy: Policy = _setting(
         None, "How scores become a choice; `LearnedMask` unless sigma is given.", kind="policy"
     )
-    limits: LimitsKind = _setting(
+    limits: LimitsKind | str = _setting(
         "auto",
         "What kind of limits is learned.",
         choices={
@@ -265,6 +277,7 @@ class Settings:
             "found": "Rules, and find out which choices share them",
             "linear": "Linear, as in the paper",
         },
+        registers=True,
     )
     share: Share = _setting(
         "group",
@@ -408,6 +421,27 @@ class Settings:
         (), "Several teachers, who may err at different rates.", kind="list of `Teacher`"
     )
     form: int = FORM
+    reward: str = _setting(
+        OUR_REWARD,
+        "What learns from rewards: ours, or a reward model that is registered.",
+        kind="str",
+    )
+    reward_options: registry.Options | None = _setting(
+        None,
+        "What a registered reward model is made with, beside arms and features.",
+        kind="mapping",
+        optional=True,
+        applies="reward models that are registered",
+    )
+    limits_options: registry.Options | None = _setting(
+        None,
+        "What registered limits are made with, beside arms, features, groups and seed.",
+        kind="mapping",
+        optional=True,
+        applies="limits that are registered",
+    )
+    reward_version: str = ""
+    limits_version: str = ""
 
     def __post_init__(self) -> None:
         owner = "Agent"
@@ -423,7 +457,7 @@ class Settings:
             raise InvalidValue("features", owner, "a Schema", self.features)
         self._resolve()
         policy_to_json(self.policy)
-        if self.policy.needs_truth:
+        if getattr(self.policy, "needs_truth", False):
             wanted, remedy = "one that is not told the truth", "Declare what you know as rules."
             raise InvalidValue("policy", owner, wanted, self.policy, remedy)
         self._store(teachers=self._teachers(), checks=_checks(self.checks))
@@ -431,6 +465,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None or name != "answer_price":  # logs of the first form have none
                 self._store(**{name: setting.check(value, name)})
+        self._check_extension("limits", KINDS)
+        self._check_extension("reward", (OUR_REWARD,))
         check_size(len(self.arms), self.features.width + (self.prior == "centred"))
         self._store(reward_range=_range(self.reward_range), safe_arm=self._safe_arm())
         reward = check_default(self.default_reward, self.reward_range, self.wait, owner)
@@ -452,6 +488,26 @@ class Settings:
             self._store(teaching="random" if linear else "pool")
         if self.checks is None and (linear or not getattr(self.policy, "needs_limits", False)):
             self._store(checks=0)
+
+    def _check_extension(self, kind: registry.Kind, ours: Sequence[str]) -> None:
+        """Check the name of limits or a reward model, and fill in the version of others'."""
+        name, version = getattr(self, kind), getattr(self, f"{kind}_version")
+        options = registry.options_of(getattr(self, f"{kind}_options"), f"{kind}_options", "Agent")
+        if isinstance(name, str) and name in ours:
+            if options or version:
+                wanted = f"left out with {kind}={name!r}"
+                raise InvalidValue(f"{kind}_options", "Agent", wanted, options)
+        elif isinstance(version, str) and version:
+            registry.require(kind, name, version)
+        else:
+            found = registry.find(kind, name)
+            if found is None:
+                known = ", ".join(map(repr, (*ours, *registry.registered(kind))))
+                raise InvalidValue(kind, "Agent", f"one of {known}", name)
+            version = found.version
+        if version and not self.lives:
+            raise InvalidValue(kind, "Agent", "one of bridle's own in logs of this form", name)
+        self._store(**{f"{kind}_options": options or None, f"{kind}_version": version})
 
     def _check_together(self) -> None:
         """Raise `InvalidValue` where one setting rules another out."""
@@ -477,7 +533,7 @@ class Settings:
         arms: int | Iterable[Arm | ArmId],
         features: int | Schema | Sequence[Feature],
         sigma: float | None = None,
-        policy: Weighted | None = None,
+        policy: Policy | None = None,
         **others: Any,
     ) -> Settings:
         """Return the settings of what `Agent` takes, every one checked, without an agent.
@@ -527,7 +583,7 @@ class Settings:
             compile_rule(rule, self.features, ids, groups)
 
     @staticmethod
-    def checkable(policy: Weighted, limits: str) -> bool:
+    def checkable(policy: Policy, limits: str) -> bool:
         """Return whether plays are checked by default: where they keep to what is believed safe."""
         return policy.needs_limits and limits != "linear"
 
@@ -582,7 +638,7 @@ class Settings:
         data["rules"] = [rule.to_json() for rule in self.rules]
         data["teachers"] = [teacher.to_json() for teacher in self.teachers]
         data["reward_range"] = list(self.reward_range)
-        return data
+        return {name: value for name, value in data.items() if value != EXTENSIONS.get(name, ...)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Settings:
@@ -599,9 +655,10 @@ class Settings:
         early = isinstance(data, Mapping) and data.get("form") in (1, 2)
         if early and not data.keys() & SECOND_FORM.keys():
             data = {**data, **SECOND_FORM}
-        if not isinstance(data, Mapping) or set(data) != {field.name for field in fields(cls)}:
+        names = {field.name for field in fields(cls)}
+        if not isinstance(data, Mapping) or set(data) | EXTENSIONS.keys() != names:
             raise CorruptState(f"The settings of an agent are not {data!r:.200}.")
-        values = cast("dict[str, Any]", dict(data))
+        values = cast("dict[str, Any]", {**EXTENSIONS, **data})
         try:
             values["arms"] = tuple(Arm.from_json(arm) for arm in values["arms"])
             values["features"] = Schema.from_json(values["features"])
@@ -610,6 +667,8 @@ class Settings:
             values["teachers"] = tuple(Teacher.from_json(one) for one in values["teachers"])
             settings = cls(**values)
             whole = settings.to_json() == data
+        except NotRegistered:
+            raise
         except (BridleError, TypeError, ValueError, OverflowError) as error:
             raise CorruptState(f"The settings of an agent cannot be read: {error}") from None
         if not whole:

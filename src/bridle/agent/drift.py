@@ -114,7 +114,10 @@ class SurpriseTest:
         """
         owner = "SurpriseTest.observe"
         yes = truth(allowed, "allowed", owner)
-        p = FRACTION.check(foretold, "foretold", owner)
+        return self.update(yes, FRACTION.check(foretold, "foretold", owner))
+
+    def update(self, yes: bool, p: float) -> bool:
+        """Fold an answer and its predicted probability, both checked before; see `observe`."""
         s = self._answers + 1
         started = (1.0 / math.sqrt(s) - 1.0 / math.sqrt(s + 1)) / BETS
         chance = p if yes else 1.0 - p

@@ -32,10 +32,10 @@ from typing import (
 
 import numpy as np
 
-from bridle import validation
+from bridle import registry, validation
 from bridle.agent.config import WAIT, Arm, ArmId, ItemId, Json, Settings, words
 from bridle.certificates.certificate import Certificate
-from bridle.errors import BridleError, CorruptState, InvalidValue
+from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered
 from bridle.kernels.types import Floats, Ints
 from bridle.limits import KINDS
 from bridle.limits.declared import Rule
@@ -165,7 +165,8 @@ def _truth(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    return validation.one_of(cast("str", value), KINDS, "limits", "Agent")
+    known = (*KINDS, *registry.registered("limits"))
+    return validation.one_of(cast("str", value), known, "limits", "Agent")
 
 
 def _grouped(value: object) -> tuple[ArmId, str | None]:
@@ -854,6 +855,8 @@ def event_from_json(data: Mapping[str, Json]) -> Event:
         raise CorruptState(f"{name} has the fields {wanted}, not {got}."[:1000])
     try:
         return kind(**{name: form.read(data[name]) for name, form in forms.items() if name in data})
+    except NotRegistered:
+        raise
     except (BridleError, TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise CorruptState(f"A damaged {name}: {error}") from None
 

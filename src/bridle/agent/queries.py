@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,20 +15,10 @@ from bridle.agent.teachers import Choice
 from bridle.errors import NotPossible
 from bridle.kernels import doubt
 from bridle.kernels.types import Bools, Floats
-from bridle.limits import (
-    Beliefs,
-    FoundGroup,
-    FoundLimits,
-    Mixed,
-    MixtureLimits,
-    Reading,
-    RuleLimits,
-    Terms,
-)
+from bridle.limits import Beliefs, FoundGroup, Reading, Terms
 from bridle.schema import Category, Number, Schema
 
 __all__ = [
-    "DEGREES",
     "LEAST_DENIALS",
     "MATTERS",
     "MAX_WIDTH",
@@ -137,7 +125,7 @@ def believed_of(
 def _reasons(
     state: AgentState, row: Floats, playable: Bools, certified: Bools | None, item: ArmId | None
 ) -> tuple[str | None, ...]:
-    """Say of each arm why it is not playable."""
+    """Return for each arm why it is not playable, None if it is."""
     raw = row.tobytes()
     marks = state.limits_state.seen(raw).marks
     by_rule: dict[int, str] = {}
@@ -238,13 +226,8 @@ LEAST_DENIALS = 10
 MAX_WIDTH = 300
 # Open questions that are weighed by what an answer is worth.
 MOST_WEIGHED = 1_000
-# Members of a mixture that no sentence can say.
-DEGREES = ("logistic", "pooled")
 # A feature that moves P(allowed) by less does not matter.
 MATTERS = 0.05
-# How a bound is said: "age under about 16 (14 to 17)"; and where it may lie.
-_BOUND = re.compile(r"(?P<name>.+) (under|over) (about )?[-0-9.]+.*")
-_RANGE = re.compile(r" \(([-0-9.]+) to ([-0-9.]+)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +274,7 @@ def exceptions_of(state: AgentState) -> tuple[Exceptions, ...]:
 def unit_name(state: AgentState, unit: int) -> str:
     """Return what people call a unit: its group, or the label of its only arm."""
     arm = state.arms[int(np.flatnonzero(state.limits_state.unit_of == unit)[0])]
-    shared = state.settings.share == "group" and not isinstance(
-        state.limits_state.limits, FoundLimits
-    )
+    shared = state.settings.share == "group" and state.limits_state.limits.shares_groups
     return str(arm.group if shared and arm.group is not None else arm.label)
 
 
@@ -349,37 +330,38 @@ def whom_to_ask(
 
 
 def sentences_of(state: AgentState) -> list[str]:
-    """Say the limits in sentences, one a unit."""
+    """Return the limits as sentences, one for each unit."""
     limits = state.limits_state.limits
-    if not isinstance(limits, RuleLimits | Mixed | FoundLimits):
+    if not limits.has_sentences:
         raise NotPossible(
-            f"Limits of the kind {state.limits_state.kind!r} are no sentences. Ask what is "
-            "believed of a context, agent.believed(context), or make the agent with "
+            f"Limits of the kind {state.limits_state.kind!r} cannot be described in sentences. Ask "
+            "what is believed of a context, agent.believed(context), or make the agent with "
             "limits='rules' or 'auto'."
         )
-    names, never = state.settings.features.columns, _never_together(state.settings.features)
+    schema, never = state.settings.features, _never_together(state.settings.features)
     out = []
     unread: Reading | None = None  # of units that nothing was said about: all alike
     for unit in range(limits.units):
-        first = int(np.flatnonzero(limits.unit_of == unit)[0])
         name = unit_name(state, unit)
-        if isinstance(limits, MixtureLimits):
-            said_of = _mixture_sentence(state, limits, unit, first, str(name), never)
-            out.append(f"{said_of}{_doubted(state, unit)}")
+        if limits.calibrated:
+            out.append(f"{_sentence(state, limits, unit, name, never)}{_doubted(state, unit)}")
             continue
-        if isinstance(limits, Mixed) and limits.by_degrees(unit):
+        if limits.by_degrees(unit):
             out.append(f"{name}: by degrees, no rule says it; see believed(context)")
             continue
         untaught = not state.limits_state.taught(unit)
-        said = unread if untaught and unread is not None else limits.describe(unit, names)
-        unread = said if untaught else unread
-        unsure = tuple(term for term in said.unsure if term not in never)
-        out.append(replace(said, unsure=unsure).sentence(str(name)))
+        if not untaught or unread is None:
+            reading = limits.describe(unit, schema.columns)
+        else:
+            reading = unread
+        unread = reading if untaught else unread
+        unsure = tuple(term for term in reading.unsure if term not in never)
+        out.append(replace(reading, unsure=unsure).sentence(name))
     return out
 
 
 def _doubted(state: AgentState, unit: int) -> str:
-    """Say that exceptions put all in doubt that was not judged itself; else nothing."""
+    """Return a clause if exceptions put all in doubt that was not judged itself, else nothing."""
     rates = state.limits_state.rates
     if rates is None or rates.holds(unit):
         return ""
@@ -390,62 +372,19 @@ def _doubted(state: AgentState, unit: int) -> str:
     )
 
 
-def _mixture_sentence(
-    state: AgentState, limits: MixtureLimits, unit: int, arm: int, name: str, never: set[str]
-) -> str:
-    """Say the limits of one unit of a mixture: what its rules deny, and what P(allowed) doubts."""
+def _sentence(state: AgentState, limits: Beliefs, unit: int, name: str, never: set[str]) -> str:
+    """Describe the limits of one unit: what its rules deny, and what P(allowed) doubts."""
     schema = state.settings.features
     exceptions = _exceptions(state, limits, unit)
     examples = state.limits_state.examples_of(unit)
     if len(examples) >= LEAST_DENIALS and not any(example.allowed for example in examples):
         return f"{name}: nothing was allowed so far{exceptions}"
-    p = _alone(state, limits, unit, arm)
-    if limits.by_degrees(unit) or all(one in DEGREES or one == "allowed" for one in limits.members):
+    first = int(np.flatnonzero(state.limits_state.unit_of == unit)[0])
+    p = _alone(state, limits, unit, first)
+    if limits.by_degrees(unit):
         most = _most(schema, p)
         return f"{name}: by degrees, no rule says it{most}; see believed(context){exceptions}"
-    weights = limits.weights(unit)
-    bounds = limits.members.get("bounds")
-    leads = weights.get("bounds", 0.0) > weights.get("singles", 0.0) + weights.get("pairs", 0.0)
-    if bounds is not None and leads:
-        said = _bound_reading(bounds, unit, schema)
-    else:
-        said = limits.describe(unit, schema.columns)
-    bound = any(" under " in term or " over " in term for term in said.denied) and leads
-    words = (
-        {}
-        if limits.terms is None
-        else dict(zip(limits.terms.names(schema.columns), limits.terms.all(), strict=True))
-    )
-    safe: list[str] = []
-    unsure: list[str] = []
-    for term, column in words.items():
-        if isinstance(column, tuple) or (bound and term not in said.unsure):
-            continue  # what a bound denies is not the word's doing
-        (safe if p[column] >= 1.0 - limits.doubt else unsure).append(term)
-    gone = [term for term in unsure if p[words[term]] <= limits.doubt]
-    denied = tuple(dict.fromkeys((*gone, *(term for term in said.denied if term not in safe))))
-    safe += _safe_numbers(schema, limits, unit)
-    more = [
-        term
-        for term in said.unsure
-        if term not in never and term not in safe and term not in unsure
-    ]
-    left = tuple(term for term in (*unsure, *more) if term not in denied)
-    return replace(said, denied=denied, unsure=left).sentence(name) + exceptions
-
-
-def _bound_reading(bounds: Any, unit: int, schema: Schema) -> Reading:
-    """Read rules with bounds back: "age under about 16, unsure from 14 to 17"."""
-    said: Reading = bounds.describe(unit, schema)
-    numbers = {f.name for f in schema.features if isinstance(f, Number)}
-    unsure: dict[str, None] = {}
-    for term in said.unsure:
-        number = _BOUND.match(term)
-        # Where a bound lies is not said while it is not known that there is one.
-        unsure[number["name"] if number and number["name"] in numbers else term] = None
-    unsure = {t: None for t in unsure if t in numbers or not _BOUND.match(t)}
-    denied = tuple(_RANGE.sub(r", unsure from \1 to \2", term) for term in said.denied)
-    return replace(said, denied=denied, unsure=tuple(unsure))
+    return limits.read(unit, schema, p, never).sentence(name) + exceptions
 
 
 def _alone(state: AgentState, limits: Beliefs, unit: int, arm: int) -> Floats:
@@ -477,21 +416,6 @@ def _alone(state: AgentState, limits: Beliefs, unit: int, arm: int) -> Floats:
     return p
 
 
-def _safe_numbers(schema: Schema, limits: MixtureLimits, unit: int) -> list[str]:
-    """Name the numbers that leave all allowed, at either end and in the middle of their range."""
-    numbers = [f for f in schema.features if isinstance(f, Number) and f.low is not None]
-    rest = np.zeros(schema.width)
-    places = [schema.place(feature.name)[1] for feature in numbers]
-    rest[places] = 0.5
-    out = []
-    for feature, at in zip(numbers, places, strict=True):
-        rows = np.repeat(rest[None], 3, axis=0)
-        rows[:, at] = 0.0, 0.5, 1.0
-        if limits.predict(unit, rows).safe.all():
-            out.append(feature.name)
-    return out
-
-
 def _most(schema: Schema, p: Floats) -> str:
     """Name up to three features that matter most, by how far each alone moves P(allowed)."""
     numbers = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
@@ -516,18 +440,18 @@ def _exceptions(state: AgentState, limits: Beliefs, unit: int) -> str:
     """Name items of which the teacher said otherwise than the limits would: at most three."""
     if not state.remembers:
         return ""
-    said: dict[ArmId, Example] = {}
+    last: dict[ArmId, Example] = {}
     for example in state.limits_state.examples_of(unit)[-MOST_WEIGHED:]:
-        if example.item is not None and (example.item not in said or not example.allowed):
-            said[example.item] = example
-    if not said:
+        if example.item is not None and (example.item not in last or not example.allowed):
+            last[example.item] = example
+    if not last:
         return ""
-    rows = np.frombuffer(b"".join(e.context for e in said.values())).reshape(len(said), -1)
-    look = limits.predict(unit, rows)
+    rows = np.frombuffer(b"".join(e.context for e in last.values())).reshape(len(last), -1)
+    prediction = limits.predict(unit, rows)
     odd = [
         f"{printable(str(item))} {'allowed' if one.allowed else 'denied'}"
         for (item, one), p, safe in zip(
-            said.items(), look.p.tolist(), look.safe.tolist(), strict=True
+            last.items(), prediction.p.tolist(), prediction.safe.tolist(), strict=True
         )
         if (p < 0.5 if one.allowed else safe)
     ]
@@ -555,7 +479,7 @@ def _never_together(schema: Schema) -> set[str]:
 
 def proposal_of(state: AgentState, threshold: float) -> list[FoundGroup]:
     """Propose groups of arms that seem to share a rule."""
-    if state.settings.teacher_error is None and state.limits_state.kind != "found":
+    if state.settings.teacher_error is None and not state.limits_state.limits.finds_groups:
         raise NotPossible(
             "Groups are found for a declared rate of error: make the agent with teacher_error=0.1, "
             "say, to have a proposal."

@@ -6,23 +6,22 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from bridle.agent.config import ItemId
-from bridle.agent.events import Abstained, Asked, Created, Decided, Event, check_event
+from bridle.agent.events import Asked, Created, Event, check_event
 from bridle.agent.outcomes import Abstention, Decision
-from bridle.agent.selection import Selector
+from bridle.agent.selection import Choice, Selector
 from bridle.agent.state import AgentState
-from bridle.errors import BridleError, CorruptState, InvalidValue, UnknownId
+from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered, UnknownId
 
 __all__ = ["Replay", "remade", "replay"]
 
 # A choice may stand this many events after the version that it was made from. Choices are looked
 # up ahead of the fold within this distance, so that memory stays flat for a log of any length.
 WINDOW = 10_000
-Choice: TypeAlias = Asked | Decided | Abstained
 A = TypeVar("A")
 
 
@@ -61,6 +60,8 @@ def replay(agent_of: Callable[[AgentState], A], events: Iterable[Event]) -> Repl
     try:
         check_event(created)
         state = AgentState(created.settings)
+    except NotRegistered:
+        raise
     except BridleError as error:
         raise CorruptState(f"Event 1 of the log does not fit: {error}") from error
     checked, differing = 0, list[ItemId]()
@@ -93,6 +94,8 @@ def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice,
                 return
             place = state.version + 1
             state.fold(ahead.popleft())
+    except NotRegistered:
+        raise
     except BridleError as error:
         raise CorruptState(f"Event {place} of the log does not fit: {error}") from error
 
@@ -109,27 +112,8 @@ def _look_at(event: Event, state: AgentState, made_at: dict[int, list[Choice]]) 
 
 def _again(chooser: Selector, state: AgentState, event: Choice) -> Choice | None:
     row = np.frombuffer(bytearray(state.raw(event.context)))
-    wants = event.propensity is not None
-    ask, id = True, event.id
-    question: ItemId = state.questions.asked + 1
-    if not isinstance(event, Asked):
-        ask = event.ask
-    elif event.decision is None:
-        return chooser.question(row, event.id, event.version, event.at, event.item).event
-    else:
-        id, question = event.decision, event.id
     try:
-        made = chooser.decision(
-            row,
-            id,
-            event.version,
-            event.among,
-            wants,
-            event.at,
-            ask=ask,
-            question=question,
-            item=event.item,
-        )
+        made = chooser.again(event, row)
     except UnknownId:  # of an arm that was not there
         return None
     if isinstance(event, Asked) and isinstance(made, Decision | Abstention):

@@ -1,6 +1,8 @@
-"""What an agent chooses: a function of what it knows, the context and the id, and of no more.
+"""What an agent chooses: a function of its state, its policy, the context and the id alone.
 
-So a replay can make every choice again. Contexts are encoded rows here, and all input was checked.
+So a replay can make every choice again (`Selector.again`). Contexts are encoded rows here, and all
+input was checked. Our policies and our reward model run in compiled loops; where either is
+somebody else's, the same steps are taken in plain Python.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,17 +21,33 @@ from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.purse import Purse
 from bridle.agent.state import AgentState
 from bridle.kernels import choice, doubt, keys, loop, questions, wins
-from bridle.kernels.types import Bools, Floats, Ints, Uints
-from bridle.limits import LinearLimits
+from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
-from bridle.policies import ACTIVE, Uniform, most_informative, teaching_policy
+from bridle.policies import (
+    ACTIVE,
+    Policy,
+    Scores,
+    Uniform,
+    Weighted,
+    chosen,
+    kernel_weights,
+    most_informative,
+    odds_of,
+    teaching_policy,
+)
+from bridle.reward.posterior import LinearArms
 
-__all__ = ["Selector"]
+__all__ = ["Choice", "Made", "Selector", "scores_for"]
+
+# What stands in the log of a choice, and what comes of making it.
+Choice: TypeAlias = Asked | Decided | Abstained
+Made: TypeAlias = Decision | Question | Abstention
 
 # From so many arms on it pays to leave out, in a batch, the scores that cannot win.
 MANY = 32
 LN2 = math.log(2.0)
+WEIGHT_OF_LIMITS = 1  # its place in `Weights`
 FALL_BACK = {"abstain": doubt.ABSTAIN, "least_bad": doubt.LEAST_BAD}
 
 
@@ -48,12 +66,22 @@ class _Case(NamedTuple):
 
 
 class Selector:
-    """Makes the choices of one agent from what it knows now."""
+    """Makes the choices of one agent from its state as it is now.
 
-    def __init__(self, knowledge: AgentState) -> None:
-        settings = knowledge.settings
+    Parameters
+    ----------
+    state : AgentState
+        Read at every choice, and never changed.
+    policy : Policy, optional
+        Chooses in the place of the agent's own.
+    """
+
+    def __init__(self, state: AgentState, policy: Policy | None = None) -> None:
+        settings = state.settings
         seed = settings.seed
-        self._state = knowledge
+        self._state = state
+        self._other = policy
+        self._other_weights = None if policy is None else kernel_weights(policy)
         self._decide_start = keys.stream(seed, keys.DECIDE)
         self._decide_named = keys.stream(seed, keys.DECIDE_NAMED)
         self._ask_start = keys.stream(seed, keys.ASK)
@@ -67,6 +95,50 @@ class Selector:
             Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
         )
         self._ask_weights = np.array(asking.weights)
+
+    @property
+    def policy(self) -> Policy:
+        """What chooses: the agent's policy as it is now, or the one given in its place."""
+        return self._state.policy if self._other is None else self._other
+
+    @property
+    def _weights(self) -> Floats:
+        return self._state.weights if self._other_weights is None else self._other_weights
+
+    def again(
+        self, event: Choice, row: Floats, *, ask: bool = True, propensity: bool | None = None
+    ) -> Made:
+        """Choose again what an event says was chosen, from a state of the version that it names.
+
+        Parameters
+        ----------
+        event : Asked, Decided or Abstained
+            Of the log. An `Asked` may come up anew in a decision, as its `question`.
+        row : array
+            Its context, encoded.
+        ask : bool
+            False: as if nothing could be asked.
+        propensity : bool, optional
+            Whether to compute the probability of each outcome; by default as the event has it.
+        """
+        id: ItemId = event.id
+        question: ItemId = self._state.questions.asked + 1
+        asks = isinstance(event, Asked) or event.ask
+        if isinstance(event, Asked):
+            if event.decision is None:
+                return self.question(row, event.id, event.version, event.at, event.item)
+            id, question = event.decision, event.id
+        return self.decision(
+            row,
+            id,
+            event.version,
+            event.among,
+            event.propensity is not None if propensity is None else propensity,
+            event.at,
+            ask=ask and asks,
+            question=question,
+            item=event.item,
+        )
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -87,9 +159,9 @@ class Selector:
         return Question(asked)
 
     def information(self, row: Floats, item: ArmId | None = None) -> Floats:
-        """Say what an answer about each arm would teach; nothing where it is certain already."""
+        """Return what an answer about each arm would teach; 0 where it is certain already."""
         state = self._state
-        said = state.said(row, state.eligible(row, None, item), item)
+        said = state.said(row, state.eligible(row, None, item, self.policy), item)
         known: Floats = state.limits_state.seen(row.tobytes()).information
         return np.where(said == doubt.UNASKED, known, 0.0)
 
@@ -103,14 +175,13 @@ class Selector:
         state = self._state
         teaches = self.information(row, item)
         price = state.settings.answer_price
-        if price is None or not state.policy.needs_limits:
+        if price is None or not self.policy.needs_limits:
             return teaches
         seen = state.limits_state.seen(row.tobytes())
-        eligible = state.eligible(row, None, item)
+        eligible = state.eligible(row, None, item, self.policy)
         marks = self._marks(seen, state.said(row, eligible, item))
         parts = np.empty((7, len(state.arms)))
-        reward = state.reward_arms.kernel_state
-        choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
+        state.reward_parts(row, parts)
         safe = marks == questions.SAFE
         base = parts[0, safe].max() if safe.any() else 0.0
         more = seen.hope * np.maximum(parts[0] - base, 0.0)
@@ -118,12 +189,12 @@ class Selector:
         return gain + price * teaches / LN2
 
     def place(self, question: ItemId, n: int) -> int:
-        """Give a random place among n, by the bits of a question."""
+        """Return a random place among n, by the bits of a question."""
         start, number = self._key(question, self._ask_start, self._ask_named)
         return int(keys.place(start, number, n))
 
     def most(self, question: ItemId, information: Floats) -> int:
-        """Give the place of the highest information, ties by the bits of a question."""
+        """Return the place of the highest information, ties by the bits of a question."""
         start, number = self._key(question, self._ask_start, self._ask_named)
         key = np.uint64(keys.key_of(start, number))
         return most_informative(information, np.uint64(keys.aside(key)))
@@ -142,25 +213,26 @@ class Selector:
         ask: bool = False,
         question: ItemId | None = None,
         item: ArmId | None = None,
-    ) -> Decision | Question | Abstention:
+    ) -> Made:
         """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
-        state = self._state
+        state, policy = self._state, self.policy
         numbers = None if among is None else [state.arm_number(arm) for arm in among]
-        eligible = state.eligible(row, numbers, item)
+        eligible = state.eligible(row, numbers, item, policy)
         case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
         parts = np.empty((7, len(state.arms)))
-        if state.policy.needs_limits:
+        if policy.needs_limits:
             masked = self._masked_legacy if state.settings.legacy else self._masked
             return masked(case, parts, question)
         start, number = self._key(id, self._decide_start, self._decide_named)
-        limits, reward = state.limits_state.limits, state.reward_arms.kernel_state
+        limits, model = state.limits_state.limits, state.reward_model
         if state.purse is not None and state.purse.frozen:
             case = case._replace(eligible=np.zeros(len(state.arms), np.bool_))
         may = case.eligible
-        if isinstance(limits, LinearLimits):
-            limit = limits.linear.kernel_state
+        ours = isinstance(policy, Weighted) and isinstance(model, LinearArms)
+        if ours and isinstance(model, LinearArms) and limits.linear is not None:
+            reward, limit = model.kernel_state, limits.linear.kernel_state
             k = choice.decide(
-                state.weights,
+                self._weights,
                 reward.A,
                 reward.mu,
                 state.pull,
@@ -173,16 +245,24 @@ class Selector:
                 parts,
             )
         else:
-            choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
+            state.reward_parts(row, parts)
             parts[2], parts[3] = self._limit_scores(row)
-            k = choice.choose(state.weights, parts, may, may, start, number)
+            k = int(choice.choose(self._weights, parts, may, may, start, number))
+            if not isinstance(policy, Weighted):
+                k = self._chosen(parts, may, start, number)
         odds = None
         if propensity:
             play, none = np.zeros((2, len(state.arms)))
-            if k >= 0:
-                wins.propensities(state.weights, parts[4], parts[5], may, may, play)
+            if k >= 0 and isinstance(policy, Weighted):
+                wins.propensities(self._weights, parts[4], parts[5], may, may, play)
+            elif k >= 0:
+                play = odds_of(policy, scores_for(parts, may))
             odds = Odds(play, none, float(k < 0))
         return self._made(case, k, parts, odds, coin=self._coin(case, k))
+
+    def _chosen(self, parts: Floats, may: Bools, start: Any, number: Any) -> int:
+        """Return what somebody else's policy plays, by the bits that ours would draw from."""
+        return chosen(self.policy, scores_for(parts, may), int(keys.key_of(start, number)))
 
     def _coin(self, case: _Case, k: int, here: Sequence[int] = ()) -> tuple[float | None, bool]:
         """Return the probability with which a play is to be judged afterwards; whether it is.
@@ -214,26 +294,25 @@ class Selector:
             start = np.uint64(keys.key_of(stream, np.uint64(purse.steps + 1)))
         return float(keys.uniform(np.uint64(keys.key_of(start, number)))) < coin
 
-    def _masked(
-        self, case: _Case, parts: Floats, question: ItemId | None
-    ) -> Decision | Question | Abstention:
+    def _masked(self, case: _Case, parts: Floats, question: ItemId | None) -> Made:
         """Play the best arm that is surely allowed; ask first, if an answer pays."""
-        state = self._state
-        settings, reward = state.settings, state.reward_arms.kernel_state
+        state, settings = self._state, self._state.settings
         start, number = self._key(case.id, self._decide_start, self._decide_named)
         waits = state.questions.waiting.get(case.id, Waiting(b"", None))
         raw = case.row.tobytes()
         seen, said = state.limits_state.seen(raw), state.said(case.row, case.eligible, case.item)
         allowed = state._with_unit(waits.allowed)
         said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
-        choice.reward_parts(reward.A, reward.mu, state.pull, case.row, parts)
+        state.reward_parts(case.row, parts)
         parts[2], parts[3] = seen.p, seen.sd
         marks = self._marks(seen, said)
         frozen = state.purse is not None and state.purse.frozen
         if frozen:  # only what is allowed in this very decision
             marks[marks == questions.SAFE] = questions.IN_DOUBT
             marks[[k for k in allowed if said[k] == doubt.SAID_YES]] = questions.SAFE
-        k = int(questions.play(state.weights, parts, marks, start, number))
+        k = int(questions.play(self._weights, parts, marks, start, number))
+        if not isinstance(self.policy, Weighted):
+            k = self._chosen(parts, marks == questions.SAFE, start, number)
         if k < 0 and not frozen:
             k = self._fall_back(case.row, case.among, case.item, seen.p, said)
         may_ask = (
@@ -311,32 +390,31 @@ class Selector:
         return int(k), float(worth), float(lesson), bool(pays)
 
     def _play_odds(self, parts: Floats, marks: Any, k: int) -> Odds:
-        """Give the exact probability of each play, given that nothing is asked."""
+        """Return the exact probability of each play, given that nothing is asked."""
         play, ask = np.zeros((2, len(marks)))
         safe = marks == questions.SAFE
-        if safe.any():
+        if safe.any() and not isinstance(self.policy, Weighted):
+            play = odds_of(self.policy, scores_for(parts, safe))
+        elif safe.any():
             wins.win_probabilities(parts[4], parts[5], safe, play)
         elif k >= 0:
             play[k] = 1.0
         return Odds(play, ask, float(not safe.any() and k < 0))
 
-    def _masked_legacy(
-        self, case: _Case, parts: Floats, question: ItemId | None
-    ) -> Decision | Question | Abstention:
+    def _masked_legacy(self, case: _Case, parts: Floats, question: ItemId | None) -> Made:
         """Choose as logs of the first form do: ask, if what may be allowed looks better."""
-        state = self._state
-        settings, reward = state.settings, state.reward_arms.kernel_state
+        state, settings = self._state, self._state.settings
         start, number = self._key(case.id, self._decide_start, self._decide_named)
         waits = state.questions.waiting.get(case.id, Waiting(b"", None))
         raw = case.row.tobytes()
         seen, said = state.limits_state.seen(raw), state.said(case.row, case.eligible)
-        choice.reward_parts(reward.A, reward.mu, state.pull, case.row, parts)
+        state.reward_parts(case.row, parts)
         parts[2], parts[3] = seen.p, seen.sd
         settled = waits.settled >= 0 and said[waits.settled] == doubt.SAID_YES
         look = waits.looks - settled  # what was settled is shown as it was asked
         taken = self._asked_about(raw) if case.ask and settings.on_doubt == "wait" else None
         safe, wanted, marks = look_twice(
-            state.weights, parts, seen.marks, seen.p, said, taken, start, number, look
+            self._weights, parts, seen.marks, seen.p, said, taken, start, number, look
         )
         if settled:
             return self._made(case, waits.settled, parts, None, waits.propensity)
@@ -364,14 +442,14 @@ class Selector:
         return replace(made, question=Question(asked))
 
     def _asked_about(self, case: Case) -> Bools | None:
-        """Say of which arms another decision waits to hear, here; None if of none."""
+        """Return of which arms another decision awaits an answer here; None if of none."""
         state = self._state
         unit_of = state.limits_state.unit_of
         units = [unit_of[k] for k in state.questions.asked_about(case)]
         return np.isin(unit_of, units) if units else None
 
     def _odds(self, parts: Floats, marks: Any, said: Any, k: int, waiting: bool) -> Odds:
-        """Give the exact probability of each outcome of a look."""
+        """Return the exact probability of each outcome of a look."""
         play, ask = np.zeros((2, len(said)))
         certain = said == doubt.SAID_YES
         open_ = said != doubt.SAID_NO
@@ -388,7 +466,7 @@ class Selector:
     def _fall_back(
         self, row: Floats, among: tuple[ArmId, ...] | None, item: ArmId | None, p: Floats, said: Any
     ) -> int:
-        """Give the arm to play where none is safe, or -1. A safe arm needs no certificate."""
+        """Return the arm to play where none is safe, or -1. A safe arm needs no certificate."""
         state = self._state
         if state.settings.on_empty == "safe_arm":
             k = state.number_of[state.settings.safe_arm]  # type: ignore[index]
@@ -451,7 +529,7 @@ class Selector:
     # -- a batch -----------------------------------------------------------------------------
 
     def numbers(self, first: int, names: list[ItemId] | None, n: int) -> tuple[Any, Uints]:
-        """Give the keys of a batch of decisions: the stream, and the places in it."""
+        """Return the keys of a batch of decisions: the stream, and the places in it."""
         if names is None:
             return self._decide_start, np.arange(first, first + n, dtype=np.uint64)
         return self._decide_named, np.array([hashed(str(name)) for name in names], np.uint64)
@@ -467,60 +545,80 @@ class Selector:
         items: list[ArmId | None],
     ) -> tuple[Ints, Bools, Floats | None, Floats | None]:
         """Choose an arm for each row, never asking: arms, eligible, parts, propensities."""
-        state = self._state
+        state, policy = self._state, self.policy
         n, K = len(rows), len(state.arms)
-        masked = state.policy.needs_limits
+        masked = policy.needs_limits
         eligible = self._eligible_many(rows, among, items)
         running = eligible
         belief = spread = np.zeros((1, K))
         parts = odds = None
         certain: list[Any] = []
-        if masked or details or propensity or state.policy.weights.limit != 0.0:
+        ours = isinstance(policy, Weighted)
+        compiled = ours and isinstance(state.reward_model, LinearArms)
+        wanted = details or propensity or not compiled
+        if masked or wanted or self._weights[WEIGHT_OF_LIMITS] != 0.0:
             belief, spread, running, certain = self._limits_many(rows, eligible, items)
         arms = np.empty(n, np.int64)
-        reward = state.reward_arms.kernel_state
-        if details or propensity:
+        if wanted:
             parts = np.empty((n, 7, K))
-            choice.reward_parts_many(reward.A, reward.mu, state.pull, rows, parts)
+            state.reward_parts_many(rows, parts)
             parts[:, 2], parts[:, 3] = belief, spread
-            choice.choose_many(state.weights, parts, running, start, numbers, arms)
+            choice.choose_many(self._weights, parts, running, start, numbers, arms)
         else:
-            x = state.reward_rows(rows)
-            if K < MANY and not state.centred:
-                mean, sd = state.reward_arms.scores_many(x)
-                choice.pick_many(
-                    state.weights, mean, sd, belief, spread, running, start, numbers, arms
-                )
-            else:
-                nothing = np.empty((0, K))
-                loop.run(
-                    state.policy.weights,
-                    reward,
-                    state.reward_arms.ridge,
-                    x,
-                    nothing,
-                    running,
-                    running,
-                    belief,
-                    spread,
-                    np.arange(n),
-                    start,
-                    numbers,
-                    False,
-                    arms,
-                    state.centred,
-                    state.totals,
-                )
+            self._pick_many(rows, belief, spread, running, start, numbers, arms)
+        if parts is not None and not ours:
+            for i, may in enumerate(np.broadcast_to(running, (n, K))):
+                arms[i] = self._chosen(parts[i], may, start, numbers[i])
         if masked:
-            for i in np.flatnonzero(arms < 0):
+            for i in np.flatnonzero(arms < 0).tolist():
                 arms[i] = self._fall_back(rows[i], among, items[i], belief[i], certain[i])
         if parts is not None and propensity:
             odds = np.empty((n, K))
-            wins.propensities_many(state.weights, parts, running, odds)
+            if ours:
+                wins.propensities_many(self._weights, parts, running, odds)
+            else:
+                for i, may in enumerate(np.broadcast_to(running, (n, K))):
+                    odds[i] = odds_of(policy, scores_for(parts[i], may))
             if masked:
-                for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)):
+                for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)).tolist():
                     odds[i] = np.arange(K) == arms[i]
-        return arms, eligible, parts, odds
+        return arms, eligible, parts if details or propensity else None, odds
+
+    def _pick_many(
+        self,
+        rows: Floats,
+        belief: Floats,
+        spread: Floats,
+        running: Bools,
+        start: Any,
+        numbers: Uints,
+        arms: Ints,
+    ) -> None:
+        """Fill `arms` with the choices of a batch of which no scores are wanted, the fast way."""
+        state, model = self._state, self._state.reward_arms
+        x = state.reward_rows(rows)
+        if len(state.arms) < MANY and not state.centred:
+            mean, sd = model.scores_many(x)
+            choice.pick_many(self._weights, mean, sd, belief, spread, running, start, numbers, arms)
+            return
+        loop.run(
+            Weights(*self._weights.tolist()),
+            model.kernel_state,
+            model.ridge,
+            x,
+            np.empty((0, len(state.arms))),
+            running,
+            running,
+            belief,
+            spread,
+            np.arange(len(rows)),
+            start,
+            numbers,
+            False,
+            arms,
+            state.centred,
+            state.totals,
+        )
 
     def coins(
         self, ids: list[ItemId], arms: Ints, items: list[ArmId | None]
@@ -560,16 +658,16 @@ class Selector:
     def _limits_many(
         self, rows: Floats, eligible: Bools, items: list[ArmId | None]
     ) -> tuple[Floats, Floats, Bools, list[Any]]:
-        """Give belief, doubt and the arms in the running for each row; and what is certain."""
-        state = self._state
+        """Return belief, doubt and the arms in the running for each row; and what is certain."""
+        state, masked = self._state, self.policy.needs_limits
         limits = state.limits_state.limits
-        if isinstance(limits, LinearLimits) and not state.policy.needs_limits:
+        if limits.linear is not None and not masked:
             return *limits.scores_many(rows), eligible, []
         seen = [state.limits_state.seen(row.tobytes()) for row in rows]
         shape = len(rows), len(state.arms)
         belief = np.array([one.p for one in seen]).reshape(shape)
         spread = np.array([one.sd for one in seen]).reshape(shape)
-        if not state.policy.needs_limits:
+        if not masked:
             return belief, spread, eligible, []
         may = np.broadcast_to(eligible, shape)
         each = zip(rows, may, items, strict=True)
@@ -599,16 +697,17 @@ class Selector:
             found = np.broadcast_to(state.every, (len(rows), len(state.arms))).copy()
             for i, (one, item) in enumerate(zip(raw, items, strict=True)):
                 if one in denied or item in denied:
-                    found[i] = state.eligible(rows[i], None, item)
+                    found[i] = state.eligible(rows[i], None, item, self.policy)
             return found
-        eligible = [state.eligible(row, numbers, i) for row, i in zip(rows, items, strict=True)]
+        each = zip(rows, items, strict=True)
+        eligible = [state.eligible(row, numbers, item, self.policy) for row, item in each]
         return np.array(eligible, np.bool_).reshape(len(rows), len(state.arms))
 
     # -- small parts -------------------------------------------------------------------------
 
     def _limit_scores(self, row: Floats) -> tuple[Floats, Floats]:
         limits = self._state.limits_state.limits
-        if isinstance(limits, LinearLimits):
+        if limits.linear is not None:
             return limits.scores(row)
         seen = self._state.limits_state.seen(row.tobytes())
         return seen.p, seen.sd
@@ -617,3 +716,9 @@ class Selector:
         if isinstance(id, int):
             return start, np.uint64(id)
         return named, np.uint64(hashed(id))
+
+
+def scores_for(parts: Floats, may: Bools) -> Scores:
+    """Return what somebody else's policy sees, in arrays of its own."""
+    mean, sd, limit_mean, limit_sd = parts[:4].copy()
+    return Scores(mean, sd, limit_mean, limit_sd, may.copy(), may.copy())

@@ -43,9 +43,11 @@ from bridle.agent.purse import Purse
 from bridle.agent.state import AgentState, Example, JudgedCase, OpenCheck
 from bridle.agent.teachers import Teachers
 from bridle.certificates.certificate import Certificate
-from bridle.errors import BridleError, CorruptState
+from bridle.errors import BridleError, CorruptState, NotRegistered
 from bridle.limits import limits_from_state
 from bridle.limits.declared import Rule
+from bridle.reward.base import DEFAULT as OUR_REWARD
+from bridle.reward.base import model_from_state
 from bridle.reward.posterior import LinearArms
 from bridle.validation import MAX_MAGNITUDE
 
@@ -301,7 +303,7 @@ def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
     width = know.settings.features.width
     examples = know.examples.values()
     arrays = {
-        **{f"reward.{name}": array for name, array in know.reward_arms.to_state().items()},
+        **{f"reward.{name}": array for name, array in know.reward_model.to_state().items()},
         **{f"limits.{n}": array for n, array in know.limits_state.limits.to_state().items()},
         **{f"teachers.{name}": array for name, array in teachers.items()},
         "totals": know.totals.copy(),
@@ -322,7 +324,7 @@ def state_from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     """Return what `state_to_arrays` wrote, or raise `CorruptState`."""
     try:
         return _state(meta, arrays)
-    except CorruptState:
+    except (CorruptState, NotRegistered):
         raise
     except DAMAGE as error:
         raise CorruptState(f"The file is whole, but it is no agent: {error!r}") from error
@@ -339,8 +341,9 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     arms = [Arm.from_json(arm) for arm in meta["arms"]]
     K, d = len(arms), settings.features.width
     D = d + (settings.prior == "centred")
+    ours = settings.reward == OUR_REWARD
     # So that what follows is no larger than the file.
-    if arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D):
+    if ours and (arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D)):
         raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
     know = AgentState(settings)
     know.add_arms(arms[len(settings.arms) :])
@@ -351,11 +354,17 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     changed = WaitChanged(*meta["wait"])
     check_event(changed)
     know.fold(changed)
-    reward_arms = LinearArms.from_state(_under("reward.", arrays))
-    totals = _checked(arrays, "totals", "f", (2,))
-    if reward_arms.ridge != settings.ridge or not (np.isfinite(totals) & (totals > 0)).all():
+    rewards = _under("reward.", arrays)
+    if ours:
+        know.reward_model = LinearArms.from_state(rewards)
+        if know.reward_arms.ridge != settings.ridge:
+            raise CorruptState("The arrays do not fit the settings.")
+    else:
+        name, version = settings.reward, settings.reward_version
+        know.reward_model = model_from_state(name, version, rewards, arms=K, features=d)
+    know.totals = _checked(arrays, "totals", "f", (2,)).copy()
+    if not (np.isfinite(know.totals) & (know.totals > 0)).all():
         raise CorruptState("The arrays do not fit the settings.")
-    know.reward_arms, know.totals = reward_arms, totals.copy()
     _read_counts(know, meta["counts"], _COUNTS)
     _read_counts(know.questions, meta["question_counts"], _QUESTION_COUNTS)
     most = settings.max_pending
@@ -382,7 +391,8 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     kind = know.limits_state.kind
     if kind == "auto" and not settings.legacy:
         kind = "mixture"
-    limits = limits_from_state(kind, state)
+    version = settings.limits_version if kind == settings.limits else ""
+    limits = limits_from_state(kind, state, version)
     if not np.array_equal(limits.unit_of, know.limits_state.unit_of) or limits.features != d:
         raise CorruptState("The limits do not fit the arms and features.")
     know.limits_state.take(limits, know.examples.values())

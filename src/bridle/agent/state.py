@@ -1,4 +1,8 @@
-"""Plays that a coin chose to be judged afterwards, and wait for it."""
+"""The state of an agent: the fold of its events, and nothing else.
+
+`AgentState.fold` takes one event; every check stands before the first change, so an event that
+cannot be folded leaves all as it was. No randomness, no clock, no files.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +63,12 @@ from bridle.agent.purse import Purse
 from bridle.agent.teachers import LEAST_P, SETTLES, Key, Teachers
 from bridle.certificates.certificate import Certificate, about_of
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.kernels import doubt, loop
+from bridle.kernels import choice, doubt, loop
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.declared import CompiledRule, Rule, compile_rule, denied_arms
-from bridle.policies import with_sigma
+from bridle.policies import Policy, Weighted, kernel_weights, with_sigma
+from bridle.reward.base import DEFAULT as OUR_REWARD
+from bridle.reward.base import RewardModel, make_model, scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.schema import Context as AnyContext
 
@@ -115,25 +121,22 @@ class SpotChecks:
             ) from None
 
     def draw(self, decision: ItemId, check: OpenCheck) -> None:
-        """Take in a play whose coin fell."""
+        """Add a play whose coin fell."""
         self.open[decision] = check
         self.drawn += 1
         while len(self.open) > self._settings.max_pending:
             del self.open[next(iter(self.open))]
 
     def cancel(self, decision: ItemId) -> None:
-        """Let a check go, if there is one: what it was about was not played."""
+        """Drop a check, if there is one: what it was about was not played."""
         if self.open.pop(decision, None) is not None:
             self.drawn -= 1
 
     def answer(self, decision: ItemId, allowed: bool) -> None:
-        """Take the judgement of a play."""
+        """Count the judgement of a play."""
         del self.open[decision]
         self.judged += 1
         self.found += not allowed
-
-
-# --- What an agent knows, and what can be asked of it. Only `AgentState`, the fold, changes it
 
 
 # What was certified in so many contexts is kept: truths, of all arms together.
@@ -168,11 +171,6 @@ def item_of(state: AgentState, context: AnyContext, item: ArmId | None, owner: s
     return named[0]
 
 
-# --- What an agent knows: the fold of its events, and nothing else ------------------------
-#
-# `fold` takes one event; every check stands before the first change, so an event that cannot be
-# folded leaves all as it was. No randomness, no clock, no files.
-
 # Cases whose lack of an answer is accounted for; the oldest are dropped.
 MAX_COSTS = 1_000_000
 # What one decision may lose, in rewards: far above what any can.
@@ -184,8 +182,7 @@ class AgentState:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.policy = settings.policy
-        self.weights = np.array(settings.policy.weights)
+        self.set_policy(settings.policy)
         self.remembers = settings.remembers
         low, high = settings.reward_range
         self._reward_range = validation.FloatRange(low, high)
@@ -198,11 +195,22 @@ class AgentState:
         self.arms: list[Arm] = list(settings.arms)
         self.number_of: dict[ArmId, int] = {}
         self.check_arms(settings.arms)
-        self.centred = settings.prior == "centred"
-        self.reward_arms = LinearArms(
-            arms=len(self.arms),
-            features=settings.features.width + self.centred,
-            ridge=settings.ridge,
+        ours = settings.reward == OUR_REWARD
+        self.centred = ours and settings.prior == "centred"
+        self.reward_model: RewardModel = (
+            LinearArms(
+                arms=len(self.arms),
+                features=settings.features.width + self.centred,
+                ridge=settings.ridge,
+            )
+            if ours
+            else make_model(
+                settings.reward,
+                settings.reward_version,
+                arms=len(self.arms),
+                features=settings.features.width,
+                options=settings.reward_options or {},
+            )
         )
         self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
         self.questions = Questions(settings)
@@ -232,10 +240,67 @@ class AgentState:
         self.limits_state = LimitsState(settings, settings.limits, self.arms)
         self.set_rules(settings.rules)
 
+    def set_policy(self, policy: Policy) -> None:
+        """Choose by this policy from now on."""
+        self.policy = policy
+        self.weights = kernel_weights(policy)
+        self.compiled = isinstance(policy, Weighted)  # else it chooses in plain Python
+
+    # -- the reward part ---------------------------------------------------------------------
+
+    @property
+    def reward_arms(self) -> LinearArms:
+        """Our own reward model; raises `NotPossible` where it is somebody else's."""
+        if not isinstance(self.reward_model, LinearArms):
+            raise NotPossible(
+                f"This agent has the reward model {self.settings.reward!r}, and this is known of "
+                "bridle's own alone."
+            )
+        return self.reward_model
+
+    @property
+    def pull(self) -> float:
+        """How far the means of all arms are drawn to the mean of all rewards."""
+        if not self.centred:
+            return 0.0
+        return float(loop.pull_of(True, self.settings.ridge, self.totals))
+
+    def reward_parts(self, row: Floats, parts: Floats) -> None:
+        """Predict the reward of every arm: parts[0] becomes its mean, parts[1] its sd."""
+        model = self.reward_model
+        if isinstance(model, LinearArms):
+            arms = model.kernel_state
+            pull = loop.pull_of(True, self.settings.ridge, self.totals) if self.centred else 0.0
+            choice.reward_parts(arms.A, arms.mu, pull, row, parts)
+        else:
+            parts[0], parts[1] = scores_of(model, row)
+
+    def reward_parts_many(self, rows: Floats, parts: Floats) -> None:
+        """Predict for each row: parts is (n, 7, K)."""
+        if isinstance(self.reward_model, LinearArms):
+            arms = self.reward_model.kernel_state
+            choice.reward_parts_many(arms.A, arms.mu, self.pull, rows, parts)
+        else:
+            for row, one in zip(rows, parts, strict=True):
+                one[0], one[1] = scores_of(self.reward_model, row)
+
+    def _update_reward(self, arms: Ints, contexts: Floats, units: Floats) -> None:
+        """Fold rewards of [0, 1], in order, into the reward part: contexts are (n, d)."""
+        if isinstance(self.reward_model, LinearArms):
+            self.reward_model.fold_many(arms, self.reward_rows(contexts), units)
+        else:
+            for arm, row, unit in zip(arms.tolist(), contexts, units.tolist(), strict=True):
+                self.reward_model.update(arm, row, unit)
+        total = float(self.totals[0])
+        for unit in units.tolist():  # in order: a sum in pairs would have other bits
+            total += unit
+        self.totals[0] = total
+        self.totals[1] += len(units)
+
     # -- questions ---------------------------------------------------------------------------
 
     def arm_number(self, arm: object) -> int:
-        """Give the number of an arm, by its id."""
+        """Return the number of an arm, by its id."""
         try:
             # An id that is right already is the rule.
             return self.number_of[arm if type(arm) is str else plain_id(arm)]
@@ -245,9 +310,13 @@ class AgentState:
             raise UnknownId("arm", arm, f"The agent has {len(self.arms)}: {known}{more}.") from None
 
     def eligible(
-        self, context: Floats, among: Sequence[int] | None, item: ArmId | None = None
+        self,
+        context: Floats,
+        among: Sequence[int] | None,
+        item: ArmId | None = None,
+        policy: Policy | None = None,
     ) -> Bools:
-        """Say which arms may be played: `offered`, and certified or allowed to the letter.
+        """Return which arms may be played: `offered`, and certified or allowed to the letter.
 
         With a certificate the live limits bind every policy, too; a mask sees to that itself.
         """
@@ -256,13 +325,13 @@ class AgentState:
         if certified is None:
             return offered
         certified = certified.copy()
-        if not self.policy.needs_limits:
+        if not (self.policy if policy is None else policy).needs_limits:
             certified &= self.limits_state.seen(context.tobytes()).marks == doubt.SAFE
         certified[self.allowed_here(context, item)] = True
         return offered & certified
 
     def certified(self, context: Floats) -> Bools | None:
-        """Say which arms the certificate lets through; None without one. Not a copy."""
+        """Return which arms the certificate lets through; None without one. Not a copy."""
         if self.certificate is None:
             return None
         raw = context.tobytes()
@@ -276,7 +345,7 @@ class AgentState:
         return found
 
     def check_certificate(self, certificate: Certificate) -> None:
-        """Refuse a certificate that cannot bind this agent."""
+        """Raise an error if a certificate cannot bind this agent."""
         if self.settings.on_empty == "least_bad":
             raise NotPossible(
                 "With on_empty='least_bad' the agent plays what no certificate lets through. "
@@ -295,7 +364,7 @@ class AgentState:
             raise InvalidValue("certificate", "Agent.adopt", wanted, got, remedy)
 
     def check_promise(self, event: Promised) -> Purse:
-        """Return the purse of a promise, or refuse it."""
+        """Return the purse of a promise, or raise `NotPossible`."""
         if not self.settings.lives:
             raise NotPossible(
                 "This agent was made before plays could be checked, and its plays have no coins: "
@@ -410,7 +479,7 @@ class AgentState:
     def offered(
         self, context: Floats, among: Sequence[int] | None, item: ArmId | None = None
     ) -> Bools:
-        """Say which arms are asked for, not denied by a rule and not denied exactly."""
+        """Return which arms are asked for, not denied by a rule and not denied exactly."""
         denied_here = self.denied_here(context, item)
         if among is None and not denied_here and not self.compiled_rules:
             return self.every
@@ -427,22 +496,15 @@ class AgentState:
     def said(
         self, context: Floats, eligible: Bools, item: ArmId | None = None
     ) -> npt.NDArray[np.int8]:
-        """Say what is certain of every arm here: SAID_NO, SAID_YES or UNASKED, as in `doubt`."""
+        """Return what is certain of every arm: SAID_NO, SAID_YES or UNASKED, as in `doubt`."""
         said = np.where(eligible, doubt.UNASKED, doubt.SAID_NO).astype(np.int8)
         for k in self.allowed_here(context, item):
             if said[k] == doubt.UNASKED:
                 said[k] = doubt.SAID_YES
         return said
 
-    @property
-    def pull(self) -> float:
-        """How far the means of all arms are drawn to the mean of all rewards."""
-        if not self.centred:
-            return 0.0
-        return float(loop.pull_of(True, self.settings.ridge, self.totals))
-
     def check_item(self, item: ArmId | None) -> None:
-        """Refuse the name of an item where the log is of a form that knows none."""
+        """Raise `InvalidValue` for the name of an item in a log whose form has none."""
         if item is not None and self.settings.legacy:
             raise InvalidValue(
                 "item",
@@ -453,11 +515,11 @@ class AgentState:
             )
 
     def arm_numbers(self, arms: Iterable[object]) -> Ints:
-        """Give the numbers of many arms, by their ids."""
+        """Return the numbers of many arms, by their ids."""
         return np.array([self.arm_number(arm) for arm in arms], np.int64)
 
     def check_rewards(self, values: object, n: int, owner: str) -> Floats:
-        """Give n rewards in the agent's range, not yet mapped."""
+        """Return n rewards in the agent's range, not yet mapped."""
         low, high = self.settings.reward_range
         wanted = f"{n} floats in the range [{low:g}, {high:g}]"
         kinds = map(type, values) if isinstance(values, list | tuple) else ()
@@ -482,7 +544,7 @@ class AgentState:
         return (number - self._reward_range.low) / self._reward_span
 
     def pending_context(self, decision: ItemId) -> tuple[bytes, int]:
-        """Give context and arm number of a decision that waits for its reward."""
+        """Return context and arm number of a decision that waits for its reward."""
         try:
             return self.pending[plain_id(decision)]
         except KeyError:
@@ -494,7 +556,7 @@ class AgentState:
             ) from None
 
     def check_decision(self, id: ItemId) -> None:
-        """Refuse a decision whose id is pending already."""
+        """Raise `InvalidValue` for a decision whose id is pending already."""
         if id in self.pending:
             raise InvalidValue("id", "Agent.decide", "new; a decision of this id is pending", id)
         if id in self.questions.waiting:
@@ -505,7 +567,7 @@ class AgentState:
             raise InvalidValue("id", "Agent.decide", wanted, id)
 
     def standing(self, example: ItemId) -> Example:
-        """Give an example that stands."""
+        """Return an example that stands."""
         try:
             return self.examples[plain_id(example)]
         except KeyError:
@@ -514,17 +576,17 @@ class AgentState:
             ) from None
 
     def check_examples(self, ids: Sequence[ItemId], arms: Iterable[int]) -> None:
-        """Refuse examples whose ids stand already, or that are too many."""
+        """Raise an error for examples whose ids stand already, or that are too many."""
         for id in ids:
             if id in self.examples:
                 raise InvalidValue("id", "Agent.teach", "new; an example of this id stands", id)
         if len(self.examples) + len(ids) > self.settings.max_examples:
             remedy = "Create the agent with a higher max_examples."
             raise LimitReached("examples", self.settings.max_examples, remedy)
-        self.limits_state.check(int(self.limits_state.unit_of[k]) for k in arms)
+        self.limits_state.check([int(self.limits_state.unit_of[k]) for k in arms])
 
     def check_arms(self, arms: Sequence[Arm]) -> None:
-        """Refuse arms whose ids are taken, or that are too many."""
+        """Raise an error for arms whose ids are taken, or that are too many."""
         more = len(arms) if self.number_of else 0
         width = self.settings.features.width + (self.settings.prior == "centred")
         check_size(len(self.arms) + more, width)
@@ -537,7 +599,7 @@ class AgentState:
             seen.add(arm.id)
 
     def check_groups(self, event: Regrouped) -> list[Arm]:
-        """Give all arms in their new groups, or refuse these."""
+        """Return all arms in their new groups, or raise an error."""
         if self.settings.share == "arm":
             raise NotPossible(
                 "This agent was made with share='arm': groups would share nothing. Make it with "
@@ -560,7 +622,7 @@ class AgentState:
         return arms
 
     def compile(self, rule: Rule) -> CompiledRule:
-        """Give a new rule in the form that decides, or refuse it."""
+        """Return a new rule in the form that decides, or raise an error."""
         if rule.id in self.rules:
             raise InvalidValue("rule", "Agent.declare", "of a new id", rule.id)
         if len(self.rules) >= MAX_RULES:
@@ -568,14 +630,14 @@ class AgentState:
         return self._compile(rule)
 
     def check_rule(self, rule: str) -> None:
-        """Refuse the id of a rule that does not stand."""
+        """Raise `UnknownId` for a rule that does not stand."""
         if plain_id(rule) not in self.rules:
             raise UnknownId("rule", rule, f"These stand: {sorted(self.rules)[:10]}.")
 
     # -- small parts -------------------------------------------------------------------------
 
     def raw(self, context: Context) -> bytes:
-        """Give a context as the bytes of its d float64, equal where contexts are equal."""
+        """Return a context as the bytes of its d float64, equal where contexts are equal."""
         if len(context) != self.settings.features.width:
             wanted = f"{self.settings.features.width} numbers"
             raise InvalidValue("context", "Agent.apply", wanted, context)
@@ -611,10 +673,10 @@ class AgentState:
         self.compiled_rules = [self._compile(rule) for rule in self.rules.values()]
 
     def _know_rules(self) -> None:
-        self.limits_state.know(self.compiled_rules, self.examples.values())
+        self.limits_state.set_rules(self.compiled_rules, self.examples.values())
 
     def reward_rows(self, contexts: Floats) -> Floats:
-        """Give contexts (n, d) as the reward part takes them."""
+        """Return contexts (n, d) as our reward model takes them."""
         if not self.centred:
             return contexts
         return np.hstack([contexts, np.ones((len(contexts), 1))])
@@ -677,17 +739,8 @@ class AgentState:
         arms = np.array([k for _, k in taken], np.int64)
         raw = bytearray().join([raw for raw, _ in taken])
         contexts = np.frombuffer(raw).reshape(len(taken), self.settings.features.width)
-        units = self.unit_rewards(rewards)
-        self.reward_arms.fold_many(arms, self.reward_rows(contexts), units)
-        self._count(units)
+        self._update_reward(arms, contexts, self.unit_rewards(rewards))
         self.version += len(taken)
-
-    def _count(self, units: Floats) -> None:
-        total = float(self.totals[0])
-        for unit in units.tolist():  # in order: a sum in pairs would have other bits
-            total += unit
-        self.totals[0] = total
-        self.totals[1] += len(units)
 
     def _created(self, event: Created) -> None:
         raise NotPossible("An agent is created once; a Created can only be the first event.")
@@ -760,7 +813,7 @@ class AgentState:
         return check is not None and known.settled(*key) is not None
 
     def _drop_words(self, key: tuple[Key, Key]) -> None:
-        """Let go of who said what of a case; what it taught about who errs stays."""
+        """Drop who said what of a case; what it taught about who errs stays."""
         if self.judged.pop(key, None) is not None:
             self.teachers.forget(*key)
 
@@ -769,7 +822,7 @@ class AgentState:
         self.judged.clear()
 
     def _check_about(self, event: Taught | Judged, k: int, raw: bytes) -> None:
-        """Refuse a judgement of a play that was another, and a scope that cannot be."""
+        """Raise `InvalidValue` for a judgement of another play, or a scope that cannot be."""
         if event.check is not None:
             check = self.checks.get(event.check)
             if (check.arm, check.context, check.item) != (k, raw, event.item):
@@ -780,7 +833,7 @@ class AgentState:
             raise InvalidValue("scope", "Agent.teach", wanted, event.scope)
 
     def _check_life(self, event: Taught, k: int, raw: bytes) -> None:
-        """Refuse what answers of earlier forms have not, and a judgement of something else."""
+        """Raise `InvalidValue` for what answers of earlier forms have not, or for another play."""
         self._check_about(event, k, raw)
         plain = event.scope == "all" and event.until is None and not event.replaces
         if not plain and not self.settings.lives:
@@ -790,7 +843,7 @@ class AgentState:
             raise InvalidValue("replaces", "Agent.apply", "distinct examples", event.replaces)
 
     def _check_question(self, event: Taught | Judged, k: int, raw: bytes) -> None:
-        """Refuse an answer that names an open question and is about something else."""
+        """Raise `InvalidValue` for an answer to an open question about something else."""
         asked = None if event.question is None else self.questions.open.get(event.question)
         if asked is None or self.settings.legacy:
             return
@@ -804,7 +857,7 @@ class AgentState:
         self._drop_words(self.case_key(example.context, example.item, example.arm))
 
     def _forget(self, example: Example) -> None:
-        """Take an example back."""
+        """Remove an example."""
         del self.examples[example.id]
         if example.item is not None:
             here = self.about_item[example.item]
@@ -886,9 +939,12 @@ class AgentState:
     def _rewarded(self, event: Rewarded) -> None:
         raw, k = self.pending_context(event.decision)
         unit = self.unit_reward(event.value)
-        del self.pending[event.decision]
         row = np.frombuffer(bytearray(raw + ONE if self.centred else raw))
-        self.reward_arms.fold(k, row, unit)
+        if isinstance(self.reward_model, LinearArms):
+            self.reward_model.fold(k, row, unit)
+        else:
+            self.reward_model.update(k, row, unit)
+        del self.pending[event.decision]
         self.totals += (unit, 1.0)
 
     def _expired(self, event: Expired) -> None:
@@ -917,12 +973,13 @@ class AgentState:
         rows = validation.matrix(
             event.contexts, self.settings.features.width, "contexts", "Agent.apply"
         )
-        self.reward_arms.update_many(event.arm_numbers, self.reward_rows(rows), units)
-        self._count(units)
+        arms = validation.indices(
+            event.arm_numbers, len(rows), len(self.arms), "arms", "Agent.apply"
+        )
+        self._update_reward(arms, rows, units)
 
     def _sigma_changed(self, event: SigmaChanged) -> None:
-        self.policy = with_sigma(self.policy, event.sigma)
-        self.weights = np.array(self.policy.weights)
+        self.set_policy(with_sigma(self.policy, event.sigma))
 
     def _wait_changed(self, event: WaitChanged) -> None:
         reward = check_default(
@@ -1012,7 +1069,7 @@ class AgentState:
         if not arms:
             return
         self.arms = [*self.arms, *arms]
-        self.reward_arms.grow(len(arms))
+        self.reward_model.grow(len(arms))
         self.limits_state.grow(arms)
         self._name_arms()
         self._compile_rules()

@@ -12,7 +12,6 @@ from bridle.agent.config import (
     SETTINGS,
     Arm,
     LabelCoding,
-    LimitsKind,
     OnDoubt,
     OnEmpty,
     Prior,
@@ -21,10 +20,10 @@ from bridle.agent.config import (
     Teaching,
 )
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.api.base import ArmName, Form, Words
+from bridle.api.base import ArmName, Form, Note, Words
 from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
-from bridle.policies import policy_from_json, policy_parameters
+from bridle.policies import policy_of
 from bridle.schema import Category, Feature, Flag, Labels, Number
 from bridle.schema import Id as IdFeature
 
@@ -41,6 +40,18 @@ __all__ = [
 ]
 
 
+# What a policy, limits or a reward model of somebody else's are made with.
+RegisteredOptions: TypeAlias = Annotated[
+    dict[
+        Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$", max_length=200)],
+        bool
+        | Annotated[int, Field(ge=-(2**53), le=2**53)]
+        | Annotated[float, Field(ge=-1e6, le=1e6)]
+        | Note
+        | None,
+    ],
+    Field(max_length=100),
+]
 MAX_ARMS = 100_000
 MAX_RULES = 1_000
 # What is known of reward takes so many numbers, of 8 bytes, and some copies of them.
@@ -114,20 +125,21 @@ FeatureForm: TypeAlias = Annotated[
 class PolicyForm(Form):
     """How scores become a choice; see docs/api.md for what each kind takes."""
 
-    kind: Literal[
-        "LearnedMask",
-        "BehaviorConstrained",
-        "Thompson",
-        "Uniform",
-        "Greedy",
-        "EpsilonGreedy",
-        "LinUCB",
+    kind: Annotated[
+        Words,
+        Field(
+            description="LearnedMask, BehaviorConstrained, Thompson, Uniform, Greedy, "
+            "EpsilonGreedy, LinUCB, or a policy that is registered at the server"
+        ),
     ]
     sigma: Annotated[float, Field(ge=0, le=1)] | None = None
     v: Annotated[float, Field(ge=0, le=1e6)] | None = None
     v_constraint: Annotated[float, Field(ge=0, le=1e6)] | None = None
     epsilon: Annotated[float, Field(ge=0, le=1)] | None = None
     alpha: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    options: Annotated[
+        RegisteredOptions | None, Field(description="Parameters of a policy that is registered")
+    ] = None
 
 
 class WhenForm(Form):
@@ -209,7 +221,13 @@ class AgentForm(Form):
     policy: PolicyForm | None = declared("policy")
     seed: int | None = declared("seed", default=None, le=2**53, description="Random if left out")
     reward_range: tuple[float, float] = declared("reward_range")
-    limits: LimitsKind = declared("limits")
+    # The words are in its description: names that are registered are taken as well.
+    limits: Words = declared(
+        "limits", json_schema_extra={"examples": list(SETTINGS["limits"].choices)}
+    )
+    limits_options: RegisteredOptions | None = declared("limits_options")
+    reward: Words = declared("reward")
+    reward_options: RegisteredOptions | None = declared("reward_options")
     share: Share = declared("share")
     crosses: bool = declared("crosses")
     teacher_error: float | None = declared("teacher_error")
@@ -295,13 +313,11 @@ def rule_of(form: RuleForm) -> Rule:
 
 
 def _policy(form: PolicyForm) -> Any:
-    given = form.model_dump(exclude_none=True)
-    strange = sorted(set(given) - {"kind", *policy_parameters(form.kind)})
-    if strange:
-        known = policy_parameters(form.kind)
-        wanted = f"{', '.join(known)} alone for {form.kind}" if known else f"none for {form.kind}"
-        raise InvalidValue("policy", "Agent", f"with the parameters that it has: {wanted}", strange)
-    return policy_from_json(given)
+    given = form.model_dump(exclude_none=True, exclude={"kind", "options"})
+    if form.kind == "KnownMask":
+        wanted = "one that is not told the truth"
+        raise InvalidValue("policy", "Agent", wanted, form.kind, "Declare what you know as rules.")
+    return policy_of(form.kind, given | (form.options or {}))
 
 
 def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm) -> Feature:

@@ -43,7 +43,7 @@ from bridle.evaluation.table import (
     survey,
 )
 from bridle.kernels.types import Bools, Floats
-from bridle.policies import Weighted, policy_to_json, with_sigma
+from bridle.policies import Policy, policy_to_json, with_sigma
 
 __all__ = ["Evaluation", "Support", "audits_of", "evaluate", "targets_of"]
 
@@ -117,7 +117,7 @@ class Evaluation:
         Why the log cannot say what it would have earned.
     """
 
-    policy: Weighted
+    policy: Policy
     decisions: int
     left_out: int
     missing: int
@@ -154,7 +154,7 @@ class Evaluation:
 def evaluate(
     events: Iterable[Event],
     sigma: float,
-    policy: Weighted | None = None,
+    policy: Policy | None = None,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -163,7 +163,7 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: None = None,
-    policy: Weighted = ...,
+    policy: Policy = ...,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -172,7 +172,7 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: Sequence[float] | Floats,
-    policy: Weighted | None = None,
+    policy: Policy | None = None,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -181,7 +181,7 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: None = None,
-    policy: Sequence[Weighted] = ...,
+    policy: Sequence[Policy] = ...,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
@@ -189,12 +189,12 @@ def evaluate(
 def evaluate(
     events: Iterable[Event],
     sigma: float | Sequence[float] | Floats | None = None,
-    policy: Weighted | Sequence[Weighted] | None = None,
+    policy: Policy | Sequence[Policy] | None = None,
     *,
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
 ) -> Evaluation | list[Evaluation]:
-    """Say what another sigma, or another policy, would have earned on the decisions of a log.
+    """Return what another sigma, or another policy, would have earned on the decisions of a log.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def evaluate(
 
 def targets_of(
     sigma: object, policy: object, owner: str = "evaluate"
-) -> tuple[list[Callable[[Weighted], Weighted]], bool]:
+) -> tuple[list[Callable[[Policy], Policy]], bool]:
     """Give, for each target, what it makes of the agent's policy; and whether a list was given."""
     if sigma is None and policy is None:
         remedy = "Say which sigma, or which policy, is to be evaluated."
@@ -268,19 +268,19 @@ def targets_of(
     return [_turned(base, value) for value in values], several
 
 
-def _always(policy: Weighted) -> Callable[[Weighted], Weighted]:
+def _always(policy: Policy) -> Callable[[Policy], Policy]:
     return lambda _: policy
 
 
-def _turned(base: Weighted | None, sigma: float) -> Callable[[Weighted], Weighted]:
+def _turned(base: Policy | None, sigma: float) -> Callable[[Policy], Policy]:
     return lambda policy: with_sigma(policy if base is None else base, sigma)
 
 
-def _checked(policy: object, owner: str) -> Weighted:
-    if not isinstance(policy, Weighted):
-        raise InvalidValue("policy", owner, "one of bridle's own policies", policy)
+def _checked(policy: object, owner: str) -> Policy:
+    if not isinstance(policy, Policy):
+        raise InvalidValue("policy", owner, "one of bridle.policies, or registered", policy)
     policy_to_json(policy)
-    if policy.needs_truth:
+    if getattr(policy, "needs_truth", False):
         remedy = "A log does not hold the truth."
         raise InvalidValue("policy", owner, "one that is not told the truth", policy, remedy)
     return policy
@@ -299,7 +299,7 @@ def _listed(value: object, name: str, owner: str) -> list[object]:
     return values
 
 
-def _name(policy: Weighted) -> str:
+def _name(policy: Policy) -> str:
     sigma = getattr(policy, "sigma", None)
     return repr(policy) if sigma is None else f"sigma = {sigma:g}"
 
@@ -348,12 +348,12 @@ def _evaluated(
 
 
 def _known(found: Survey) -> tuple[Bools, Bools]:
-    """Say which decisions have a reward, and which lack one. Abstentions are neither."""
+    """Return which decisions have a reward, and which lack one. Abstentions are neither."""
     return found.fate == EARNED, (found.fate == PENDING) | (found.fate == UNFINISHED)
 
 
 def _refusal(found: Evaluation) -> str | None:
-    """Say why a log cannot tell what a target earned, if it cannot."""
+    """Return why a log cannot tell what a target earned, if it cannot."""
     if found.missing > MOST_MISSING * found.decisions:
         return (
             f"The reward is missing for {found.missing:,} of {found.decisions:,} decisions, more "
@@ -378,7 +378,7 @@ def _refusal(found: Evaluation) -> str | None:
 def _intervals(
     found: Survey, j: int, level: float, size: float, lack: float, idle: float
 ) -> tuple[Interval, Interval]:
-    """Give both estimates; each end as if all that is not known were as bad, or good, as can be."""
+    """Return both estimates, each end as if what is not known were as bad, or good, as can be."""
     earned, missing = _known(found)
     played, weight, rewards = earned | missing, found.weight[:, j], found.reward
     worst, best = found.reward_range
@@ -413,7 +413,7 @@ def _inside(
 
 
 def audits_of(audits: object, found: Survey, owner: str) -> AuditMeter | None:
-    """Give the meter if it has counted all that was done in this log, and nothing else."""
+    """Return the meter if it has counted all that was done in this log, and nothing else."""
     if audits is None:
         return None
     if isinstance(audits, Auditing) and audits.meter is not None:
@@ -437,7 +437,7 @@ def audits_of(audits: object, found: Survey, owner: str) -> AuditMeter | None:
 
 
 def _unlike(audits: AuditMeter, ids: Sequence[ItemId], plays: int) -> str:
-    """Say in which way a meter is not that of these decisions; nothing if it is."""
+    """Return in which way a meter is not that of these decisions; nothing if it is."""
     met = [audits.met(id) for id in ids]
     count = sum(met)
     if ids and not count:
@@ -460,7 +460,7 @@ def _unlike(audits: AuditMeter, ids: Sequence[ItemId], plays: int) -> str:
 
 
 def _rates(audits: AuditMeter | None) -> tuple[float, float] | None:
-    """Give the bounds on the violations of the log's own plays, a decision."""
+    """Return the bounds on the violations of the log's own plays, a decision."""
     if audits is None:
         return None
     (lower, upper), n = audits.bounds(), max(audits.steps, 1)

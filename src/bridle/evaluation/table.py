@@ -16,7 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple, TypeAlias, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -35,14 +35,14 @@ from bridle.agent.events import (
     Shadowed,
     check_event,
 )
-from bridle.agent.outcomes import Abstention, Decision, Odds, Question
-from bridle.agent.replay import WINDOW, Choice
-from bridle.agent.selection import Selector
+from bridle.agent.outcomes import Decision, Odds
+from bridle.agent.replay import WINDOW
+from bridle.agent.selection import Choice, Made, Selector, scores_for
 from bridle.agent.state import AgentState
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, wins
 from bridle.kernels.types import Bools, Floats
-from bridle.policies import Weighted
+from bridle.policies import Policy, Weighted, odds_of
 
 __all__ = [
     "EARNED",
@@ -78,9 +78,6 @@ DOUBLE = (
     "apart",
 )
 REWARD, GUESS, WEIGHT = 0, 1, 0
-
-
-Made: TypeAlias = Decision | Question | Abstention
 
 
 class RestsOnErased(NotPossible):
@@ -146,7 +143,7 @@ class Survey:
         and how many of them do not wait for an answer.
     """
 
-    policies: list[Weighted]
+    policies: list[Policy]
     reward_range: tuple[float, float]
     reward_span: float
     ids: list[ItemId]
@@ -170,14 +167,14 @@ class Survey:
         return len(self.fate)
 
     def only(self, rows: Bools) -> Survey:
-        """Give the table of these decisions alone."""
+        """Return the table of these decisions alone."""
         arrays = {name: getattr(self, name)[rows] for name in ("fate", "known", *SINGLE, *DOUBLE)}
         ids = [id for id, kept in zip(self.ids, rows, strict=True) if kept]
         return replace(self, ids=ids, **arrays)
 
 
 def mean_of(column: Floats) -> float:
-    """Give a mean that does not depend on how a machine adds."""
+    """Return a mean that does not depend on how a machine adds."""
     return math.fsum(column) / max(len(column), 1)
 
 
@@ -221,8 +218,8 @@ class _Table:
         rest -= weight * look.guess
         self.single[row, GUESS] = look.guess
 
-    def survey(self, policies: list[Weighted], reward_range: tuple[float, float]) -> Survey:
-        """Give all of it."""
+    def survey(self, policies: list[Policy], reward_range: tuple[float, float]) -> Survey:
+        """Return all of it."""
         n = len(self._ids)
         low, high = reward_range
         columns = {name: self.single[:n, i] for i, name in enumerate(SINGLE)}
@@ -239,7 +236,7 @@ class _Table:
 
 
 def events_of(events: object, owner: str) -> Iterator[Event]:
-    """Give what a log holds, one after the other; what it is shows when it is folded."""
+    """Return what a log holds, one after the other; what it is shows when it is folded."""
     try:
         return iter(events)  # type: ignore[call-overload, no-any-return]
     except TypeError:
@@ -247,7 +244,7 @@ def events_of(events: object, owner: str) -> Iterator[Event]:
 
 
 def survey(
-    events: Iterable[Event], targets: Sequence[Callable[[Weighted], Weighted]], owner: str
+    events: Iterable[Event], targets: Sequence[Callable[[Policy], Policy]], owner: str
 ) -> Survey:
     """Fold a log, and ask at each decision what the targets would have done at that state.
 
@@ -320,7 +317,7 @@ class _Erasures:
             raise unlike
 
     def resting(self) -> set[ItemId]:
-        """Give the decisions to leave out."""
+        """Return the decisions to leave out."""
         if self._first and not self._spans:  # erased by hand, and never written down
             self._spans.append((self._first, sys.maxsize))
         differing: set[tuple[int, int]] = set()
@@ -340,20 +337,19 @@ class _Erasures:
 class _Surveyor:
     """Looks at decisions with the eyes of several policies."""
 
-    def __init__(
-        self, state: AgentState, targets: Sequence[Callable[[Weighted], Weighted]]
-    ) -> None:
+    def __init__(self, state: AgentState, targets: Sequence[Callable[[Policy], Policy]]) -> None:
         self.state = state
         self._chooser = Selector(state)
         self._targets = targets
         self._waits = state.settings.on_doubt == "wait"
         self._row_of: dict[ItemId, int] = {}
         self._policies = [state.policy, *(target(state.policy) for target in targets)]
+        self._others_choose = [Selector(state, policy) for policy in self._policies[1:]]
         self._table = _Table(1 + len(targets))
         self.erasures = _Erasures()
 
     def found(self) -> Survey:
-        """Give all that was looked at, and does not rest on what was erased since."""
+        """Return all that was looked at, and does not rest on what was erased since."""
         found = self._table.survey(self._policies, self.state.settings.reward_range)
         resting = self.erasures.resting()
         out = np.array([id in resting for id in found.ids], np.bool_)
@@ -397,12 +393,12 @@ class _Surveyor:
             self._table.known[row] = event.propensity is not None
 
     def look(self, event: Choice) -> _Look | None:
-        """Say what each policy makes of a look; None where nothing was left to chance."""
+        """Return what each policy makes of a look; None where nothing was left to chance."""
         state = self.state
         if isinstance(event, Asked) and not state.settings.legacy:
             return None
         row = np.frombuffer(bytearray(state.raw(event.context)))
-        made = self._made(event, row)
+        made = self._made(self._chooser, event, row)
         mine = made.odds
         if mine is None:
             return None
@@ -438,39 +434,23 @@ class _Surveyor:
         )
 
     def _others(self, event: Choice, row: Floats, made: Made, mine: Odds) -> Iterator[Odds]:
-        """Give the odds of each target, in the agent's place."""
-        state = self.state
-        own = state.policy, state.weights
-        if own[0] is not self._policies[0]:  # the dial was turned
-            self._policies = [own[0], *(target(own[0]) for target in self._targets)]
-        for policy in self._policies[1:]:
-            if not own[0].needs_limits and not policy.needs_limits:
+        """Return the odds of each target, in the agent's place."""
+        own = self.state.policy
+        if own is not self._policies[0]:  # the dial was turned
+            self._policies = [own, *(target(own) for target in self._targets)]
+            self._others_choose = [Selector(self.state, one) for one in self._policies[1:]]
+        for policy, selector in zip(self._policies[1:], self._others_choose, strict=True):
+            if not own.needs_limits and not policy.needs_limits:
                 yield _blended(policy, made) if isinstance(made, Decision) else mine
                 continue
-            try:
-                state.policy, state.weights = policy, np.array(policy.weights)
-                theirs = self._made(event, row).odds
-            finally:
-                state.policy, state.weights = own
+            theirs = self._made(selector, event, row).odds
             yield mine if theirs is None else theirs
 
-    def _made(self, event: Choice, row: Floats) -> Made:
-        id = event.decision if isinstance(event, Asked) else event.id
-        assert id is not None  # of an Asked that is a look
-        return self._chooser.decision(
-            row,
-            id,
-            event.version,
-            event.among,
-            True,
-            event.at,
-            ask=self.state.settings.legacy and (isinstance(event, Asked) or event.ask),
-            question=self.state.questions.asked + 1,
-            item=event.item,
-        )
+    def _made(self, selector: Selector, event: Choice, row: Floats) -> Made:
+        return selector.again(event, row, ask=self.state.settings.legacy, propensity=True)
 
     def _unlike(self, event: Choice, odds: float) -> CorruptState | None:
-        """Say so if the odds in the log are not those of its own states."""
+        """Return an error if the odds in the log are not those of its own states, else None."""
         told = event.propensity
         if odds > 0.0 and (told is None or abs(told - odds) <= SAME):
             return None
@@ -480,19 +460,19 @@ class _Surveyor:
         )
 
     def _guesses(self, row: Floats, made: Made) -> Floats:
-        """Give what each arm is expected to earn here, in the agent's own reward range."""
+        """Return what each arm is expected to earn here, in the agent's own reward range."""
         state = self.state
         if isinstance(made, Decision):
             parts = made.parts
         else:
-            reward, parts = state.reward_arms.kernel_state, np.empty((7, len(state.arms)))
-            choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
+            parts = np.empty((7, len(state.arms)))
+            state.reward_parts(row, parts)
         low, high = state.settings.reward_range
         guesses: Floats = low + (high - low) * np.minimum(np.maximum(parts[0], 0.0), 1.0)
         return guesses
 
     def _allowed(self, row: Floats, id: ItemId, item: ArmId | None) -> Floats:
-        """Give the probability that each arm is allowed; what people said of it is certain."""
+        """Return the probability that each arm is allowed; what people said of it is certain."""
         state = self.state
         said = state.said(row, state.offered(row, None, item), item)
         waits = state.questions.waiting.get(id)
@@ -505,13 +485,16 @@ class _Surveyor:
         return np.where(said == doubt.SAID_NO, 0.0, np.where(said == doubt.SAID_YES, 1.0, p))
 
 
-def _blended(policy: Weighted, made: Decision) -> Odds:
-    """Give the odds of a policy that has the same arms in the running as the agent had.
+def _blended(policy: Policy, made: Decision) -> Odds:
+    """Return the odds of a policy that has the same arms in the running as the agent had.
 
     The scores are there already: it is four times as fast as to decide anew.
     """
-    w, eligible = np.array(policy.weights), made.eligible.copy()
+    eligible = made.eligible.copy()
     play, none = np.zeros((2, len(eligible)))
+    if not isinstance(policy, Weighted):
+        return Odds(odds_of(policy, scores_for(made.parts, eligible)), none, 0.0)
+    w = np.array(policy.weights)
     loc, scale = choice.locations(w, made.parts), choice.spreads(w, made.parts)
     wins.propensities(w, loc, scale, eligible, eligible, play)
     return Odds(play, none, 0.0)

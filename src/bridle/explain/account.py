@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -16,8 +15,7 @@ from bridle.agent.events import Abstained, Asked, Decided, check_event
 from bridle.agent.limits_state import Case, Waiting
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.queries import Believed, believed_of
-from bridle.agent.replay import Choice
-from bridle.agent.selection import Selector, _Case
+from bridle.agent.selection import Choice, Selector, _Case
 from bridle.agent.state import AgentState
 from bridle.errors import InvalidValue, NotPossible
 from bridle.explain.attribution import (
@@ -31,7 +29,6 @@ from bridle.explain.attribution import (
 )
 from bridle.kernels import choice, doubt, questions
 from bridle.kernels.types import Bools, Floats
-from bridle.limits import LinearLimits
 from bridle.policies import policy_to_json, with_sigma
 
 __all__ = [
@@ -76,25 +73,11 @@ def make_again(
     state: AgentState, event: Choice, row: Floats, ask: bool = True
 ) -> Decision | Question | Abstention:
     """Choose again, with the odds of each outcome; without `ask`, as if nothing could be asked."""
-    chooser = Selector(state)
-    if is_teaching(event):
-        return chooser.question(row, event.id, event.version, event.at, event.item)
-    asked = isinstance(event, Asked)
-    return chooser.decision(
-        row,
-        _decision(event),
-        event.version,
-        event.among,
-        True,
-        event.at,
-        ask=ask and (isinstance(event, Asked) or event.ask),
-        question=event.id if asked else state.questions.asked + 1,
-        item=event.item,
-    )
+    return Selector(state).again(event, row, ask=ask, propensity=True)
 
 
 def remade(state: AgentState, event: Choice, row: Floats) -> Remade:
-    """Choose again; give all scores and draws, whatever comes of it."""
+    """Choose again; return all scores and draws, whatever comes of it."""
     made = make_again(state, event, row)
     among = None if event.among is None else [state.arm_number(arm) for arm in event.among]
     eligible = state.eligible(row, among, event.item)
@@ -193,7 +176,7 @@ def _why_not(state: AgentState, waits: Waiting, ask: bool) -> str | None:
 
 
 def _decision(event: Choice) -> ItemId:
-    """Give the id that keys the draws."""
+    """Return the id that keys the draws."""
     came_up_in = event.decision if isinstance(event, Asked) else None
     return event.id if came_up_in is None else came_up_in
 
@@ -201,13 +184,13 @@ def _decision(event: Choice) -> ItemId:
 def _parts(
     state: AgentState, row: Floats, id: ItemId, eligible: Bools, item: ArmId | None
 ) -> Floats:
-    """Give all scores and draws of a look that played nothing, as `Decision.parts` has them."""
+    """Return all scores and draws of a choice that played nothing, as `Decision.parts` does."""
     parts = np.empty((7, len(state.arms)))
-    reward, limits = state.reward_arms.kernel_state, state.limits_state.limits
+    limits = state.limits_state.limits
     named = isinstance(id, str)
     start, numbers = Selector(state).numbers(0 if named else int(id), [id] if named else None, 1)
-    choice.reward_parts(reward.A, reward.mu, state.pull, row, parts)
-    if state.policy.needs_limits or not isinstance(limits, LinearLimits):
+    state.reward_parts(row, parts)
+    if state.policy.needs_limits or limits.linear is None:
         seen = state.limits_state.seen(row.tobytes())
         parts[2], parts[3] = seen.p, seen.sd
     else:
@@ -423,7 +406,7 @@ class Account:
     answered: tuple[ArmId, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain JSON values."""
+        """Return it as plain JSON values."""
         data: dict[str, Any] = _plain(self)
         return data
 
@@ -559,13 +542,11 @@ def _arms(
 
 
 def _otherwise(state: AgentState, event: Choice, row: Floats, sigma: float) -> Otherwise:
-    twin = copy(state)  # shares all that it knows, and has a dial of its own
-    twin.policy = with_sigma(state.policy, sigma)
-    twin.weights = np.array(twin.policy.weights)
-    made = make_again(twin, event, row)
+    selector = Selector(state, with_sigma(state.policy, sigma))
+    made = selector.again(event, row, propensity=True)
     odds = made.odds
     if odds is None and not state.settings.legacy:  # it asks: the odds of what it would play else
-        odds = make_again(twin, event, row, ask=False).odds
+        odds = selector.again(event, row, ask=False, propensity=True).odds
     assert odds is not None  # whether an answer settled it is not for sigma to say
     return Otherwise(
         sigma=sigma,

@@ -5,21 +5,21 @@
 which find groups of arms that share a rule, know what they do not know.
 """
 
-from bridle.limits.base import Beliefs, Limits, Mixed, Prediction, Refits
+from bridle.limits.base import Attribution, Beliefs, Limits, Prediction, Predictions
 from bridle.limits.bounds import BoundLimits
 from bridle.limits.clustered import FoundGroup, FoundLimits, groups_of
 from bridle.limits.kinds import KINDS, STATES, check_kind, limits_from_state, make_limits
 from bridle.limits.legacy import AutoLimits
 from bridle.limits.linear import LABEL_CODINGS, LinearLimits
-from bridle.limits.logistic import LogisticLimits
+from bridle.limits.logistic import LogisticLimits, PooledLimits
 from bridle.limits.mixture import MixtureLimits, Surprise
-from bridle.limits.pooled import PooledLimits
 from bridle.limits.rules import Reading, RuleLimits, Term, Terms, thresholds_of
 
 __all__ = [
     "KINDS",
     "LABEL_CODINGS",
     "STATES",
+    "Attribution",
     "AutoLimits",
     "Beliefs",
     "BoundLimits",
@@ -28,12 +28,11 @@ __all__ = [
     "Limits",
     "LinearLimits",
     "LogisticLimits",
-    "Mixed",
     "MixtureLimits",
     "PooledLimits",
     "Prediction",
+    "Predictions",
     "Reading",
-    "Refits",
     "RuleLimits",
     "Surprise",
     "Term",

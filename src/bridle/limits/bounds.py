@@ -18,7 +18,7 @@ from bridle.kernels import gibbs, keys
 from bridle.kernels.rulesets import mix_errors
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import rules
-from bridle.limits.base import Prediction
+from bridle.limits.base import Beliefs, Parts, Prediction
 from bridle.limits.rules import (
     ARMS,
     CHAINS,
@@ -74,7 +74,7 @@ class Bound:
     high: float
 
     def text(self, name: str, word: str | None, ends: tuple[float, float], unit: str = "") -> str:
-        """Say it in words, with t in the number's own unit.
+        """Return it in words, with t in the number's own unit.
 
         >>> Bound(0, None, True, 1.0, 0.14, 0.16, 0.17).text("age", None, (0.0, 100.0))
         'age under about 16 (14 to 17)'
@@ -117,7 +117,7 @@ class _Unit:
         self._derive(self._lists(self.active))
 
     def copy(self) -> _Unit:
-        """Give a twin that learns apart: arrays are replaced, never changed."""
+        """Return a copy that learns apart: arrays are replaced, never changed."""
         twin = object.__new__(_Unit)
         twin.__dict__.update(self.__dict__)
         return twin
@@ -142,14 +142,14 @@ class _Unit:
         values = y[self.terms.scope[self.active[ids]]]
         spots = kernel.spots_of(values, ids, lists)
         chance: Floats = np.empty(len(ranks))
-        said = 1.0 - self.error if allowed else self.error
-        kernel.foretell(ranks, ids, values, spots, lists, cleared, said, chance)
+        right = 1.0 - self.error if allowed else self.error
+        kernel.foretell(ranks, ids, values, spots, lists, cleared, right, chance)
         turn = np.uint64(keys.bits_of(key, 0))
         gibbs.redraw(cast(Any, ranks), chance, turn)
         at = np.flatnonzero((self.held == held).all(axis=1) & (self.Y == y).all(axis=1))
         if not len(at):
             sides = np.uint64(keys.bits_of(key, 2))
-            kernel.split(ranks, ids, values, spots, lists, cleared, said, sides)
+            kernel.split(ranks, ids, values, spots, lists, cleared, right, sides)
             self.held = np.concatenate([self.held, held[None]])
             self.Y = np.concatenate([self.Y, y[None]])
             net, at = np.append(net, 0), np.array([len(net)])
@@ -164,7 +164,7 @@ class _Unit:
         kernel.share_allowing(held, Y, self.chains, self.aside, self.tails, self.terms, out)
 
     def segments(self, t: int) -> tuple[Floats, Floats, Floats]:
-        """Give the segments in which a term's threshold may be: lower end, upper end, mass."""
+        """Return the segments in which a term's threshold may be: lower end, upper end, mass."""
         a = int(self.place[t])
         if a < 0:
             b = int(self.aside[t])
@@ -178,12 +178,12 @@ class _Unit:
         return self.lists.edges[edges], self.lists.edges[edges + 1], mass
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Return all that was learned, as named arrays."""
         names = ("held", "net", "active", "ranks")
         return {"x": self.Y[:, 1::2].copy(), **{name: getattr(self, name) for name in names}}
 
     def read(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `to_state` gave."""
+        """Restore what `to_state` returned."""
         m, J, C, _ = self.sizes
         n, A, T = len(state["net"]), len(state["active"]), len(self.terms.logit)
         shapes: dict[str, tuple[type, tuple[int, ...]]] = {
@@ -231,7 +231,7 @@ class _Unit:
 
 
 def coordinates(x: Floats) -> Floats:
-    """Give 0, x₁, 1 − x₁, x₂, …, for numbers within [0, 1]: (n, 2·J + 1)."""
+    """Return 0, x₁, 1 − x₁, x₂, …, for numbers within [0, 1]: (n, 2·J + 1)."""
     out: Floats = np.zeros((len(x), 2 * x.shape[1] + 1))
     out[:, 1::2] = np.minimum(np.maximum(x, 0.0), 1.0)
     out[:, 2::2] = 1.0 - out[:, 1::2]
@@ -252,7 +252,7 @@ def _quantiles(low: Floats, high: Floats, mass: Floats) -> list[float]:
     return out
 
 
-class BoundLimits:
+class BoundLimits(Beliefs):
     """Limits as rules that know numbers: a set of denied terms for each unit.
 
     A context is denied if it holds any term of its unit's set. Terms are words (flags, labels and
@@ -261,7 +261,7 @@ class BoundLimits:
     uniform over the number's encoded range, [0, 1]; a value outside it counts as the nearer end. An
     answer of the teacher is right with probability 1 − `error`.
 
-    The belief is a sample of `chains` sets. Each answer redraws them by how well they foretold it,
+    The belief is a sample of `chains` sets. Each answer redraws them by how well they predicted it,
     and then moves each by Gibbs sampling: whether a term is in the set, and between which two asked
     values its t is, are drawn from their full conditional. Between those two values t is uniform,
     and is integrated out, not drawn. Terms that are in no denied answer are not sampled: of them
@@ -294,11 +294,15 @@ class BoundLimits:
     >>> limits = BoundLimits(arms=1, features=1, thresholds=[float("nan")])
     >>> for age, allowed in (0.1, False), (0.3, True), (0.14, False), (0.8, True), (0.17, True):
     ...     _ = limits.learn([age], 0, allowed)
-    >>> limits.look(0, [[0.05], [0.155], [0.2]]).p.round(2).tolist()
+    >>> limits.predict(0, [[0.05], [0.155], [0.2]]).p.round(2).tolist()
     [0.0, 0.5, 1.0]
     >>> print(limits.describe(0, ["age"], {0: (0, 100)}).denied[0])
     age under about 16 (14 to 17)
     """
+
+    knows_errors = True
+    undoes = True
+    has_sentences = True
 
     def __init__(
         self,
@@ -397,19 +401,19 @@ class BoundLimits:
         return self._evidence.copy()
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed."""
+        """Fold one answer of the teacher; return the units whose belief changed."""
         owner = "BoundLimits.learn"
         row = validation.vector(context, self.features, "context", owner)
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
         answer = validation.truth(allowed, "allowed", owner)
         u = int(self._unit_of[k])
-        self.hear(row, u, answer, validation.SEED.check(key, "key", owner))
-        return np.array([u])
+        return self.fold(row, u, answer, validation.SEED.check(key, "key", owner))[1]
 
-    def hear(self, context: Floats, unit: int, allowed: bool, key: int) -> float:
-        """`learn` for values that were checked before; return what `predict_answer` said."""
+    def fold(self, context: Floats, unit: int, allowed: bool, key: int) -> tuple[Parts, Ints]:
+        """Fold one answer; return what `predictive` was until then, and the unit that changed."""
         held, Y = self._read_contexts(context[None])
-        q = float(self._foreseen(unit, held, Y)[1][0])
+        prediction, answer = self._predicted(unit, held, Y)
+        q = float(answer[0])
         if unit not in self._units:
             self._units[unit] = self._blank(unit).copy()
         # The unit is part of the key: equal answers to two units are two draws.
@@ -417,7 +421,7 @@ class BoundLimits:
         own = keys.mix(np.uint64(start) ^ np.uint64(key))
         self._units[unit].fold(held[0], Y[0], allowed, np.uint64(own))
         self._evidence[unit] += math.log(q if allowed else 1.0 - q)
-        return q
+        return (prediction.p, answer, prediction.information, prediction.sd), np.array([unit])
 
     def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
@@ -436,7 +440,7 @@ class BoundLimits:
         array of ints
             The units whose belief changed.
         """
-        owner = "BoundLimits.relearn"
+        owner = "BoundLimits.refit"
         u = self._unit(unit, owner)
         C = validation.matrix(contexts, self.features, "contexts", owner)
         answers = validation.truths(allowed, len(C), "allowed", owner)
@@ -446,41 +450,39 @@ class BoundLimits:
         bits = [validation.SEED.check(key, "keys", owner) for key in given]
         self._forget(u)
         for row, answer, key in zip(C, answers.tolist(), bits, strict=True):
-            self.hear(row, u, answer, key)
+            self.fold(row, u, answer, key)
         return np.array([u])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
-        return self._checked(unit, contexts, "BoundLimits.look")[0]
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
+        return self._checked(unit, contexts, "BoundLimits.predict")[0]
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         return self._checked(unit, contexts, "BoundLimits.predict_answer")[1]
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
-        return self.foresee(contexts)[0]
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
+        C = validation.matrix(contexts, self.features, "contexts", "BoundLimits.predict_all")
+        return self._predicted(None, *self._read_contexts(C))[0]
 
-    def predictive(self, unit: int, contexts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return P(allowed), P(the teacher says so), information and standard deviation: (n,) each.
+    def predictive(self, unit: int, contexts: Floats) -> Parts:
+        """Return P(allowed), P(the teacher says so), information and standard deviation: (n,)."""
+        prediction, q = self._predicted(unit, *self._read_contexts(contexts))
+        return prediction.p, q, prediction.information, prediction.sd
 
-        For contexts that were checked before.
-        """
-        look, q = self._foreseen(unit, *self._read_contexts(contexts))
-        return look.p, q, look.information, look.sd
-
-    def foresee(self, contexts: npt.ArrayLike) -> tuple[Prediction, Floats]:
-        """Give `predict_all`, and what `predict_answer` says of all units: (U, n)."""
-        C = validation.matrix(contexts, self.features, "contexts", "BoundLimits.look_all")
-        return self._foreseen(None, *self._read_contexts(C))
+    def predictive_all(self, contexts: Floats) -> Floats:
+        """Return what `predictive` does, of all units: (4, U, n), the same bits."""
+        prediction, q = self._predicted(None, *self._read_contexts(contexts))
+        return np.array((prediction.p, q, prediction.information, prediction.sd))
 
     def marginals(self, unit: int) -> Floats:
-        """Give the probability that a word is denied, whatever the numbers, for each: (m,)."""
+        """Return the probability that a word is denied, whatever the numbers, for each: (m,)."""
         of = self._of(self._unit(unit, "BoundLimits.marginals"))
         return np.array([math.fsum(of.segments(i)[2]) for i in range(len(self.words))])
 
     def bounds(self, unit: int) -> list[Bound]:
-        """Say what is believed of each bound: those of a number alone come first."""
+        """Return what is believed of each bound: those of a number alone come first."""
         of = self._of(self._unit(unit, "BoundLimits.bounds"))
         out = []
         for t in range(len(self.words), len(of.terms.logit)):
@@ -547,6 +549,10 @@ class BoundLimits:
             chance[key] = bound.chance
         return Reading.of(words, chance, self.doubt)
 
+    def refit_seconds(self, n: int) -> float:
+        """Return how long a refit with n answers takes."""
+        return n * 1e-3
+
     def set_known(self, unit: int, terms: Mapping[Term, bool]) -> None:
         """Replace the words that are known for certain of a unit.
 
@@ -570,7 +576,7 @@ class BoundLimits:
         self._evidence = np.concatenate([self._evidence, more])
 
     def copy(self) -> BoundLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(BoundLimits)
         twin.__dict__.update(self.__dict__)
         twin._units = {u: unit.copy() for u, unit in self._units.items()}
@@ -578,7 +584,7 @@ class BoundLimits:
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         rows = sorted((u, t, yes) for u, given in self._known.items() for t, yes in given.items())
         state: dict[str, npt.NDArray[Any]] = {
             "thresholds": self.thresholds.copy(),
@@ -596,7 +602,7 @@ class BoundLimits:
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"BoundLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -644,7 +650,7 @@ class BoundLimits:
         return self
 
     def _everywhere(self, unit: int) -> Floats:
-        """Give P(denied) with each word alone where, without it, all is allowed; 0 if not sure.
+        """Return P(denied) with each word alone where, without it, all is allowed; 0 if not sure.
 
         A mean over numbers of all sizes: "Horror under t" with t near the end is as good as Horror.
         """
@@ -703,9 +709,9 @@ class BoundLimits:
     def _checked(self, unit: int, contexts: npt.ArrayLike, owner: str) -> tuple[Prediction, Floats]:
         u = self._unit(unit, owner)
         C = validation.matrix(contexts, self.features, "contexts", owner)
-        return self._foreseen(u, *self._read_contexts(C))
+        return self._predicted(u, *self._read_contexts(C))
 
-    def _foreseen(self, u: int | None, held: Bools, Y: Floats) -> tuple[Prediction, Floats]:
+    def _predicted(self, u: int | None, held: Bools, Y: Floats) -> tuple[Prediction, Floats]:
         """What is believed of one unit, (n,), or of all, (U, n); and what the teacher would say."""
         n = len(held)
         if u is not None:

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
-from bridle.errors import CorruptState, InvalidValue
+from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible
 from bridle.kernels import found as kernel
 from bridle.kernels import keys, rulesets
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import rules
-from bridle.limits.base import Prediction
+from bridle.limits.base import Answer, Beliefs, Prediction
 from bridle.limits.rules import Group, Reading, Terms
 
 __all__ = ["FoundGroup", "FoundLimits", "groups_of", "joined", "numbered"]
@@ -54,7 +54,7 @@ class FoundGroup:
 
 
 def groups_of(proposal: Iterable[FoundGroup], arms: int) -> list[str | None]:
-    """Give the name of the group of each arm, None where it has none: for `RuleLimits`.
+    """Return the name of the group of each arm, None where it has none: for `RuleLimits`.
 
     Accepting a proposal, after a person has renamed, cut or joined its groups:
     `RuleLimits(arms=K, features=d, groups=groups_of(proposal, K))`, taught the same answers.
@@ -128,11 +128,8 @@ SETTINGS = ("density", "error", "doubt", "dismiss", "defer", "concentration")
 
 _FOUND = np.uint64(0x464F554E)  # what the keys are for: no other use of the seed shares bits
 
-# One answer: context, arm, allowed, key.
-Answer = tuple[npt.ArrayLike, int, bool, int]
 
-
-class FoundLimits:
+class FoundLimits(Beliefs):
     """Rules for classes of arms, where nobody says which arms go together.
 
     Each arm belongs to a class, each class has a rule: a set of denied features, and a context is
@@ -181,9 +178,16 @@ class FoundLimits:
     ...         _ = limits.learn(context, arm, allowed, key=arm)
     >>> print(limits.proposal(["Horror", "Drama"])[0])
     These 3 arms seem to share a rule (99 % sure): not Horror
-    >>> limits.look(3, [[1, 0], [0, 1]]).p.round(1).tolist()
+    >>> limits.predict(3, [[1, 0], [0, 1]]).p.round(1).tolist()
     [0.2, 0.9]
     """
+
+    terms: Terms
+    shares_groups = False
+    finds_groups = True
+    has_sentences = True
+    asks_consent = True
+    knows_errors = True
 
     def __init__(
         self,
@@ -249,16 +253,6 @@ class FoundLimits:
         return self.terms.features
 
     @property
-    def units(self) -> int:
-        """Number of units: as many as arms."""
-        return self.arms
-
-    @property
-    def unit_of(self) -> Ints:
-        """The unit of each arm: itself."""
-        return np.arange(self.arms)
-
-    @property
     def classes(self) -> Ints:
         """The class of each arm in each chain, (chains, K); −1 for arms without answers.
 
@@ -272,16 +266,22 @@ class FoundLimits:
         return float((self._classes.max(axis=1) + 1).mean())
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed: all of them."""
+        """Fold one answer of the teacher; return the units whose belief changed: all of them."""
         self._fold(*self._checked(context, arm, allowed, key, "FoundLimits.learn"))
         return np.arange(self.arms)
 
-    def refit(self, answers: Iterable[Answer]) -> Ints:
+    def refit(
+        self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
+    ) -> Ints:
+        """Raise `NotPossible`: a unit's answers alone cannot be taken out of what was found."""
+        raise NotPossible("Found limits are refitted with all answers: see refit_all.")
+
+    def refit_all(self, answers: Iterable[Answer]) -> Ints:
         """Forget everything and fold these answers, in order: what a retraction leaves.
 
         Each is (context, arm, allowed, key). Gives the units whose belief changed: all of them.
         """
-        owner = "FoundLimits.relearn"
+        owner = "FoundLimits.refit_all"
         checked = [self._checked(*each, owner) for each in answers]
         self._forget(self.arms)
         for one in checked:
@@ -289,21 +289,21 @@ class FoundLimits:
         return np.arange(self.arms)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
-        owner = "FoundLimits.look"
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
+        owner = "FoundLimits.predict"
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
-        return self._looked(self._beliefs()[k, self._free(contexts, owner)])
+        return self._prediction(self._beliefs()[k, self._free(contexts, owner)])
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
-        return self._looked(self._beliefs()[:, self._free(contexts, "FoundLimits.look_all")])
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
+        return self._prediction(self._beliefs()[:, self._free(contexts, "FoundLimits.predict_all")])
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         return self.error + (1.0 - 2.0 * self.error) * self.predict(unit, contexts).p
 
     def marginals(self, unit: int) -> Floats:
-        """Give the probability that a term is denied, for each: (T,)."""
+        """Return the probability that a term is denied, for each: (T,)."""
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", "FoundLimits.marginals")
         return self._denied(self._beliefs()[k])
 
@@ -345,9 +345,46 @@ class FoundLimits:
             out.append(FoundGroup(f"found {len(out) + 1}", arms, sure, rule))
         return out
 
+    def holds_nothing(self, contexts: Floats) -> Bools:
+        """Return which contexts hold none of its terms: (n,)."""
+        return np.asarray(~self.terms.held_in(contexts).any(axis=1))
+
     @property
-    def room(self) -> int:
-        """How many arms more it can take."""
+    def unused_columns(self) -> set[int]:
+        """The columns that are no terms."""
+        return set(range(self.features)) - set(self.terms.columns.tolist())
+
+    def check_grow(self, arms: int) -> None:
+        """Raise `LimitReached` if there is no room for so many arms more."""
+        if arms > self._arms_left:
+            remedy = "Declare groups, and make the agent with limits='rules' or 'auto'."
+            raise LimitReached("arms of found limits", self.arms + self._arms_left, remedy)
+
+    def without(self, context: Floats, arm: int, allowed: bool) -> FoundLimits:
+        """Return limits with this answer out of the counts, and the groups as they were found.
+
+        To find the groups anew takes a minute from a thousand answers on.
+        """
+        state = self.to_state()
+        mask = int(self._masks(self.terms.held(context[None]))[0])
+        allows = (np.arange(state["wrong"].shape[1]) & mask) == 0
+        state["wrong"][arm] -= allows != allowed
+        state["answers"][arm] -= 1
+        if not state["answers"][arm]:  # it is in no group then
+            state["classes"][:, arm] = -1
+            for chain in state["classes"]:
+                numbers: dict[int, int] = {-1: -1}
+                for old in chain.tolist():
+                    numbers.setdefault(old, len(numbers) - 1)
+                chain[:] = [numbers[old] for old in chain.tolist()]
+        return FoundLimits.from_state(state)
+
+    def refit_seconds(self, n: int) -> float:
+        """Return how long `without` takes: the groups are not found anew."""
+        return 2e-3 + 1.2e-7 * (self.arms * 2.0 ** len(self.terms))
+
+    @property
+    def _arms_left(self) -> int:
         return (MAX_CELLS >> len(self.terms)) - self.arms
 
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
@@ -355,7 +392,7 @@ class FoundLimits:
 
         `groups` are not used: here they are found.
         """
-        n = validation.IntRange(0, self.room).check(arms, "arms", "FoundLimits.grow")
+        n = validation.IntRange(0, self._arms_left).check(arms, "arms", "FoundLimits.grow")
         N = len(self._prior)
         self._wrong = np.concatenate([self._wrong, np.zeros((n, N), np.int32)])
         self._like = np.concatenate([self._like, np.ones((n, N))])
@@ -365,7 +402,7 @@ class FoundLimits:
         self._inside = None
 
     def copy(self) -> FoundLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(FoundLimits)
         twin.__dict__.update(self.__dict__)
         for name in ("_wrong", "_like", "_answers", "_classes"):
@@ -373,7 +410,7 @@ class FoundLimits:
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         above = np.full(self.features, np.nan)
         above[self.terms.columns] = self.terms.above
         return {
@@ -388,7 +425,7 @@ class FoundLimits:
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"FoundLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -493,10 +530,10 @@ class FoundLimits:
         return out
 
     def _free(self, contexts: npt.ArrayLike, owner: str) -> Ints:
-        """Give the terms that each context does not hold, as bits: a rule within them allows it."""
+        """Return the terms that each context does not hold, as bits; a rule within allows it."""
         return (len(self._prior) - 1) ^ self._masks(self.terms.held(contexts, "contexts", owner))
 
-    def _looked(self, p: Floats) -> Prediction:
+    def _prediction(self, p: Floats) -> Prediction:
         q = self.error + (1.0 - 2.0 * self.error) * p
         known = rulesets.entropy(self.error)
         information = np.maximum(-q * np.log(q) - (1.0 - q) * np.log1p(-q) - known, 0.0)

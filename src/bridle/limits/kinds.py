@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle import validation
-from bridle.errors import InvalidValue
+from bridle import registry, validation
+from bridle.errors import BridleError, CorruptState, InvalidValue
 from bridle.kernels.types import Floats
 from bridle.limits import clustered
 from bridle.limits.base import Beliefs
@@ -55,12 +55,14 @@ def make_limits(
     label_coding: str = "1/0",
     known: Mapping[int, Mapping[Term, bool]] | None = None,
     legacy: bool = False,
+    version: str = "",
+    options: registry.Options | None = None,
 ) -> Beliefs:
     """Make untaught limits of a kind. Errors speak of the agent's settings.
 
     Parameters
     ----------
-    kind : {"auto", "rules", "logistic", "found", "linear"}
+    kind : {"auto", "rules", "logistic", "found", "linear"}, or a name that is registered
         What limits are like.
     schema : Schema
         The features. What a rule can deny follows from them: see `thresholds_of`.
@@ -80,6 +82,8 @@ def make_limits(
         By unit, what is known for certain. Of rules, alone or in "auto"; others cannot hold it.
     legacy : bool
         Whether "auto" is what it was in logs of the first form.
+    version, options
+        Of limits that are registered: the version (any if empty), and what else they are made with.
 
     Examples
     --------
@@ -88,8 +92,12 @@ def make_limits(
     >>> limits.units
     2
     """
+    if version:
+        registry.require("limits", kind, version)
     check_kind(kind, schema=schema, arms=len(groups), error=error, doubt=doubt, crosses=crosses)
     both = bool(crosses)
+    if kind not in KINDS:
+        return _registered(kind, version, len(groups), schema.width, groups, seed, options or {})
     try:
         if kind == "linear":
             return LinearLimits(
@@ -159,9 +167,14 @@ def check_kind(
     >>> from bridle.schema import Flag
     >>> check_kind("rules", schema=Schema([Flag("horror")]), arms=1_000_000)
     """
-    validation.one_of(kind, KINDS, "limits", OWNER)
+    if not isinstance(kind, str) or kind not in KINDS:
+        if registry.find("limits", kind) is None:
+            validation.one_of(kind, (*KINDS, *registry.registered("limits")), "limits", OWNER)
+        if doubt is not None:
+            wanted = f"left out with limits={kind!r}: give it among their options"
+            raise InvalidValue("doubt", OWNER, wanted, doubt)
     both = validation.truth(crosses, "crosses", OWNER)
-    if both and kind in ("found", "linear"):
+    if both and kind not in ("auto", "rules", "logistic"):
         raise InvalidValue("crosses", OWNER, f"left out with limits={kind!r}", crosses)
     if doubt is not None and kind in ("logistic", "linear"):
         raise InvalidValue("doubt", OWNER, f"left out with limits={kind!r}", doubt)
@@ -174,15 +187,59 @@ def check_kind(
         raise InvalidValue("teacher_error", OWNER, wanted, None)
 
 
-def limits_from_state(kind: str, state: Mapping[str, npt.NDArray[Any]]) -> Beliefs:
+def limits_from_state(
+    kind: str, state: Mapping[str, npt.NDArray[Any]], version: str = ""
+) -> Beliefs:
     """Return limits of a kind, by the name that states have, as they were at `to_state`.
+
+    `version` is that of limits that are registered.
 
     >>> from bridle.schema import Flag
     >>> limits = make_limits("auto", schema=Schema([Flag("horror")]), groups=["a", None])
     >>> limits_from_state("mixture", limits.to_state()).units
     2
     """
-    return READERS[validation.one_of(kind, STATES, "limits", OWNER)](state)
+    if not version:
+        return READERS[validation.one_of(kind, STATES, "limits", OWNER)](state)
+    factory = registry.require("limits", kind, version).factory
+    try:
+        return _checked(factory.from_state(state), kind)
+    except (BridleError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptState(f"The limits {kind!r} cannot be read: {error!r}") from error
+
+
+def _registered(
+    kind: str,
+    version: str,
+    arms: int,
+    features: int,
+    groups: Sequence[str | None],
+    seed: int,
+    options: registry.Options,
+) -> Beliefs:
+    """Return untaught limits of somebody else's."""
+    found = registry.find("limits", kind)
+    assert found is not None  # as `check_kind` says
+    try:
+        made = found.factory(
+            arms=arms, features=features, groups=list(groups), seed=seed, **options
+        )
+    except BridleError:
+        raise
+    except (TypeError, ValueError) as error:
+        wanted = f"what the limits {kind!r} take: {error}"
+        raise InvalidValue("limits_options", OWNER, wanted, options) from None
+    limits = _checked(made, kind)
+    if (limits.arms, limits.features) != (arms, features):
+        wanted = f"limits of {arms} arms and {features} features, as {kind!r} was asked for"
+        raise InvalidValue("limits", OWNER, wanted, (limits.arms, limits.features))
+    return limits
+
+
+def _checked(limits: object, kind: str) -> Beliefs:
+    if not isinstance(limits, Beliefs):
+        raise InvalidValue("limits", OWNER, f"`bridle.limits.Beliefs`, as {kind!r} must be", limits)
+    return limits
 
 
 def _unbounded(schema: Schema, above: Floats) -> list[int]:

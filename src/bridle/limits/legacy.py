@@ -8,7 +8,7 @@ surely is. Their logs replay to the same bits for ever, so this stays as it was.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +18,8 @@ from bridle import validation
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels import doubt as kernel
 from bridle.kernels.rulesets import mix_members
-from bridle.kernels.types import Floats, Ints
-from bridle.limits.base import Beliefs, Prediction, Refits
-from bridle.limits.clustered import FoundLimits
+from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits.base import Beliefs, Prediction
 from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.mixture import Surprise
 from bridle.limits.rules import (
@@ -30,13 +29,12 @@ from bridle.limits.rules import (
     Reading,
     RuleLimits,
     Term,
-    Terms,
     check,
     doubt_of,
     how_many,
 )
 
-__all__ = ["FLOOR", "PRIOR", "AutoLimits", "ever_allowed", "look_twice"]
+__all__ = ["FLOOR", "PRIOR", "AutoLimits", "look_twice"]
 
 MAX_SURPRISES = 1_000
 # A kind of more weight than this has won.
@@ -60,7 +58,7 @@ Reader = Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs]
 Known = Mapping[int, Mapping[Term, bool]]
 
 
-class AutoLimits:
+class AutoLimits(Beliefs):
     """A mixture of several kinds of limits, by their prequential evidence.
 
     A kind's evidence is the product of the probabilities that it gave to the answers before they
@@ -95,6 +93,12 @@ class AutoLimits:
     True
     """
 
+    has_sentences = True
+    asks_consent = True
+    knows_errors = True
+    term_size = 2
+    winner_judges = WON
+
     def __init__(
         self,
         *,
@@ -113,10 +117,10 @@ class AutoLimits:
     ) -> None:
         owner = "AutoLimits"
         self.doubt = doubt_of(doubt, error, owner)
-        self._left_out: tuple[str, ...] = ()
+        self.left_out = ()
         usual = PRIOR
         if members is None:
-            members, usual, self._left_out = make_members(
+            members, usual, self.left_out = make_members(
                 arms=arms,
                 features=features,
                 groups=groups,
@@ -135,7 +139,11 @@ class AutoLimits:
         raw = [WEIGHT.check(given[name], "prior", owner) for name in self.members]
         self.prior: Floats = np.array(raw) / math.fsum(raw)
         self._first: Beliefs = next(iter(self.members.values()))
-        self._floor = floor_of(self.members.values())
+        rules = [m for m in self.members.values() if isinstance(m, RuleLimits)]
+        self.terms = max((m.terms for m in rules), key=len, default=None)
+        self.undoes = bool(rules) and all(m.undoes for m in rules)
+        self.room = min((m.room for m in self.members.values() if m.room is not None), default=None)
+        self._floor = max(member.floor for member in self.members.values())
         # Of members that do not count it themselves.
         self._evidence: Floats = np.zeros((len(self.members), self.units))
         self.answers = 0
@@ -164,11 +172,6 @@ class AutoLimits:
         return self._first.unit_of
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Sentences that say which of the usual kinds are left out here, and why."""
-        return self._left_out
-
-    @property
     def noisy(self) -> bool:
         """Whether the teacher seems to err so often that one answer is not the truth."""
         says = [bool(getattr(member, "noisy", False)) for member in self.members.values()]
@@ -192,14 +195,29 @@ class AutoLimits:
         """Whether logistic limits have won, which no sentence can say."""
         return self.weights().get("logistic", 0.0) > WON
 
-    @property
-    def terms(self) -> Terms | None:
-        """What its rules can deny; None: no rules."""
-        rules = [m.terms for m in self.members.values() if isinstance(m, RuleLimits)]
-        return max(rules, key=len) if rules else None
+    def holds_nothing(self, contexts: Floats) -> Bools:
+        """Return which contexts hold nothing that its rules could deny: (n,)."""
+        for member in self.members.values():
+            if member.asks_consent:
+                return member.holds_nothing(contexts)
+        return np.zeros(len(contexts), np.bool_)
+
+    def check_room(self, unit: int, more: int) -> None:
+        """Raise `LimitReached` if so many answers more could be more than a unit can hold."""
+        for member in self.members.values():
+            member.check_room(unit, more)
+
+    def noise(self, p: float) -> float:
+        """Return how far a belief of p moves by chance: the members' noise, by their weight."""
+        weights = self.weights()
+        return math.fsum(weights[name] * m.noise(p) for name, m in self.members.items())
+
+    def refit_seconds(self, n: int) -> float:
+        """Return how long a refit with n answers takes: that of all members."""
+        return math.fsum(member.refit_seconds(n) for member in self.members.values())
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed: all.
+        """Fold one answer of the teacher; return the units whose belief changed: all.
 
         The weights of the kinds are those of all units.
         """
@@ -217,7 +235,7 @@ class AutoLimits:
 
         Its surprises are counted anew, at the weights that the other units' answers give now.
         """
-        owner = "AutoLimits.relearn"
+        owner = "AutoLimits.refit"
         u = validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
         C = validation.matrix(contexts, self.features, "contexts", owner)
         answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
@@ -232,26 +250,44 @@ class AutoLimits:
         return np.arange(self.units)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
-        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.look")
-        u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.look")
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
+        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
+        u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.predict")
         # A kind of no weight left has no say, and need not be asked.
-        heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
-        looks = [member.predict(u, C) for member, _ in heard]
-        Q = [said(m, u, C, self._floor, x) for (m, _), x in zip(heard, looks, strict=True)]
-        return self._mixed(looks, Q, heard)
+        weighed = [
+            (m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0
+        ]
+        predictions = [member.predict(u, C) for member, _ in weighed]
+        Q = [
+            answer_probability(m, u, C, self._floor, x)
+            for (m, _), x in zip(weighed, predictions, strict=True)
+        ]
+        return self._mixed(predictions, Q, weighed)
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
-        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.look_all")
-        heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
-        each = [foresee(member, C, self._floor) for member, _ in heard]
-        return self._mixed([look for look, _ in each], [q for _, q in each], heard)
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
+        C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict_all")
+        weighed = [
+            (m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0
+        ]
+        predictions, Q = [], []
+        for member, _ in weighed:
+            if member.knows_errors:
+                p, q, information, sd = member.predictive_all(C)
+                prediction = Prediction(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
+            else:
+                prediction = member.predict_all(C)
+                q = np.clip(prediction.p, self._floor, 1.0 - self._floor)
+            predictions.append(prediction)
+            Q.append(q)
+        return self._mixed(predictions, Q, weighed)
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict_answer")
-        each = np.array([said(m, unit, C, self._floor) for m in self.members.values()])
+        each = np.array(
+            [answer_probability(m, unit, C, self._floor) for m in self.members.values()]
+        )
         return np.array([math.fsum(self._weights * column) for column in each.T])
 
     def describe(self, unit: int, names: Sequence[str]) -> Reading:
@@ -307,7 +343,7 @@ class AutoLimits:
         self._evidence = np.concatenate([self._evidence, more], axis=1)
 
     def copy(self) -> AutoLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(AutoLimits)
         twin.__dict__.update(self.__dict__)
         twin.members = {name: member.copy() for name, member in self.members.items()}
@@ -317,13 +353,13 @@ class AutoLimits:
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays; those of a member follow its name and a slash."""
+        """Return all that is known, as named arrays; those of a member follow its name, a slash."""
         seen = [(s.answer, s.unit, s.allowed) for s in self.surprises]
         state: dict[str, npt.NDArray[Any]] = {
             "members": np.array(list(self.members)),
             "prior": self.prior.copy(),
             "doubt": np.array(self.doubt),
-            "left_out": np.array(self._left_out, np.str_),
+            "left_out": np.array(self.left_out, np.str_),
             "evidence": self._evidence.copy(),
             "counts": np.array([self.answers, self.surprised]),
             "surprises": np.array(seen, np.int64).reshape(-1, 3),
@@ -339,7 +375,7 @@ class AutoLimits:
         state: Mapping[str, npt.NDArray[Any]],
         readers: Mapping[str, Reader] | None = None,
     ) -> Self:
-        """Limits as they were at `to_state`; `readers` by name, for members of your own."""
+        """Return limits as they were at `to_state`; `readers` by name, for members of your own."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"AutoLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -366,7 +402,7 @@ class AutoLimits:
             doubt=doubt,
         )
         self.prior = prior.copy()  # scaled once, not twice
-        self._left_out = tuple(map(str, rest.pop("left_out").tolist()))
+        self.left_out = tuple(map(str, rest.pop("left_out").tolist()))
         evidence, probability = rest.pop("evidence"), rest.pop("surprise")
         check(evidence, np.float64, self._evidence.shape, "evidence", "AutoLimits")
         self._evidence = evidence.copy()
@@ -392,7 +428,12 @@ class AutoLimits:
     def _fold(self, row: Floats, arm: int, allowed: bool, key: int) -> None:
         u = int(self.unit_of[arm])
         each = self.members.values()
-        yes = [hear(m, row, arm, u, allowed, key, self._floor) for m in each]
+        yes = [
+            q if member.knows_errors else min(max(q, self._floor), 1.0 - self._floor)
+            for member, q in (
+                (member, float(member.fold(row, u, allowed, key)[0][1][0])) for member in each
+            )
+        ]
         chance = yes if allowed else [1.0 - q for q in yes]
         total = math.fsum(w * q for w, q in zip(self._weights.tolist(), chance, strict=True))
         self.answers += 1
@@ -404,13 +445,10 @@ class AutoLimits:
         self._weigh()
 
     def _forget(self, u: int) -> None:
-        able: list[Refits] = []
         for name, member in self.members.items():
-            # A unit's answers alone cannot be taken out of groups that are found.
-            if isinstance(member, FoundLimits) or not isinstance(member, Refits):
+            if member.finds_groups:  # a unit's answers alone cannot be taken out of these
                 raise NotPossible(f"The limits {name!r} cannot forget. Leave them out of members.")
-            able.append(member)
-        for member in able:
+        for member in self.members.values():
             member.refit(u, np.empty((0, self.features)), [], [])
         self._evidence[:, u] = 0.0
         kept = [surprise for surprise in self.surprises if surprise.unit != u]
@@ -419,27 +457,30 @@ class AutoLimits:
         self._weigh()
 
     def _mixed(
-        self, looks: list[Prediction], Q: list[Floats], heard: Sequence[tuple[Beliefs, float]]
+        self,
+        predictions: list[Prediction],
+        Q: list[Floats],
+        weighed: Sequence[tuple[Beliefs, float]],
     ) -> Prediction:
         """Mix what members believe in the same contexts, of one unit or of all.
 
         Limits by degrees hardly ever give an arm .99. Where they have won, what is safe, or not
         possible, is for them to judge in their own way.
         """
-        shape, M = looks[0].p.shape, len(looks)
+        shape, M = predictions[0].p.shape, len(predictions)
         P, info, sds = (
-            np.array([getattr(look, name) for look in looks]).reshape(M, -1)
+            np.array([getattr(prediction, name) for prediction in predictions]).reshape(M, -1)
             for name in ("p", "information", "sd")
         )
         p, information, sd = np.empty((3, P.shape[1]))
-        said_so = np.array(Q).reshape(M, -1)
-        mix_members(P, said_so, info, sds, np.array([w for _, w in heard]), p, information, sd)
+        answers = np.array(Q).reshape(M, -1)
+        mix_members(P, answers, info, sds, np.array([w for _, w in weighed]), p, information, sd)
         p, information, sd = (array.reshape(shape) for array in (p, information, sd))
         sure, maybe = p.copy(), p.copy()
-        for look, (member, w) in zip(looks, heard, strict=True):
-            if w > WON and not hasattr(member, "predict_answer"):
-                sure[look.safe] += w * (1.0 - look.p[look.safe])
-                maybe[~look.possible] -= w * look.p[~look.possible]
+        for prediction, (member, w) in zip(predictions, weighed, strict=True):
+            if w > WON and not member.knows_errors:
+                sure[prediction.safe] += w * (1.0 - prediction.p[prediction.safe])
+                maybe[~prediction.possible] -= w * prediction.p[~prediction.possible]
         return Prediction(p, sure >= 1.0 - self.doubt, maybe >= self.doubt, information, sd)
 
     def _totals(self) -> Floats:
@@ -461,7 +502,7 @@ def make_members(
     thresholds: npt.ArrayLike | None,
     **sampling: Any,
 ) -> tuple[dict[str, Beliefs], dict[str, float], tuple[str, ...]]:
-    """Give the kinds that can serve here, their prior, and sentences: what was left out and why."""
+    """Return the kinds that can serve here, their prior, and what was left out, and why."""
     members: dict[str, Beliefs] = {}
     left_out: list[str] = []
     m, T = how_many(features, thresholds)
@@ -504,50 +545,21 @@ def make_members(
 
 
 def singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:
-    """Give the known terms that rules of single features can take in."""
+    """Return the known terms that rules of single features can take in."""
     return {
         unit: {term: denied for term, denied in terms.items() if not isinstance(term, tuple)}
         for unit, terms in (known or {}).items()
     }
 
 
-def floor_of(members: Iterable[Beliefs]) -> float:
-    """Give the least probability that a member without errors gives an answer."""
-    rates = [m.errors for m in members if isinstance(m, RuleLimits) and len(m.errors) == 1]
-    return max(FLOOR, *(float(rate[0]) for rate in rates), FLOOR)
-
-
-def said(
-    member: Beliefs, unit: int, contexts: Floats, floor: float, look: Prediction | None = None
+def answer_probability(
+    member: Beliefs, unit: int, contexts: Floats, floor: float, prediction: Prediction | None = None
 ) -> Floats:
     """P(the teacher says allowed) by one member; what it believes itself, if it has no errors."""
-    if hasattr(member, "predict_answer"):
-        out: Floats = member.predict_answer(unit, contexts)
-        return out
-    p = member.predict(unit, contexts).p if look is None else look.p
+    if member.knows_errors:
+        return member.predict_answer(unit, contexts)
+    p = member.predict(unit, contexts).p if prediction is None else prediction.p
     return np.clip(p, floor, 1.0 - floor)
-
-
-def foresee(member: Beliefs, contexts: Floats, floor: float) -> tuple[Prediction, Floats]:
-    """What a member believes of all units, and what `said` gives for each: (U, n)."""
-    if isinstance(member, RuleLimits):
-        return member.foresee(contexts)
-    look = member.predict_all(contexts)
-    if hasattr(member, "predict_answer"):
-        return look, np.array([member.predict_answer(u, contexts) for u in range(member.units)])
-    return look, np.clip(look.p, floor, 1.0 - floor)
-
-
-def hear(
-    member: Beliefs, context: Floats, arm: int, unit: int, allowed: bool, key: int, floor: float
-) -> float:
-    """Teach a member one answer; give what `said` was until then."""
-    if isinstance(member, RuleLimits | LogisticLimits):
-        q = member.hear(context, unit, allowed, key)
-        return q if isinstance(member, RuleLimits) else min(max(q, floor), 1.0 - floor)
-    q = float(said(member, unit, context[None], floor)[0])
-    member.learn(context, arm, allowed, key)
-    return q
 
 
 def known_readers() -> dict[str, Reader]:
@@ -560,7 +572,7 @@ def known_readers() -> dict[str, Reader]:
 
 
 def checked(members: Mapping[str, Beliefs], arms: int, features: int) -> dict[str, Beliefs]:
-    """Give members that go together, or refuse them."""
+    """Return members that go together, or raise `InvalidValue`."""
     wanted = "a mapping from names to limits about the same arms, features and units"
     good = isinstance(members, Mapping) and len(members) > 0
     if not good or not all(isinstance(m, Beliefs) for m in members.values()):
@@ -600,14 +612,3 @@ def look_twice(
         if wanted >= 0:
             break
     return safe, wanted, now
-
-
-def ever_allowed(
-    limits: Beliefs, rows: Floats, marks: npt.NDArray[Any], allowed: npt.NDArray[np.bool_]
-) -> None:
-    """Put in doubt what holds nothing that a rule could deny, unless an arm was ever allowed."""
-    members = limits.members.values() if isinstance(limits, AutoLimits) else (limits,)
-    rules = (m.terms for m in members if isinstance(m, RuleLimits | FoundLimits))
-    terms = next(rules, None)
-    if terms is not None and not terms.held(rows).any():
-        marks[(marks[:, 0] == kernel.SAFE) & ~allowed] = kernel.UNSURE

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -19,25 +21,24 @@ from bridle import validation
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.kernels import mixture as kernel
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits.base import Prediction
+from bridle.limits.base import Beliefs, Parts, Prediction, Predictions
 from bridle.limits.bounds import BoundLimits
-from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
-from bridle.limits.pooled import PooledLimits
+from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, PooledLimits, columns
 from bridle.limits.rules import (
     DAMAGE,
     Group,
     Reading,
     RuleLimits,
     Term,
-    Terms,
     check,
     checked_groups,
     doubt_of,
     how_many,
     units_of,
 )
+from bridle.schema import Number, Schema
 
-__all__ = ["FLOOR", "PRIOR", "MixtureLimits", "Predictions", "Surprise"]
+__all__ = ["FLOOR", "PRIOR", "MixtureLimits", "MixturePredictions", "Surprise"]
 
 # All constants here are part of what `form` 2 of an agent's settings means: with others a log would
 # replay to other bits, so another value is another form.
@@ -74,6 +75,9 @@ DOUBT = 0.01
 MAX_SURPRISES = 1_000
 # Members by degrees with more weight than this leave nothing for a sentence to say.
 DEGREES = 0.5
+# How a bound reads: "age under about 16 (14 to 17)"; and where it may lie.
+_BOUND = re.compile(r"(?P<name>.+) (under|over) (about )?[-0-9.]+.*")
+_RANGE = re.compile(r" \(([-0-9.]+) to ([-0-9.]+)\)$")
 
 Known = Mapping[int, Mapping[Term, bool]]
 
@@ -89,68 +93,89 @@ class Surprise:
 
 
 class AllAllowed:
-    """The simplest limits: everything is allowed. There is nothing to learn."""
+    """The simplest member: everything is allowed. There is nothing to learn or to keep."""
 
+    knows_errors = False
+    undoes = True
+    noisy = False
+    room = None
+    floor = FLOOR
 
-def predictive(member: Any, unit: int, contexts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return P(allowed), P(the teacher says so), information and standard deviation: (n,) each."""
-    if isinstance(member, AllAllowed):
+    def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
+        """Ignore an answer."""
+        return np.empty(0, np.int64)
+
+    def fold(self, context: Floats, unit: int, allowed: bool, key: int) -> tuple[Parts, Ints]:
+        """Ignore an answer; return what `predictive` is."""
+        return self.predictive(unit, context[None]), np.empty(0, np.int64)
+
+    def refit(self, unit: int, contexts: npt.ArrayLike, allowed: object, keys: object) -> Ints:
+        """Ignore answers."""
+        return np.empty(0, np.int64)
+
+    def predictive(self, unit: int, contexts: Floats) -> Parts:
+        """Return P(allowed), the same again, and that there is nothing to find out: (n,)."""
         p: Floats = np.full(len(contexts), 1.0 - FLOOR)
         return p, p, np.zeros(len(p)), np.zeros(len(p))
-    if isinstance(member, RuleLimits | BoundLimits):
-        return member.predictive(unit, contexts)
-    look = member.predict(unit, contexts)
-    return look.p, look.p, look.information, look.sd
+
+    def predictive_all(self, contexts: Floats) -> Floats:
+        """Return what `predictive` does: (4, 1, n), as it is the same of all units."""
+        return np.array(self.predictive(0, contexts))[:, None]
+
+    def check_room(self, unit: int, more: int) -> None:
+        """Accept any number of answers."""
+
+    def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
+        """Accept any number of arms."""
+
+    def copy(self) -> AllAllowed:
+        """Return itself: it never changes."""
+        return self
+
+    def to_state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return no arrays."""
+        return {}
+
+    def noise(self, p: float) -> float:
+        """Return 0: it learns nothing anew."""
+        return 0.0
+
+    def refit_seconds(self, n: int) -> float:
+        """Return 0: it learns nothing anew."""
+        return 0.0
 
 
-def predictive_all(member: Any, contexts: Floats, units: int) -> Floats:
-    """Return what `predictive` does, of all units at once: (4, U, n), the same bits."""
-    out: Floats = np.empty((4, units, len(contexts)))
-    if isinstance(member, AllAllowed):
-        for kind, part in enumerate(predictive(member, 0, contexts)):
-            out[kind] = part
-        return out
-    if isinstance(member, RuleLimits | BoundLimits):
-        look, said = member.foresee(contexts)
-    else:
-        look = member.predict_all(contexts)
-        said = look.p
-    for kind, part in enumerate((look.p, said, look.information, look.sd)):
-        out[kind] = part
-    return out
-
-
-class Predictions:
+class MixturePredictions(Predictions):
     """What a mixture predicts in contexts that stay the same, kept up to date with what it learns.
 
     After an answer only the members and units that it moved are computed anew.
     """
 
     def __init__(self, limits: MixtureLimits, contexts: Floats) -> None:
-        self._limits, self._contexts = limits, contexts
+        self._mixture, self._C = limits, contexts
         shape = len(limits.members), limits.units, len(contexts)
         self._parts: Floats = np.empty((4, *shape))
         self._seen: Ints = np.full(shape[:2], -1, np.int64)
-        self._empty: Bools = limits._holds_nothing(contexts)
+        self._empty: Bools = limits.holds_nothing(contexts)
         self._places = _places(contexts)
 
-    def predict(self) -> Prediction:
+    def predict(self, changed: Ints | None = None) -> Prediction:
         """Return what is believed of all units now: arrays (U, n)."""
-        limits = self._limits
+        limits = self._mixture
         for m, stale in enumerate(self._seen != limits._revision):
             if stale.all():
-                self._parts[:, m] = limits._predictive_all(m, self._contexts, self._empty)
+                self._parts[:, m] = limits._predictive_all(m, self._C, self._empty)
                 continue
             for u in np.flatnonzero(stale):
-                parts = limits._predictive(m, int(u), self._contexts, self._empty)
+                parts = limits._predictive(m, int(u), self._C, self._empty)
                 for kind, part in enumerate(parts):
                     self._parts[kind, m, u] = part
         self._seen[:] = limits._revision
-        told = limits._told
-        return limits._mixed(self._parts, limits._rates, limits._weights, told, self._places)
+        counts = limits._counts
+        return limits._mixed(self._parts, limits._rates, limits._weights, counts, self._places)
 
 
-class MixtureLimits:
+class MixtureLimits(Beliefs):
     """A mixture of several kinds of limits, by their prequential evidence.
 
     Members: everything is allowed; rules of single words; rules with pairs of words; logistic
@@ -184,6 +209,12 @@ class MixtureLimits:
     True
     """
 
+    has_sentences = True
+    knows_errors = True
+    order_matters = True
+    calibrated = True
+    term_size = 2
+
     def __init__(
         self,
         *,
@@ -206,7 +237,7 @@ class MixtureLimits:
         self._groups = checked_groups(groups, arms, owner)
         self._unit_of = units_of(self._groups)
         self._features = features
-        members, usual, self._left_out = _make_members(
+        members, usual, self.left_out = _make_members(
             arms=arms,
             features=features,
             groups=self._groups,
@@ -225,13 +256,14 @@ class MixtureLimits:
         self.members: dict[str, Any] = {n: m for n, m in members.items() if n in given}
         raw = [WEIGHT.check(given[name], "prior", owner) for name in self.members]
         self.prior: Floats = np.array(raw) / math.fsum(raw)
+        self._derive()
         self._floor = max(self._least, self._least if error is None else error)
         self._evidence: Floats = np.zeros((self.units, len(self.members)))
         self._allowed: Ints = np.zeros(self.units, np.int64)  # answers "allowed" of each unit
         # Answers about this very vector of features, by unit: allowed, denied. Not of a teacher who
         # errs. They follow from the counts of logistic limits.
         self._exact = error is not None and error <= NOISY_ABOVE
-        self._told: list[dict[bytes, list[int]]] = [{} for _ in range(self.units)]
+        self._counts: list[dict[bytes, list[int]]] = [{} for _ in range(self.units)]
         self._tallies: Floats = np.zeros((3, len(self.members), self.units))  # of exceptions
         self._revision: Ints = np.zeros((len(self.members), self.units), np.int64)
         self.answers = 0
@@ -265,22 +297,6 @@ class MixtureLimits:
         return self._groups
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Sentences that say which of the usual kinds are left out here, and why."""
-        return self._left_out
-
-    @property
-    def _least(self) -> float:
-        """No member is surer than this, and it is well below the doubt: else nothing were safe."""
-        return min(FLOOR, self.doubt / 10.0)
-
-    @property
-    def terms(self) -> Terms | None:
-        """What its rules can deny, pairs among them if there are such rules; None: no rules."""
-        rules = [m.terms for m in self._rules.values() if m.terms is not None]
-        return max(rules, key=len) if rules else None
-
-    @property
     def noisy(self) -> bool:
         """Whether the teacher seems to err so often that one answer is not the truth."""
         says = [bool(getattr(member, "noisy", False)) for member in self.members.values()]
@@ -299,9 +315,11 @@ class MixtureLimits:
         return dict(zip(self.members, self._rates[:, u].tolist(), strict=True))
 
     def by_degrees(self, unit: int) -> bool:
-        """Return whether limits that no sentence can say have most of a unit's weight."""
+        """Return whether members that no sentence describes have most of a unit's weight."""
         weights = self.weights(unit)
-        return weights.get("logistic", 0.0) + weights.get("pooled", 0.0) > DEGREES
+        return (
+            not self._rules or weights.get("logistic", 0.0) + weights.get("pooled", 0.0) > DEGREES
+        )
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
         """Fold one answer of the teacher; return the units whose belief changed: all.
@@ -312,8 +330,21 @@ class MixtureLimits:
         row = validation.vector(context, self.features, "context", owner)
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
         answer = validation.truth(allowed, "allowed", owner)
-        self._fold(row, k, answer, validation.SEED.check(key, "key", owner))
+        bits = validation.SEED.check(key, "key", owner)
+        u = int(self._unit_of[k])
+        self._weigh_answer(row, u, answer, self._ask(row, u, answer, bits))
         return np.arange(self.units)
+
+    def update(self, context: Floats, arm: int, allowed: bool, key: int) -> Prediction:
+        """Fold an answer that was checked before; return what was believed there until then.
+
+        Each member is asked once, for what it believed and to learn the answer.
+        """
+        u = int(self._unit_of[arm])
+        parts = self._ask(context, u, allowed, key)
+        before = self._mixed_unit(u, parts, context[None])
+        self._weigh_answer(context, u, allowed, parts)
+        return before
 
     def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
@@ -323,8 +354,8 @@ class MixtureLimits:
         Its evidence and its surprises are counted anew, beside what the other units' answers say
         now.
         """
-        owner = "MixtureLimits.relearn"
-        u = self._unit(unit, "relearn")
+        owner = "MixtureLimits.refit"
+        u = self._unit(unit, "refit")
         C = validation.matrix(contexts, self.features, "contexts", owner)
         answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
         given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
@@ -332,38 +363,41 @@ class MixtureLimits:
             raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
         bits = [validation.SEED.check(key, "keys", owner) for key in given]
         self._forget(u)
-        arm = int(np.flatnonzero(self._unit_of == u)[0])
         for row, answer, key in zip(C, answers, bits, strict=True):
-            self._fold(row, arm, answer, key)
+            self._weigh_answer(row, u, answer, self._ask(row, u, answer, key))
         return np.arange(self.units)
 
-    def predictions(self, contexts: npt.ArrayLike) -> Predictions:
-        """Return what is predicted in these contexts, to be looked at again after each answer."""
+    def predictions(self, contexts: npt.ArrayLike) -> MixturePredictions:
+        """Return what is predicted in these contexts, updated after each answer."""
         C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predictions")
-        return Predictions(self, C)
+        return MixturePredictions(self, C)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of a unit in each of n contexts, (n, d)."""
-        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.look")
-        u = self._unit(unit, "look")
-        empty = self._holds_nothing(C)
-        parts = [self._predictive(m, u, C, empty) for m in range(len(self.members))]
-        stacked = np.array(parts).transpose(1, 0, 2)[:, :, None, :]
-        rates = np.ascontiguousarray(self._rates[:, u : u + 1])
-        told, places = self._told[u : u + 1], _places(C)
-        stacked = np.ascontiguousarray(stacked)
-        look = self._mixed(stacked, rates, self._weights[u : u + 1], told, places)
-        return Prediction(*(getattr(look, name)[0] for name in LOOKED))
+        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predict")
+        u = self._unit(unit, "predict")
+        empty = self.holds_nothing(C)
+        parts = np.array([self._predictive(m, u, C, empty) for m in range(len(self.members))])
+        return self._mixed_unit(u, parts, C)
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
-        return self.predictions(contexts).predict()
+        C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predict_all")
+        parts: Floats = np.empty((4, len(self.members), self.units, len(C)))
+        for m, member in enumerate(self.members.values()):
+            parts[:, m] = member.predictive_all(C)
+        empty = self.holds_nothing(C)
+        if empty.any():
+            never = np.flatnonzero(self._allowed == 0).tolist()
+            for m, u in product(np.flatnonzero(~self._degrees).tolist(), never):
+                parts[:2, m, u, empty] = np.minimum(parts[:2, m, u, empty], 0.5)
+        return self._mixed(parts, self._rates, self._weights, self._counts, _places(C))
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         C = validation.matrix(contexts, self.features, "contexts", "MixtureLimits.predict_answer")
         u = self._unit(unit, "predict_answer")
-        empty = self._holds_nothing(C)
+        empty = self.holds_nothing(C)
         each = [self._predictive(m, u, C, empty)[1] for m in range(len(self.members))]
         Q = np.array(each) * (1.0 - self._rates[:, u : u + 1])
         Q = np.clip(Q, self._floor, 1.0 - self._floor)
@@ -397,6 +431,46 @@ class MixtureLimits:
         words = dict(sorted(words.items(), key=lambda each: isinstance(each[0], tuple)))
         return Reading.of(words, chance, self.doubt)
 
+    def read(self, unit: int, schema: Schema, alone: Floats, never: Collection[str]) -> Reading:
+        """Return what is to be said of a unit: what its rules deny, and what P(allowed) doubts."""
+        weights = self.weights(unit)
+        bounds = self.members.get("bounds")
+        leads = weights.get("bounds", 0.0) > weights.get("singles", 0.0) + weights.get("pairs", 0.0)
+        if bounds is not None and leads:
+            reading = _bound_reading(bounds, unit, schema)
+        else:
+            reading = self.describe(unit, schema.columns)
+        bound = any(" under " in term or " over " in term for term in reading.denied) and leads
+        words: dict[str, Term] = {}
+        if self.terms is not None:
+            words = dict(zip(self.terms.names(schema.columns), self.terms.all(), strict=True))
+        safe: list[str] = []
+        unsure: list[str] = []
+        for term, column in words.items():
+            if isinstance(column, tuple) or (bound and term not in reading.unsure):
+                continue  # what a bound denies is not the word's doing
+            (safe if alone[column] >= 1.0 - self.doubt else unsure).append(term)
+        gone = [term for term in unsure if alone[words[term]] <= self.doubt]
+        denied = dict.fromkeys((*gone, *(term for term in reading.denied if term not in safe)))
+        safe += self._safe_numbers(schema, unit)
+        more = [t for t in reading.unsure if t not in never and t not in safe and t not in unsure]
+        left = tuple(term for term in (*unsure, *more) if term not in denied)
+        return replace(reading, denied=tuple(denied), unsure=left)
+
+    def _safe_numbers(self, schema: Schema, unit: int) -> list[str]:
+        """Return the numbers that leave all allowed, at either end and in the middle."""
+        numbers = [f for f in schema.features if isinstance(f, Number) and f.low is not None]
+        rest = np.zeros(schema.width)
+        places = [schema.place(feature.name)[1] for feature in numbers]
+        rest[places] = 0.5
+        out = []
+        for feature, at in zip(numbers, places, strict=True):
+            rows = np.repeat(rest[None], 3, axis=0)
+            rows[:, at] = 0.0, 0.5, 1.0
+            if self.predict(unit, rows).safe.all():
+                out.append(feature.name)
+        return out
+
     def set_known(self, unit: int, terms: Mapping[Term, bool]) -> None:
         """Replace what is known for certain of a unit; it binds the members that are rules.
 
@@ -420,21 +494,28 @@ class MixtureLimits:
             member.set_known(u, known)
 
     def check_room(self, unit: int, more: int) -> None:
-        """Refuse so many answers more, if their contexts could be more than a unit can hold."""
+        """Raise `LimitReached` if so many answers more could be more than a unit can hold."""
         for member in self.members.values():
-            if isinstance(member, LogisticLimits | PooledLimits):
-                member.check_room(unit, more)
+            member.check_room(unit, more)
+
+    def noise(self, p: float) -> float:
+        """Return how far a belief of p moves by chance: the members' noise, by their weight."""
+        each = zip(self._shared.tolist(), self.members.values(), strict=True)
+        return math.fsum(weight * member.noise(p) for weight, member in each)
+
+    def refit_seconds(self, n: int) -> float:
+        """Return how long a refit with n answers takes: that of all members."""
+        return math.fsum(member.refit_seconds(n) for member in self.members.values())
 
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
         added = checked_groups(groups, arms, "MixtureLimits.grow")
         for member in self.members.values():
-            if not isinstance(member, AllAllowed):
-                member.grow(arms, list(added))
+            member.grow(arms, list(added))
         self._groups += added
         self._unit_of = units_of(self._groups)
         M, more = len(self.members), self.units - len(self._allowed)
-        self._told += [{} for _ in range(more)]
+        self._counts += [{} for _ in range(more)]
         self._evidence = np.concatenate([self._evidence, np.zeros((more, M))])
         self._allowed = np.concatenate([self._allowed, np.zeros(more, np.int64)])
         self._tallies = np.concatenate([self._tallies, np.zeros((3, M, more))], axis=2)
@@ -445,13 +526,10 @@ class MixtureLimits:
         """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(MixtureLimits)
         twin.__dict__.update(self.__dict__)
-        twin.members = {
-            name: member if isinstance(member, AllAllowed) else member.copy()
-            for name, member in self.members.items()
-        }
+        twin.members = {name: member.copy() for name, member in self.members.items()}
         twin._evidence, twin._allowed = self._evidence.copy(), self._allowed.copy()
         twin._tallies = self._tallies.copy()
-        twin._told = [{case: list(said) for case, said in told.items()} for told in self._told]
+        twin._counts = [{case: list(n) for case, n in of.items()} for of in self._counts]
         twin._revision = self._revision.copy()
         twin.surprises = list(self.surprises)
         return twin
@@ -464,7 +542,7 @@ class MixtureLimits:
             "prior": self.prior.copy(),
             "doubt": np.array([self.doubt, self._floor]),
             "groups": np.array([json.dumps(group) for group in self._groups]),
-            "left_out": np.array(self._left_out, np.str_),
+            "left_out": np.array(self.left_out, np.str_),
             "evidence": self._evidence.copy(),
             "allowed": self._allowed.copy(),
             "tallies": self._tallies.copy(),
@@ -473,8 +551,7 @@ class MixtureLimits:
             "surprise": np.array([s.probability for s in self.surprises], np.float64),
         }
         for name, member in self.members.items():
-            if not isinstance(member, AllAllowed):
-                state |= {f"{name}/{key}": array for key, array in member.to_state().items()}
+            state |= {f"{name}/{key}": array for key, array in member.to_state().items()}
         return state
 
     @classmethod
@@ -512,7 +589,10 @@ class MixtureLimits:
         self.prior, (self.doubt, self._floor) = rest.pop("prior"), rest.pop("doubt").tolist()
         check(self.prior, np.float64, (M,), "prior", owner)
         doubt_of(self.doubt, None, owner)
-        self._left_out = tuple(map(str, rest.pop("left_out").tolist()))
+        if not self.prior.min() > 0.0:
+            raise CorruptState(f"{owner}: a weight of the prior is none that can be.")
+        self._derive()
+        self.left_out = tuple(map(str, rest.pop("left_out").tolist()))
         self._evidence, self._allowed = rest.pop("evidence"), rest.pop("allowed")
         check(self._evidence, np.float64, (U, M), "evidence", owner)
         check(self._allowed, np.int64, (U,), "allowed", owner)
@@ -524,7 +604,7 @@ class MixtureLimits:
         check(seen, np.int64, (n, 3), "surprises", owner)
         check(probability, np.float64, (n,), "surprise", owner)
         finite = np.isfinite(self._evidence).all() and np.isfinite(probability).all()
-        sound = finite and self.prior.min() > 0.0 and 0.0 < self._floor < 0.5
+        sound = finite and 0.0 < self._floor < 0.5
         sound = sound and bool(np.isfinite(self._tallies).all())
         counted = (counts, self._allowed, self._tallies[:2], seen)
         if not sound or min(tally.min(initial=0) for tally in counted) < 0:
@@ -538,7 +618,7 @@ class MixtureLimits:
         ]
         self._revision = np.zeros((M, U), np.int64)
         self._exact = self._floor <= NOISY_ABOVE and not self.noisy_rules
-        self._told = [self._counted(u) for u in range(U)]
+        self._counts = [self._counted(u) for u in range(U)]
         self._weigh()
         return self
 
@@ -565,40 +645,53 @@ class MixtureLimits:
         owner = f"MixtureLimits.{method}"
         return validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
 
-    def _holds_nothing(self, contexts: Floats) -> Bools:
+    def holds_nothing(self, contexts: Floats) -> Bools:
         """Return which contexts hold no word at all, though there are words: (n,)."""
-        terms = self.terms
-        if terms is None:
+        if self.terms is None:
             return np.zeros(len(contexts), np.bool_)
-        nothing: Bools = np.asarray(~terms.held_in(contexts).any(axis=1))
-        return nothing
+        return np.asarray(~self.terms.held_in(contexts).any(axis=1))
 
     def _predictive(self, m: int, u: int, contexts: Floats, empty: Bools) -> list[Floats]:
         """Return P, Q, information and standard deviation that a member predicts: (n,) each.
 
         No rule can deny what holds nothing: that a unit is ever allowed must have been said.
         """
-        member = list(self.members.values())[m]
-        parts = list(predictive(member, u, contexts))
-        if empty.any() and not self._allowed[u] and not _by_degrees(member):
+        parts = list(list(self.members.values())[m].predictive(u, contexts))
+        if empty.any() and not self._allowed[u] and not self._degrees[m]:
             parts[:2] = [np.where(empty, np.minimum(part, 0.5), part) for part in parts[:2]]
         return parts
 
     def _predictive_all(self, m: int, contexts: Floats, empty: Bools) -> Floats:
         """Return what `_predictive` does, of all units at once: (4, U, n)."""
-        member = list(self.members.values())[m]
-        parts = predictive_all(member, contexts, self.units)
-        if empty.any() and not _by_degrees(member):
+        parts: Floats = np.empty((4, self.units, len(contexts)))
+        parts[:] = list(self.members.values())[m].predictive_all(contexts)
+        if empty.any() and not self._degrees[m]:
             for u in np.flatnonzero(self._allowed == 0):
                 parts[:2, u, empty] = np.minimum(parts[:2, u, empty], 0.5)
         return parts
+
+    def _mixed_unit(self, u: int, parts: Floats, contexts: Floats) -> Prediction:
+        """Mix what members predict of one unit, (M, 4, n)."""
+        stacked = np.ascontiguousarray(parts.transpose(1, 0, 2)[:, :, None, :])
+        rates = np.ascontiguousarray(self._rates[:, u : u + 1])
+        here = slice(u, u + 1)
+        prediction = self._mixed(
+            stacked, rates, self._weights[here], self._counts[here], _places(contexts)
+        )
+        return Prediction(
+            prediction.p[0],
+            prediction.safe[0],
+            prediction.possible[0],
+            prediction.information[0],
+            prediction.sd[0],
+        )
 
     def _mixed(
         self,
         parts: Floats,
         rates: Floats,
         weights: Floats,
-        told: Sequence[Mapping[bytes, Sequence[int]]],
+        counts: Sequence[Mapping[bytes, Sequence[int]]],
         places: Mapping[bytes, list[int]],
     ) -> Prediction:
         """Mix the members; what was denied of this very vector of features lowers it further.
@@ -622,7 +715,7 @@ class MixtureLimits:
             information,
             sd,
         )
-        for u, cases in enumerate(told):
+        for u, cases in enumerate(counts):
             for case, (yes, no) in cases.items():
                 here = places.get(case) if no else None
                 if here is not None:
@@ -632,41 +725,42 @@ class MixtureLimits:
                     )
         return Prediction(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
 
-    def _fold(self, row: Floats, arm: int, allowed: bool, key: int) -> None:
-        u = int(self._unit_of[arm])
-        here = row[None]
-        empty = self._holds_nothing(here)
-        M = len(self.members)
-        raw = [float(self._predictive(m, u, here, empty)[1][0]) for m in range(M)]
-        raw = [min(max(q, self._floor), 1.0 - self._floor) for q in raw]
-        yes = [q * (1.0 - rate) for q, rate in zip(raw, self._rates[:, u].tolist(), strict=True)]
-        yes = [min(max(q, self._floor), 1.0 - self._floor) for q in yes]
-        chance = yes if allowed else [1.0 - q for q in yes]
-        total = math.fsum(w * q for w, q in zip(self._weights[u].tolist(), chance, strict=True))
+    def _ask(self, row: Floats, u: int, allowed: bool, key: int) -> Floats:
+        """Return what each member predicts, (M, 4, 1), and let it learn the answer."""
+        folded = [member.fold(row, u, allowed, key) for member in self.members.values()]
+        parts = np.array([before for before, _ in folded])
+        if not self._allowed[u] and self.holds_nothing(row[None])[0]:
+            parts[~self._degrees, :2] = np.minimum(parts[~self._degrees, :2], 0.5)
+        for m, (_, changed) in enumerate(folded):
+            self._revision[m, changed] += 1
+        return parts
+
+    def _weigh_answer(self, row: Floats, u: int, allowed: bool, parts: Floats) -> None:
+        """Weigh the members by what each had given to an answer, and count the answer."""
+        raw = np.clip(parts[:, 1, 0], self._floor, 1.0 - self._floor)
+        yes = np.clip(raw * (1.0 - self._rates[:, u]), self._floor, 1.0 - self._floor)
+        chance = (yes if allowed else 1.0 - yes).tolist()
+        total = math.fsum((self._weights[u] * chance).tolist())
         self.answers += 1
         if total < self.doubt:
             self.surprised += 1
             if len(self.surprises) < MAX_SURPRISES:
                 self.surprises.append(Surprise(self.answers, u, allowed, total))
         self._evidence[u] += [math.log(q) for q in chance]
-        kernel.count(self._tallies, u, np.array(raw), allowed, self._least, *EXCEPTIONS)
+        kernel.count(self._tallies, u, raw, allowed, self._least, *EXCEPTIONS)
         if self._exact and "logistic" in self.members:
-            self._told[u].setdefault(row.tobytes(), [0, 0])[not allowed] += 1
+            self._counts[u].setdefault(row.tobytes(), [0, 0])[not allowed] += 1
         if allowed and not self._allowed[u]:
             self._revision[:, u] += 1
         self._allowed[u] += allowed
-        for m, member in enumerate(self.members.values()):
-            if not isinstance(member, AllAllowed):
-                self._revision[m, member.learn(row, arm, allowed, key)] += 1
         self._weigh()
 
     def _forget(self, u: int) -> None:
         for member in self.members.values():
-            if not isinstance(member, AllAllowed):
-                member.refit(u, np.empty((0, self.features)), [], [])
+            member.refit(u, np.empty((0, self.features)), [], [])
         self._evidence[u] = 0.0
         self._allowed[u] = 0
-        self._told[u] = {}
+        self._counts[u] = {}
         self._tallies[:, :, u] = 0.0
         self._revision += 1
         kept = [surprise for surprise in self.surprises if surprise.unit != u]
@@ -674,16 +768,46 @@ class MixtureLimits:
         self.surprises = kept
         self._weigh()
 
+    def _derive(self) -> None:
+        """Work out what follows from the members, the prior and the doubt, which stay as they are.
+
+        No member is surer than `_least`, and it is well below the doubt: else nothing were safe.
+        """
+        self._least = min(FLOOR, self.doubt / 10.0)
+        self._log_prior: Floats = np.array([math.log(share) for share in self.prior.tolist()])
+        every = list(self.members.values())
+        self._degrees: Bools = np.array(
+            [isinstance(m, LogisticLimits | PooledLimits) for m in every]
+        )
+        terms = [m.terms for m in self._rules.values() if m.terms is not None]
+        self.terms = max(terms, key=len) if terms else None  # with pairs, if any rules have them
+        words = [m.undoes for m in every if isinstance(m, RuleLimits)]
+        self.undoes = bool(words) and all(words)
+        rooms = [m.room for m in every if m.room is not None]
+        self.room = min(rooms, default=None)
+
     def _weigh(self) -> None:
         U, M = self._evidence.shape
         self._weights: Floats = np.empty((U, M))
         self._shared: Floats = np.empty(M)
-        logs = np.array([math.log(share) for share in self.prior.tolist()])
-        kernel.weigh(self._evidence, logs, DEVIATION, self._weights, self._shared)
+        kernel.weigh(self._evidence, self._log_prior, DEVIATION, self._weights, self._shared)
         self._rates: Floats = np.empty((M, U))
         kernel.exceptions(self._tallies, EXACT, self._least, *EXCEPTIONS, self._rates)
-        by_degrees = [_by_degrees(member) for member in self.members.values()]
-        self._rates[by_degrees] = 0.0
+        self._rates[self._degrees] = 0.0
+
+
+def _bound_reading(bounds: BoundLimits, unit: int, schema: Schema) -> Reading:
+    """Read rules with bounds back: "age under about 16, unsure from 14 to 17"."""
+    reading = bounds.describe(unit, schema)
+    numbers = {f.name for f in schema.features if isinstance(f, Number)}
+    unsure: dict[str, None] = {}
+    for term in reading.unsure:
+        number = _BOUND.match(term)
+        # Where a bound lies is left open while it is not known that there is one.
+        unsure[number["name"] if number and number["name"] in numbers else term] = None
+    unsure = {t: None for t in unsure if t in numbers or not _BOUND.match(t)}
+    denied = tuple(_RANGE.sub(r", unsure from \1 to \2", term) for term in reading.denied)
+    return replace(reading, denied=denied, unsure=tuple(unsure))
 
 
 def _places(contexts: Floats) -> dict[bytes, list[int]]:
@@ -692,10 +816,6 @@ def _places(contexts: Floats) -> dict[bytes, list[int]]:
     for i, row in enumerate(contexts + 0.0):
         out.setdefault(row.tobytes(), []).append(i)
     return out
-
-
-def _by_degrees(member: object) -> bool:
-    return isinstance(member, LogisticLimits | PooledLimits)
 
 
 def _make_members(
@@ -765,7 +885,6 @@ def _singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:
     }
 
 
-LOOKED = ("p", "safe", "possible", "information", "sd")
 WEIGHT = validation.FloatRange(0.0, 1e6, open_low=True)
 READERS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], Any]] = {
     "singles": RuleLimits.from_state,

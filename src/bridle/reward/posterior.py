@@ -52,37 +52,38 @@ class LinearArms:
     def __init__(self, *, arms: int, features: int, ridge: float = 1.0) -> None:
         K = MAX_ARMS.check(arms, "arms", "LinearArms")
         d = MAX_FEATURES.check(features, "features", "LinearArms")
-        self._post = _untrained(K, d, validation.RIDGE.check(ridge, "ridge", "LinearArms"))
+        # The arrays themselves, for kernels that fold in place.
+        self.kernel_state = _untrained(K, d, validation.RIDGE.check(ridge, "ridge", "LinearArms"))
 
     @property
     def arms(self) -> int:
         """Number of arms, K."""
-        return int(self._post.mu.shape[0])
+        return int(self.kernel_state.mu.shape[0])
 
     @property
     def features(self) -> int:
         """Length of a context, d."""
-        return int(self._post.mu.shape[1])
+        return int(self.kernel_state.mu.shape[1])
 
     @property
     def ridge(self) -> float:
         """The prior's precision."""
-        return self._post.ridge
+        return self.kernel_state.ridge
 
     @property
     def counts(self) -> Ints:
         """Examples folded, by arm."""
-        return self._post.times.copy()
+        return self.kernel_state.times.copy()
 
     @property
     def means(self) -> Floats:
         """The posterior means μ: (K, d)."""
-        return self._post.mu.copy()
+        return self.kernel_state.mu.copy()
 
     @property
     def covariances(self) -> Floats:
         """The posterior covariances B⁻¹, as they stand: (K, d, d)."""
-        return self._post.A.copy()
+        return self.kernel_state.A.copy()
 
     @property
     def precisions(self) -> Floats:
@@ -90,24 +91,21 @@ class LinearArms:
         d = self.features
         B = np.empty((self.arms, d, d))
         i, j = np.tril_indices(d)
-        B[:, i, j] = B[:, j, i] = self._post.gram + (self._post.gram_low + self._post.gram_new)
+        B[:, i, j] = B[:, j, i] = self.kernel_state.gram + (
+            self.kernel_state.gram_low + self.kernel_state.gram_new
+        )
         return B
-
-    @property
-    def kernel_state(self) -> Posterior:
-        """The arrays themselves, for kernels that fold in place. Not a copy."""
-        return self._post
 
     def update(self, arm: int, context: npt.ArrayLike, outcome: float) -> None:
         """Fold one example into an arm."""
         k = self._arm(arm, "update")
         c = validation.vector(context, self.features, "context", "LinearArms.update")
         y = validation.OUTCOME.check(outcome, "outcome", "LinearArms.update")
-        kernel.fold_one(*self._post, k, c, y)
+        kernel.fold_one(*self.kernel_state, k, c, y)
 
     def fold(self, arm: int, context: Floats, outcome: float) -> None:
         """`update` for values that were checked before: no checks, no conversion."""
-        kernel.fold_one(*self._post, arm, context, outcome)
+        kernel.fold_one(*self.kernel_state, arm, context, outcome)
 
     def update_many(
         self, arms: npt.ArrayLike, contexts: npt.ArrayLike, outcomes: npt.ArrayLike
@@ -117,24 +115,24 @@ class LinearArms:
         C = validation.matrix(contexts, self.features, "contexts", owner)
         y = validation.outcomes(outcomes, len(C), "outcomes", owner)
         k = validation.indices(arms, len(C), self.arms, "arms", owner)
-        kernel.fold_many(self._post, k, C, y)
+        kernel.fold_many(self.kernel_state, k, C, y)
 
     def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
         """`update_many` for values that were checked before: no checks, no conversion."""
-        kernel.fold_many(self._post, arms, contexts, outcomes)
+        kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean cᵀμ and standard deviation √(cᵀB⁻¹c) of every arm: two arrays of K."""
         c = validation.vector(context, self.features, "context", "LinearArms.scores")
         mean, sd = np.empty(self.arms), np.empty(self.arms)
-        kernel.score(self._post.A, self._post.mu, c, mean, sd)
+        kernel.score(self.kernel_state.A, self.kernel_state.mu, c, mean, sd)
         return mean, sd
 
     def scores_many(self, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean and standard deviation of every arm for each context: two arrays (n, K)."""
         C = validation.matrix(contexts, self.features, "contexts", "LinearArms.scores_many")
         mean, sd = np.empty((len(C), self.arms)), np.empty((len(C), self.arms))
-        kernel.score_many(self._post.A, self._post.mu, C, mean, sd)
+        kernel.score_many(self.kernel_state.A, self.kernel_state.mu, C, mean, sd)
         return mean, sd
 
     def grow(self, arms: int = 1) -> None:
@@ -142,15 +140,15 @@ class LinearArms:
         more = validation.COUNT.check(arms, "arms", "LinearArms.grow")
         MAX_ARMS.check(self.arms + more, "arms", "LinearArms")
         new = _untrained(more, self.features, self.ridge)
-        pairs = zip(_arrays(self._post).items(), _arrays(new).values(), strict=True)
+        pairs = zip(_arrays(self.kernel_state).items(), _arrays(new).values(), strict=True)
         joined = {name: np.concatenate([old, more]) for (name, old), more in pairs}
-        self._post = Posterior(**joined, ridge=self.ridge)
+        self.kernel_state = Posterior(**joined, ridge=self.ridge)
 
     def reset(self, arm: int) -> None:
         """Forget every example of one arm."""
         k = self._arm(arm, "reset")
         new = _arrays(_untrained(1, self.features, self.ridge))
-        for name, mine in _arrays(self._post).items():
+        for name, mine in _arrays(self.kernel_state).items():
             mine[k] = new[name][0]
 
     def merge(self, other: LinearArms) -> None:
@@ -169,19 +167,19 @@ class LinearArms:
             raise InvalidValue(
                 "other", "LinearArms.merge", f"of the same (arms, features, ridge) {mine}", its
             )
-        kernel.merge_sums(self._post, other._post)
-        kernel.refresh_all(self._post)
+        kernel.merge_sums(self.kernel_state, other.kernel_state)
+        kernel.refresh_all(self.kernel_state)
 
     def copy(self) -> LinearArms:
         """Arms with the same knowledge that learn apart from now on."""
         twin = object.__new__(LinearArms)
-        copies = {name: array.copy() for name, array in _arrays(self._post).items()}
-        twin._post = Posterior(**copies, ridge=self.ridge)
+        copies = {name: array.copy() for name, array in _arrays(self.kernel_state).items()}
+        twin.kernel_state = Posterior(**copies, ridge=self.ridge)
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that the arms know, as named arrays: sums, inverse as it stands, counts."""
-        state = {name: array.copy() for name, array in _arrays(self._post).items()}
+        state = {name: array.copy() for name, array in _arrays(self.kernel_state).items()}
         return {**state, "ridge": np.array(self.ridge)}
 
     @classmethod
@@ -212,7 +210,7 @@ class LinearArms:
                 raise CorruptState(f"LinearArms: array '{name}' holds numbers that are not finite.")
             arrays[name] = np.array(given, order="C")
         self = object.__new__(cls)
-        self._post = Posterior(**arrays, ridge=float(ridge))
+        self.kernel_state = Posterior(**arrays, ridge=float(ridge))
         return self
 
     def _arm(self, arm: int, method: str) -> int:

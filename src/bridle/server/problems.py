@@ -22,6 +22,7 @@ from bridle.errors import (
     InvalidValue,
     LimitReached,
     NotPossible,
+    NotRegistered,
     StoreFailed,
     UnknownId,
 )
@@ -139,6 +140,8 @@ def problem_of(error: BaseException) -> Problem:
             return Problem("conflict", str(error), field=error.kind, remedy=error.remedy)
         case NotPossible():
             return Problem("conflict", str(error))
+        case NotRegistered():
+            return Problem("conflict", str(error), field=error.kind, remedy=error.remedy)
         case LimitReached():
             return Problem("limit_reached", str(error), field=error.what, remedy=error.remedy)
         case Busy():

@@ -36,7 +36,8 @@ from bridle.agent.events import (
     Shadowed,
     Taught,
 )
-from bridle.agent.replay import Choice, remade
+from bridle.agent.replay import remade
+from bridle.agent.selection import Choice
 from bridle.agent.state import AgentState
 from bridle.errors import (
     BridleError,

@@ -20,7 +20,6 @@ from bridle.agent.events import Event, event_from_json, event_to_json
 from bridle.agent.outcomes import Abstention, Decision, Question
 from bridle.errors import BridleError
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import MixtureLimits
 from bridle.policies import BehaviorConstrained, Thompson
 from bridle.testing.base import (
     Calls,
@@ -274,7 +273,7 @@ def order_of_arms_does_not_matter(make: MakeAgent) -> None:
     for context in np.random.default_rng(63).normal(size=(20, D)):
         one = a_decision(plain.decide(context, propensity=True))
         two = a_decision(other.decide(context, propensity=True))
-        same = 2 if isinstance(plain.limits, MixtureLimits) else 6
+        same = 2 if plain.limits.order_matters else 6
         what = "the same scores in another order"
         expect_bits(two.parts[:same], one.parts[:same, order], what)
         expect_near(two.parts[:6], one.parts[:6, order], 1e-9, what)
@@ -362,7 +361,7 @@ def _compare_retraction(agent: Agent, never: Agent) -> None:
     never.teach_many(rows.contexts[stand], rows.arms[stand].tolist(), rows.allowed[stand])
     one, two = agent.limits, never.limits
     told = 7  # all of a decision's parts
-    if isinstance(one, MixtureLimits) and isinstance(two, MixtureLimits):
+    if one.order_matters:
         mine, others = one.to_state(), two.to_state()
         for name in mine:
             if "/" in name:

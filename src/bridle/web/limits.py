@@ -26,7 +26,7 @@ from bridle.api.requests import WhatIf
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt
 from bridle.kernels.types import Bools, Floats
-from bridle.limits import FoundLimits, LinearLimits, Mixed, RuleLimits
+from bridle.limits import Beliefs
 from bridle.limits.declared import CompiledRule, denied_arms, describe
 from bridle.schema import Flag, Id, Number, Schema
 from bridle.server.handlers.explanations import believed
@@ -199,11 +199,8 @@ def neutral_row(schema: Schema) -> Floats:
 
 def without_part(state: AgentState) -> set[int]:
     """Return the columns of a context that play no part: numbers, where all limits are rules."""
-    limits = state.limits_state.limits
-    if not isinstance(limits, RuleLimits | FoundLimits):
-        return set()
     named = {column for rule in state.compiled_rules for column, _, _ in rule.conditions}
-    return set(range(limits.features)) - set(limits.terms.columns.tolist()) - named
+    return state.limits_state.limits.unused_columns - named
 
 
 # -- rows ------------------------------------------------------------------------------------
@@ -212,8 +209,7 @@ def without_part(state: AgentState) -> set[int]:
 def units_of(state: AgentState, wanted: str = "") -> list[Unit]:
     """Return the units whose name, or that of one of their arms, contains a text; in order."""
     unit_of = state.limits_state.unit_of.tolist()
-    alone = isinstance(state.limits_state.limits, FoundLimits | LinearLimits)  # whatever the groups
-    shared = state.settings.share == "group" and not alone
+    shared = state.settings.share == "group" and state.limits_state.limits.shares_groups
     sizes = np.bincount(state.limits_state.unit_of).tolist()
     text = wanted.casefold()
     found: dict[int, Unit] = {}
@@ -277,17 +273,17 @@ class _Words:
 
     def __init__(self, state: AgentState, units: int) -> None:
         limits = state.limits_state.limits
-        self._read: RuleLimits | Mixed | FoundLimits | None = None
+        self._read: Beliefs | None = None
         self._names = state.settings.features.columns
         self._short: set[str] = set()
-        terms = limits.terms if isinstance(limits, RuleLimits | FoundLimits | Mixed) else None
+        terms = limits.terms
         if terms is not None and len(terms) * units <= MOST_TERMS:
-            self._read = limits  # type: ignore[assignment]
+            self._read = limits
             self._short = set(terms.names(self._names)[: terms.singles])
 
     def of(self, unit: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return what is denied, and what is unsure of single things: pairs would be too many."""
-        if self._read is None or (isinstance(self._read, Mixed) and self._read.by_degrees(unit)):
+        if self._read is None or self._read.by_degrees(unit):
             return (), ()
         said = self._read.describe(unit, self._names)
         return said.denied, tuple(word for word in said.unsure if word in self._short)
@@ -655,14 +651,14 @@ async def what_if(visit: Visit) -> Shown:
         "wrong": None,
     }
     if not given:
-        return Html("whatif.html", values)
+        return Html("limits-what-if.html", values)
     try:
         context = context_from(agent.schema, query)
         form = WhatIf(context=context, item=item_from(item))  # type: ignore[arg-type]
         answer: BelievedShown = await visit.api(believed, body=form)
     except (Problem, InvalidValue) as problem:
         values["wrong"] = problem
-        return Html("whatif.html", values, 422)
+        return Html("limits-what-if.html", values, 422)
     encoded = agent.schema.encode(context)
     pairs = schema_context_words(agent.schema, agent.schema.decode(encoded))
     lines = _lines(agent, answer.arms)
@@ -678,7 +674,7 @@ async def what_if(visit: Visit) -> Shown:
         "pairs": pairs[:MOST_FIELDS],
         "query": _carried(visit, show, find) | ({"item": item} if item else {}),
     }
-    return Html("whatif.html", values)
+    return Html("limits-what-if.html", values)
 
 
 def _read_agent(work: UnitOfWork) -> _Agent:

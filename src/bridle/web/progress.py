@@ -26,7 +26,6 @@ from bridle.agent.queries import open_questions
 from bridle.agent.state import AgentState
 from bridle.kernels import doubt
 from bridle.kernels.types import Floats
-from bridle.limits import FoundLimits
 from bridle.policies import ACTIVE
 from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema
 from bridle.store.aggregate import Aggregate
@@ -298,7 +297,7 @@ def sample_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict
 
     Examples
     --------
-    >>> made_contexts(Schema([Flag("late"), Category("age", ["12", "18"])]), 4, random.Random(1))
+    >>> sample_contexts(Schema([Flag("late"), Category("age", ["12", "18"])]), 4, random.Random(1))
     ... # doctest: +NORMALIZE_WHITESPACE
     [{'late': False, 'age': '12'}, {'late': False, 'age': '18'},
      {'late': True, 'age': '12'}, {'late': True, 'age': '18'}]
@@ -399,7 +398,7 @@ class Progress(NamedTuple):
 def progress_of(work: UnitOfWork, mine: str | None, undone: str = "") -> Progress:
     """Return the progress of teaching; `mine` names the teacher in the log. It is quick."""
     aggregate, state = work.aggregate, work.aggregate.state
-    unsure = aggregate.recent.unsure(state)
+    unsure = aggregate.recent.unsure()
     guesses = aggregate.guesses.of.get(mine or "", ())
     return Progress(
         len(state.examples),
@@ -487,9 +486,7 @@ def _key(mine: str | None, text: str) -> str:
 
 def _learned(state: AgentState) -> list[Row]:
     """Return what is believed of what was taught about last; empty where limits are no rules."""
-    shared = state.settings.share == "group" and not isinstance(
-        state.limits_state.limits, FoundLimits
-    )
+    shared = state.settings.share == "group" and state.limits_state.limits.shares_groups
     units: dict[int, Unit] = {}
     for one in islice(reversed(state.examples.values()), MOST_LOOKED_AT):
         u, arm = int(state.limits_state.unit_of[one.arm]), state.arms[one.arm]

@@ -41,7 +41,7 @@ class DemoClock:
         self._at: float | None = None
 
     def __call__(self) -> float:
-        """Give the time."""
+        """Return the time."""
         at = self._at
         return self._real() if at is None else at
 
@@ -51,7 +51,7 @@ class DemoClock:
 
 
 def check_host(host: str) -> None:
-    """Refuse a host that others can reach: the doors are open to whoever comes."""
+    """Raise an error if others can reach the host: the doors are open to whoever comes."""
     try:
         near = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -64,7 +64,7 @@ def check_host(host: str) -> None:
 
 
 def check_empty(db: str) -> None:
-    """Refuse a store that holds anything: it is never filled up with what is made up."""
+    """Raise an error if the store holds anything: it is never filled up with what is made up."""
     with contextlib.closing(open_store(db)) as store:
         if store.agents() or store.tokens():
             raise NotPossible(

@@ -10,9 +10,8 @@ from scipy.special import expit
 
 from bridle.errors import CorruptState, InvalidValue, LimitReached
 from bridle.kernels import logistic as scoring
-from bridle.limits import Beliefs, LogisticLimits, pooled
-from bridle.limits.base import Refits
-from bridle.limits.pooled import PooledLimits
+from bridle.kernels import pooled as pooling
+from bridle.limits import Beliefs, LogisticLimits, PooledLimits, logistic
 
 GROUPS = ["child", "adult", "child", None, None]
 
@@ -21,7 +20,7 @@ def bits(limits: PooledLimits) -> dict[str, bytes]:
     """Everything that is known and everything that is made of it."""
     all_bits = {name: array.tobytes() for name, array in limits.to_state().items()}
     for u in range(limits.units):
-        mean, cov = limits.weights(u)
+        mean, cov = limits.coefficients(u)
         all_bits[f"mean{u}"], all_bits[f"cov{u}"] = mean.tobytes(), cov.tobytes()
     return all_bits
 
@@ -76,7 +75,7 @@ def reference(limits: PooledLimits):
 
 def test_pooled_limits_keep_the_protocols() -> None:
     limits = PooledLimits(arms=5, features=3, groups=GROUPS)
-    assert isinstance(limits, Beliefs) and isinstance(limits, Refits)
+    assert isinstance(limits, Beliefs)
     assert (limits.arms, limits.features, limits.units) == (5, 3, 4)
     assert limits.unit_of.tolist() == [0, 1, 0, 2, 3]
     assert limits.groups == tuple(GROUPS)
@@ -106,7 +105,8 @@ def test_a_look_is_the_formulas_of_the_reference(seed, n, d, dense) -> None:
     for u, (mean, cov) in enumerate(reference(limits)):
         m, s = X @ mean, np.sqrt(np.einsum("ni,ij,nj->n", X, cov, X))
         got = limits.log_odds(u, C)
-        assert got[0] == pytest.approx(m, abs=1e-8) and got[1] == pytest.approx(s, abs=1e-8)
+        near = 3.0 * pooling.NEAR  # how near the fit comes: see kernels.pooled
+        assert got[0] == pytest.approx(m, abs=near) and got[1] == pytest.approx(s, abs=near)
         look = limits.predict(u, C)
         assert look.p == pytest.approx(expit(m / np.sqrt(1.0 + np.pi * s**2 / 8.0)), abs=1e-9)
         assert look.safe.tolist() == (look.p >= 0.9).tolist()
@@ -200,7 +200,7 @@ def test_a_new_unit_starts_from_what_all_share() -> None:
 def test_beliefs_that_are_too_many_to_keep_are_worked_out_at_every_look(monkeypatch) -> None:
     C = answers(3)[0]
     kept = taught(4).predict_all(C)
-    monkeypatch.setattr(pooled, "MAX_KEPT", 1)
+    monkeypatch.setattr(logistic, "MAX_KEPT", 1)
     limits = taught(4)
     assert limits.predict_all(C).p.tolist() == limits.predict_all(C).p.tolist() == kept.p.tolist()
 
@@ -211,7 +211,7 @@ def test_a_copy_learns_apart() -> None:
     assert bits(twin) == before
     twin.learn([2.0, 2.0, 0.0], 0, False)
     twin.grow()
-    twin.weights(0)[0][:] = 7.0
+    twin.coefficients(0)[0][:] = 7.0
     assert bits(limits) == before != bits(twin)
     third = limits.copy()
     limits.learn([2.0, 2.0, 0.0], 0, False)
@@ -239,12 +239,12 @@ def test_a_restart_has_the_bits_of_none() -> None:
     assert got == (2.0, 0.5, 1.0, 0.05)
 
 
-def test_hearing_is_learning_and_returns_what_was_believed() -> None:
+def test_a_fold_is_learning_and_returns_what_was_predicted() -> None:
     rng = np.random.default_rng(4)
     one, two = (PooledLimits(arms=2, features=3) for _ in range(2))
     for i in range(8):
         c = rng.standard_normal(3)
-        assert two.hear(c, i % 2, i % 3 > 0) == one.predict(i % 2, [c]).p[0]
+        assert two.fold(c, i % 2, i % 3 > 0, 0)[0][1][0] == one.predict(i % 2, [c]).p[0]
         one.learn(c, i % 2, i % 3 > 0)
         assert bits(one) == bits(two)
 
@@ -259,7 +259,7 @@ def test_counts_are_readable() -> None:
 
 
 def test_a_batch_that_is_too_large_changes_nothing(monkeypatch) -> None:
-    monkeypatch.setattr(pooled, "MAX_ENTRIES", 8)  # two contexts of four columns
+    monkeypatch.setattr(logistic, "MAX_ENTRIES", 8)  # two contexts of four columns
     limits = PooledLimits(arms=2, features=3)
     limits.learn(np.ones(3), 1, True)
     before = bits(limits)
@@ -305,10 +305,13 @@ BAD_CALLS = {
     "context": (lambda x: x.learn([1.0], 0, True), "'context' parameter"),
     "many arms": (lambda x: x.learn_many([C3], [5], [True]), "PooledLimits.learn_many"),
     "many answers": (lambda x: x.learn_many([C3], [0], [0.5]), "'allowed' parameter"),
-    "look": (lambda x: x.predict(-1, [C3]), "'unit' parameter of PooledLimits.look"),
+    "look": (lambda x: x.predict(-1, [C3]), "'unit' parameter of PooledLimits.predict"),
     "log odds": (lambda x: x.log_odds(4, [C3]), "'unit' parameter of PooledLimits.log_odds"),
-    "look all": (lambda x: x.predict_all([[1.0]]), "'contexts' parameter of PooledLimits.look_all"),
-    "weights": (lambda x: x.weights(-1), "'unit' parameter of PooledLimits.weights"),
+    "look all": (
+        lambda x: x.predict_all([[1.0]]),
+        "'contexts' parameter of PooledLimits.predict_all",
+    ),
+    "weights": (lambda x: x.coefficients(-1), "'unit' parameter of PooledLimits.coefficients"),
     "counts": (lambda x: x.counts(4), "'unit' parameter of PooledLimits.counts"),
     "relearn": (lambda x: x.refit(4, [C3], [True]), "'unit' parameter"),
     "grow": (lambda x: x.grow(2, groups=["a"]), "2 names of groups"),
@@ -368,6 +371,6 @@ def test_what_is_no_state_is_refused(state) -> None:
 
 def test_a_state_of_more_contexts_than_fit_is_refused(monkeypatch) -> None:
     state = taught(7).to_state()
-    monkeypatch.setattr(pooled, "MAX_ENTRIES", 8)
+    monkeypatch.setattr(logistic, "MAX_ENTRIES", 8)
     with pytest.raises(CorruptState):
         PooledLimits.from_state(state)
