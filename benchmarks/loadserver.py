@@ -13,8 +13,8 @@ import resource
 from dataclasses import replace
 from typing import Any
 
-from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.api.requests import Decide, DecideMany
+from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.limits import Limits
 from bridle.server.service import Service
 from bridle.server.table import endpoints

@@ -179,7 +179,7 @@ def _waiting(work: UnitOfWork, one: CheckShown) -> Waiting:
 
 def _when(work: UnitOfWork, id: str) -> float | None:
     """Say when a play was made; one that asked first was made when it was settled."""
-    for stood in (work.stood("settled", id), work.stood("decision", id)):
+    for stood in (work.find("settled", id), work.find("decision", id)):
         if stood is not None and isinstance(stood.event, Decided):
             return stood.event.at
     return None

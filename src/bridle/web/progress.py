@@ -421,7 +421,7 @@ def _last(state: AgentState, mine: str | None) -> ExampleLine | None:
 
 def undone_of(work: UnitOfWork, mine: str | None, text: str) -> Undone | None:
     """Give an example of this teacher that does not stand any more."""
-    state, found = work.aggregate.state, work.stood("example", text)
+    state, found = work.aggregate.state, work.find("example", text)
     if found is None or not isinstance(found.event, Taught) or id_of(text) in state.examples:
         return None
     event = found.event
@@ -454,7 +454,7 @@ def word_said(work: UnitOfWork, mine: str | None, text: str) -> Undone | None:
 
     There is no example to take back; but they can say the opposite.
     """
-    state, found = work.aggregate.state, work.stood("word", text)
+    state, found = work.aggregate.state, work.find("word", text)
     if found is None or not isinstance(found.event, Judged) or found.event.by != mine:
         return None
     event = found.event

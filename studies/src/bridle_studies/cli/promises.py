@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bridle.cli.console import told
+from bridle.cli.console import friendly_errors
 
 __all__ = ["promises"]
 
@@ -42,7 +42,7 @@ def promises(
 
     Writes promises.json, figures and a report. It takes a few minutes.
     """
-    with told("Nothing is kept: the same command begins anew."):
+    with friendly_errors("Nothing is kept: the same command begins anew."):
         from dataclasses import replace
 
         from rich.console import Console
