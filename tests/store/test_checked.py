@@ -198,7 +198,7 @@ def test_a_checked_decision_is_erased_with_its_judgement(lived, judged):
     writer = Writer(lived, clock=lambda: NOW)
     writer.do("movies", lambda work: [decide(work, n) for n in range(5)] and None)
     if judged:
-        assert writer.do("movies", lambda work: work.stood("check", decision)) is not None
+        assert writer.do("movies", lambda work: work.find("check", decision)) is not None
     else:
         with pytest.raises(UnknownId, match="open check"):
             writer.do("movies", lambda work: judge(work, decision))
@@ -215,7 +215,7 @@ def test_a_play_is_judged_once(lived):
         if isinstance(one, Taught) and str(one.check) == decision
     )
     writer = Writer(lived, clock=lambda: NOW)
-    stood = writer.do("movies", lambda work: work.stood("check", decision))
+    stood = writer.do("movies", lambda work: work.find("check", decision))
     assert stood is not None and stood.event == event and stood.digest == b"j" * 32
     with pytest.raises(UnknownId, match="judged already"):
         writer.do("movies", lambda work: judge(work, event.check))

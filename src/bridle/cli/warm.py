@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bridle.cli.console import told
+from bridle.cli.console import friendly_errors
 
 __all__ = ["warm"]
 
@@ -15,7 +15,7 @@ def warm(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Compile every kernel beforehand. They are kept, so it takes a minute or two only once."""
-    with told("Stopped. What was compiled is kept."):
+    with friendly_errors("Stopped. What was compiled is kept."):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,7 +1,8 @@
 """Idempotency keys: the names that an event has, and that may stand once in a log.
 
 A name is a space and an id. The database keeps them unique, so that whatever fails or is sent
-twice, a decision is made once and has one outcome, and an example begins once.
+twice, a decision is made once and has one outcome, and an example begins once. A new kind of event
+that has a name, or that is about something with one, says so here and nowhere else in the store.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bridle.agent.state import AgentState
 from bridle.errors import InvalidValue
 from bridle.store.log import Name
 
-__all__ = ["check_id", "id_of", "names_of", "text_of"]
+__all__ = ["check_id", "id_of", "ids_in", "names_of", "text_of"]
 
 # What can stand in the path of an address as it is.
 _FORM = re.compile(r"[A-Za-z0-9._~:@-]{1,200}")
@@ -94,3 +95,25 @@ def names_of(event: Event, state: AgentState, digest: bytes | None = None) -> tu
     if isinstance(event, Audited):
         return (Name("judgement", text_of(event.decision), digest),)
     return ()
+
+
+def ids_in(event: Event) -> set[tuple[str, str]]:
+    """Return the decisions, questions and examples that an event is about, by space and id."""
+    named: dict[str, ItemId | None] = {}
+    if isinstance(event, Decided | Abstained):
+        named = {"decision": event.id}
+    elif isinstance(event, Rewarded | Expired | RewardedLate | Shadowed | Audited):
+        named = {"decision": event.decision}
+    elif isinstance(event, Asked):
+        named = {"question": event.id, "decision": event.decision}
+    elif isinstance(event, Taught):
+        # Not what it replaces: that may be of another decision about the same item. It stands
+        # again if this goes; and if that goes, this replaces nothing (`aggregate.without_erased`).
+        named = {"example": event.id, "question": event.question, "decision": event.check}
+    elif isinstance(event, Judged):
+        named = {"example": event.id, "question": event.question, "decision": event.check}
+    elif isinstance(event, Lapsed):
+        named = {"question": event.question}
+    elif isinstance(event, Retracted):
+        named = {"example": event.example}
+    return {(space, text_of(id)) for space, id in named.items() if id is not None}

@@ -333,7 +333,6 @@ class SqliteStore(SqlStore):
     ) -> None:
         self._file = SqliteFile(Path(path), library, vfs, synchronous, wait, migrations)
         super().__init__(str(path), alone=self._file.alone)
-        self._unsettled = False  # whether a commit failed, and none has been made since
         self._file.prepare()
 
     @property
@@ -350,10 +349,6 @@ class SqliteStore(SqlStore):
             # A commit of nothing writes nothing, and would say that the disk works again.
             connection.execute(_SETTLE)
         return _Transaction(connection, self._where)
-
-    def _commit(self, connection: Connection) -> None:
-        super()._commit(connection)
-        self._unsettled = False
 
     def _settle(self, connection: Connection, error: SqlError) -> bool:
         """Make sure that a commit that failed will not come back.

@@ -71,11 +71,11 @@ class UnitOfWork:
         self.agent = agent
         self._transaction = transaction
 
-    def stood(self, space: str, id: str) -> Existing | None:
+    def find(self, space: str, id: str) -> Existing | None:
         """Return the event that has a name, whenever it came."""
-        return self.stood_many(space, [id])[0]
+        return self.find_many(space, [id])[0]
 
-    def stood_many(self, space: str, ids: Sequence[str]) -> list[Existing | None]:
+    def find_many(self, space: str, ids: Sequence[str]) -> list[Existing | None]:
         """Return the event that has each of these names; None where there is none."""
         staged = [self.aggregate.staged_as(space, id) for id in ids]
         open_ = [id for id, one in zip(ids, staged, strict=True) if one is None]
@@ -265,8 +265,8 @@ class Writer:
         except BaseException as error:
             self.failing = isinstance(error, StoreFailed)
             if not isinstance(error, BridleError):
-                log.exception("a commit failed for a reason that was not foreseen")
-                error = StoreFailed("The store failed for a reason that was not foreseen.", True)
+                log.exception("a commit failed for an unexpected reason")
+                error = StoreFailed("The store failed for an unexpected reason.", True)
             for work in works:
                 work.error = error
         self._deliver(works)
@@ -335,7 +335,7 @@ class Writer:
         except BridleError as error:
             work.error = error
         except Exception as error:
-            log.exception("work failed for a reason that was not foreseen")
+            log.exception("work failed for an unexpected reason")
             work.error = error
 
     def _do_many(

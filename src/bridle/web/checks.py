@@ -186,7 +186,7 @@ def _pending_check(work: UnitOfWork, one: CheckShown) -> PendingCheck:
 
 def _when(work: UnitOfWork, id: str) -> float | None:
     """Return when a play was made; one that asked first was made when it was settled."""
-    for existing in (work.stood("settled", id), work.stood("decision", id)):
+    for existing in (work.find("settled", id), work.find("decision", id)):
         if existing is not None and isinstance(existing.event, Decided):
             return existing.event.at
     return None

@@ -15,12 +15,12 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def healthz(call: Call) -> Reply:
-    """Say that the process lives."""
+    """Answer: the process lives."""
     return Reply(200, {"status": "ok"})
 
 
 async def readyz(call: Call) -> Reply:
-    """Say whether requests can be served."""
+    """Answer if requests can be served; raise if not."""
     try:
         await call.service.check_ready()
     except BridleError as error:
@@ -30,17 +30,17 @@ async def readyz(call: Call) -> Reply:
 
 
 async def metrics(call: Call) -> Reply:
-    """Give all counts."""
+    """Return all metrics."""
     return Reply(200, call.service.metrics.text())
 
 
 async def openapi(call: Call) -> Reply:
-    """Give the document that says what there is."""
+    """Return the OpenAPI document."""
     return Reply(200, call.service.document)
 
 
 def endpoints(*, open_metrics: bool) -> tuple[Endpoint, ...]:
-    """Give the rows."""
+    """Return the rows of the table."""
     return (
         Endpoint(
             method="GET",

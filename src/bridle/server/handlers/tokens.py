@@ -49,7 +49,7 @@ async def revoke(call: Call) -> Reply:
 
 
 def _covers(caller: Caller | None, agents: tuple[str, ...] | None) -> bool:
-    """Say whether a caller has a say over a token for these agents."""
+    """Return whether a caller may manage a token for these agents."""
     if caller is None or caller.agents is None:
         return True
     return agents is not None and set(agents) <= set(caller.agents)
