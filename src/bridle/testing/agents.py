@@ -253,7 +253,7 @@ def propensities_are_probabilities(make: MakeAgent) -> None:
                 decision.propensity,
             )
     expect(looked_at >= 50, "a decision in most of 100 contexts", f"{looked_at} decisions")
-    made = agent.decide(np.ones(D), [])
+    made = agent.make.decided(np.ones(D), [])
     expect(isinstance(made, Abstention), "an abstention among no arms", made)
 
 
