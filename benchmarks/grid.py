@@ -19,8 +19,9 @@ import numpy as np
 from rich.console import Console
 
 from bridle_studies.environments import Movies, synthetic_block
+from bridle_studies.paper.parts import PaperParts
 from bridle_studies.paper.plan import Plan
-from bridle_studies.paper.run import run_jobs, warm_up
+from bridle_studies.paper.run import FILES, run_jobs, warm_up
 from bridle_studies.paper.work import Work, jobs
 from bridle_studies.scaffold.engines import make_engine
 from bridle_studies.scaffold.journal import Journal
@@ -31,7 +32,7 @@ V = 0.25
 
 
 def main(quick: bool = False, console: Console | None = None) -> dict[str, float]:
-    """Measure both, print the ratios and give every figure."""
+    """Measure both, print the ratios and return every figure."""
     console = console or Console()
     plan = Plan(steps=2_000, examples=(500, 2_000), folds=2) if quick else Plan()
     work = Work(Movies(synthetic_block()), plan)
@@ -41,7 +42,8 @@ def main(quick: bool = False, console: Console | None = None) -> dict[str, float
     with tempfile.TemporaryDirectory() as folder:
         engine = make_engine("processes", work)
         start = time.perf_counter()
-        run_jobs(engine, plan, Journal(Path(folder), "bench"), classes, batches, console)
+        journal = Journal(Path(folder), "bench", files=FILES, parts=PaperParts())
+        run_jobs(engine, plan, journal, classes, batches, console)
         seconds = time.perf_counter() - start
     found = {"runs": float(plan.runs), "seconds": seconds, "workers": float(engine.workers)}
     for name, kind, steps in (
@@ -63,7 +65,7 @@ def main(quick: bool = False, console: Console | None = None) -> dict[str, float
 
 
 def extrapolated(work: Work, kind: type[reference.Arms], steps: int) -> float:
-    """Give the seconds that the reference would need for all runs of the plan."""
+    """Return the seconds that the reference would need for all runs of the plan."""
     plan, fold = work.plan, work.fold(0)
     tables = fold.world.tables
     world = reference.World(tables.contexts, tables.rewards, tables.allowed)

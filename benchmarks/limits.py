@@ -114,7 +114,7 @@ class Found:
         return {(d.size.features, d.size.units): d.ratio for d in self.duels if d.usual}
 
     def to_json(self) -> dict[str, Any]:
-        """Give all as plain JSON values."""
+        """Return all as plain JSON values."""
         return asdict(self)
 
 
@@ -199,7 +199,7 @@ def main(
 
 
 def every_size(quick: bool = False) -> list[Size]:
-    """Give each size of the ladders once; a quick run leaves out the highest steps.
+    """Return each size of the ladders once; a quick run leaves out the highest steps.
 
     >>> len(every_size()), len(every_size(quick=True))
     (7, 4)
@@ -210,7 +210,7 @@ def every_size(quick: bool = False) -> list[Size]:
 
 
 def every_duel(quick: bool = False, dense: bool = False) -> list[tuple[Size, bool]]:
-    """Give the sizes of the duels, and whether contexts are the usual ones.
+    """Return the sizes of the duels, and whether contexts are the usual ones.
 
     A quick run leaves out the most features; ``dense`` adds the largest size with contexts that
     hold half of the features, which takes minutes.
@@ -416,7 +416,7 @@ def _answering(
 
 
 def look(limits: Beliefs, context: Floats) -> None:
-    """Look at all units in one context."""
+    """Predict for all units in one context."""
     limits.predict_all(context[None])
 
 

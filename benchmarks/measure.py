@@ -87,7 +87,7 @@ class Contest:
 def hold(
     contests: Sequence[Contest], case: str, effort: Effort, tick: Callable[[str], None]
 ) -> list[Result]:
-    """Let all contestants take turns; ``tick`` hears of each turn before it starts."""
+    """Run all contestants in turns; ``tick`` is called before each turn."""
     for contest in contests:
         tick(f"{case} {contest.mode}: {contest.who}")
         contest.calibrate(effort)

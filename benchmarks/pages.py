@@ -28,7 +28,7 @@ from bridle.agent.events import AuditBegun, Audited, Created
 from bridle.policies import LearnedMask
 from bridle.store.sqlite import SqliteStore
 from bridle.store.writer import UnitOfWork, Writer
-from bridle.web.table import pages
+from bridle.web.app import pages
 from tests.server.driving import Server
 from tests.web.browsing import Person
 
@@ -43,7 +43,7 @@ LEFT_OUT = ("/static/", "stream", "export", "download", "/visit", ".csv", ".json
 
 
 def context(rng: np.random.Generator) -> dict[str, Any]:
-    """Give somebody who comes."""
+    """Return somebody who comes."""
     return {
         "age": AGES[int(rng.integers(len(AGES)))],
         "likes": [one for one in GENRES if rng.random() < 0.2],
@@ -101,7 +101,7 @@ def _live(work: UnitOfWork, rng: np.random.Generator, most: int) -> int:
 
 
 def measure(db: Path, times: int) -> dict[str, float]:
-    """Give the milliseconds of each page."""
+    """Return the milliseconds of each page."""
     store = SqliteStore(db)
     server = Server(db.parent, store=store)
     found = {}

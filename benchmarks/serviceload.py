@@ -3,6 +3,8 @@
 64 connections that stay open, each with one request at a time, against an agent of 100 arms and 10
 features. The measure is a ratio in one run: durable decisions a second over what an empty route
 behind the same server gives. Beside it the memory at a million events, and what a restart costs.
+
+``--against ../other`` compares with another checkout instead: two servers, driven in turns.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -89,12 +92,15 @@ class _Connection(asyncio.Protocol):
 class Client:
     """A server process, and calls to it."""
 
-    def __init__(self, db: Path) -> None:
+    def __init__(self, db: Path, checkout: Path | None = None) -> None:
         command = [sys.executable, "-m", "benchmarks.loadserver", "--db", str(db)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        environment = None if checkout is None else _environment_of(checkout, db.parent)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=checkout, env=environment
+        )
         assert self.process.stdout is not None
-        self.port, token = json.loads(self.process.stdout.readline())
-        self.token = token
+        self.port, self.token, *rest = json.loads(self.process.stdout.readline())
+        self.empty = rest[0] if rest else "nothing"
 
     def close(self) -> None:
         self.process.terminate()
@@ -142,6 +148,18 @@ class Client:
         return Rate(rate * contexts, rate, 1e3 * float(np.quantile(times, 0.99)))
 
 
+def _environment_of(checkout: Path, folder: Path) -> dict[str, str]:
+    """Return an environment in which a checkout runs that is not installed, under its own name."""
+    project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name, version = project["name"], project["version"]
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(exist_ok=True)
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    (info / "METADATA").write_text(text, encoding="utf-8")
+    paths = [str(checkout / "src"), str(checkout), str(folder)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 AGENTS: dict[str, dict[str, Any]] = {
     "paper": {
         "arms": list(range(ARMS)),
@@ -176,8 +194,8 @@ def _taught(contexts: list[Any], rng: np.random.Generator) -> list[Any]:
     ]
 
 
-def measure(client: Client, kind: str, seconds: float) -> dict[str, Any]:
-    """Drive one kind of agent: empty route, single decisions, batches; with propensity and not."""
+def _prepare(client: Client, kind: str) -> tuple[list[Any], list[Any]]:
+    """Make and teach an agent; return the bodies of single decisions and of batches."""
     rng = np.random.default_rng(3)
     client.call("POST", "/v1/agents", {"name": kind, "agent": AGENTS[kind]})
     contexts = _contexts(kind, rng)
@@ -187,6 +205,17 @@ def measure(client: Client, kind: str, seconds: float) -> dict[str, Any]:
     batches = [
         {"decisions": [single[(i + j) % len(single)] for j in range(BATCH)]} for i in range(32)
     ]
+    # Once each, so that nothing is compiled while it is measured.
+    for body in (single[0], batches[0]):
+        for odds in (False, True):
+            client.call("POST", f"{path}/decisions", {**body, "propensity": odds})
+    return single, batches
+
+
+def measure(client: Client, kind: str, seconds: float) -> dict[str, Any]:
+    """Drive one kind of agent: empty route, single decisions, batches; with propensity and not."""
+    single, batches = _prepare(client, kind)
+    path = f"/v1/agents/{kind}"
     found: dict[str, Any] = {}
 
     def drive(name: str, bodies: list[Any], where: str, contexts: int = 1) -> Rate:
@@ -195,15 +224,11 @@ def measure(client: Client, kind: str, seconds: float) -> dict[str, Any]:
         found[name] = rate._asdict()
         return rate
 
-    # Once each, so that nothing is compiled while it is measured.
-    for body in (single[0], batches[0]):
-        for odds in (False, True):
-            client.call("POST", f"{path}/decisions", {**body, "propensity": odds})
     drive("warm", single, "decisions")
     # The empty route before and after, as the machine is not the same all the time.
-    before = drive("empty_before", single, "nothing")
+    before = drive("empty_before", single, client.empty)
     one = drive("single", single, "decisions")
-    after = drive("empty_after", single, "nothing")
+    after = drive("empty_after", single, client.empty)
     many = drive("batch", batches, "decisions", BATCH)
     drive("single_propensity", [{**b, "propensity": True} for b in single], "decisions")
     drive("batch_propensity", [{**b, "propensity": True} for b in batches], "decisions", BATCH)
@@ -212,6 +237,45 @@ def measure(client: Client, kind: str, seconds: float) -> dict[str, Any]:
     found["single_over_empty"] = one.requests / empty
     found["batch_over_single"] = many.contexts / one.contexts
     return found
+
+
+def against(
+    checkout: Path, folder: Path, kind: str, seconds: float, rounds: int
+) -> dict[str, dict[str, float]]:
+    """Return the rates of this checkout and another, and their ratio, driven in turns.
+
+    A ratio is taken within each round, of runs that follow each other; the middle one counts.
+    """
+    clients = [Client(folder / "here.db"), Client(folder / "other.db", checkout.resolve())]
+    try:
+        bodies = [_prepare(client, kind) for client in clients]
+        rates: dict[str, list[tuple[float, float]]] = {"empty": [], "single": [], "batch": []}
+        for turn in range(rounds + 1):
+            for what in rates:
+                pair = [0.0, 0.0]
+                for which in (0, 1) if turn % 2 else (1, 0):
+                    client, (single, batches) = clients[which], bodies[which]
+                    where = client.empty if what == "empty" else "decisions"
+                    requests = [
+                        client.raw("POST", f"/v1/agents/{kind}/{where}", body)
+                        for body in (batches if what == "batch" else single)
+                    ]
+                    pair[which] = client.drive(requests, seconds).requests
+                if turn:  # the first is to warm up
+                    rates[what].append((pair[0], pair[1]))
+    finally:
+        for client in clients:
+            client.close()
+    return {
+        what: {
+            "here": float(np.median([here for here, _ in pairs])),
+            "other": float(np.median([other for _, other in pairs])),
+            "ratio": float(np.median([here / other for here, other in pairs])),
+            "least": min(here / other for here, other in pairs),
+            "most": max(here / other for here, other in pairs),
+        }
+        for what, pairs in rates.items()
+    }
 
 
 def memory(client: Client, events: Sequence[int]) -> dict[str, Any]:
@@ -293,10 +357,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="seconds in the place of minutes")
     parser.add_argument("--out", type=Path, default=Path("build"))
     parser.add_argument("--db", type=Path, help="a folder on the disk to be measured")
+    parser.add_argument("--against", type=Path, help="another checkout, to compare with")
+    parser.add_argument("--rounds", type=int, default=7, help="with --against")
     options = parser.parse_args(arguments)
     console = Console()
     options.out.mkdir(parents=True, exist_ok=True)
     seconds = 2.0 if options.quick else 10.0
+    if options.against is not None:
+        return _compare(options, console)
     sizes = (2_000, 20_000) if options.quick else (100_000, 1_000_000)
     with tempfile.TemporaryDirectory(dir=options.db or options.out) as name:
         folder = Path(name)
@@ -328,6 +396,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (options.out / "load.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
     _print(report, console)
     return 0 if all(report["goals"].values()) else 1
+
+
+def _compare(options: argparse.Namespace, console: Console) -> int:
+    seconds = 1.0 if options.quick else 4.0
+    report: dict[str, Any] = {"seconds": seconds, "rounds": options.rounds}
+    table = Table(title=f"requests/s, here and at {options.against}, in turns")
+    for column in ("agent", "what", "here", "other", "ratio", "least", "most"):
+        table.add_column(column, justify="left" if column in ("agent", "what") else "right")
+    for kind in AGENTS:
+        with (
+            tempfile.TemporaryDirectory(dir=options.db or options.out) as name,
+            console.status(f"driving the agent {kind!r} ..."),
+        ):
+            folder = Path(name).resolve()
+            report[kind] = against(options.against, folder, kind, seconds, options.rounds)
+        for what, found in report[kind].items():
+            rates = (f"{found['here']:,.0f}", f"{found['other']:,.0f}")
+            table.add_row(
+                kind, what, *rates, *(f"{found[n]:.3f}" for n in ("ratio", "least", "most"))
+            )
+    (options.out / "load-against.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+    console.print(table)
+    return 0
 
 
 def _print(report: dict[str, Any], console: Console) -> None:

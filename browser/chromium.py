@@ -1,4 +1,4 @@
-"""Chromium, watched: what a page must never do is noted, whatever else is looked at.
+"""Chromium that records what a page must never do, whatever a test is about.
 
 Errors on the console, requests that leave the host, what the Content-Security-Policy refused, and
 layout that shifts while nobody asked for it.
@@ -102,26 +102,26 @@ class Watched:
         self.page.on("request", self._requested)
 
     def close(self) -> None:
-        """Close it; look at the last page once more."""
+        """Close the page, after a last check of it."""
         self.look()
         self._context.close()
 
     def sign_in(self, token: str) -> None:
-        """Sign in, as a person does."""
+        """Sign in through the form."""
         self.page.goto("/sign-in")
         self.page.get_by_label("Token").fill(token)
         self.page.get_by_role("button", name="Sign in").click()
         self.page.wait_for_url("**/agents")
 
     def go(self, path: str) -> int:
-        """Open a page, after a look at the one before; give its status."""
+        """Open a page, after a check of the one before; return its status."""
         self.look()
         answer = self.page.goto(path)
         assert answer is not None
         return answer.status
 
     def look(self) -> None:
-        """Note what the page that is open has had refused, and how much its layout shifted."""
+        """Record what the open page was refused, and how much its layout shifted."""
         if not self._scripts or not self.page.url.startswith("http"):
             return
         found: dict[str, Any] = self.page.evaluate(

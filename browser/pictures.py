@@ -48,7 +48,7 @@ LONGEST = 1_500  # pixels
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take all pictures; 1 if a page did what no page may."""
+    """Take all pictures; return 1 if a page did what no page may."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/images/pages"))
     parser.add_argument("--all", action="store_true", help="also in the dark, and on a phone")
@@ -119,7 +119,7 @@ def _shoot(page: Page, path: Path, full: bool = False) -> None:
 
 
 def _prepare(page: Page, name: str) -> None:
-    """Do what makes a page worth looking at."""
+    """Prepare a page so that its picture shows something."""
     page.mouse.move(2, 2)
     if name == "dial":
         button = page.get_by_role("button", name=re.compile("work|evaluate|compute|look", re.I))

@@ -21,7 +21,7 @@ from bridle.agent import events
 from bridle.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 # A block of Python and, if it stands right below, a block of text: what it prints.
@@ -65,6 +65,22 @@ def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         assert page.name == "index.md" or f"({page.name})" in index
+
+
+def test_the_architecture_names_every_package_and_only_files_that_exist():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    package = ROOT / "src" / "bridle"
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+(?:\.py|/))`", text))
+    beside = {"studies/", "tests/", "benchmarks/", "faults/", "browser/", "examples/", "tools/"}
+    assert beside <= named
+    for name in named - beside - {"tests/golden/"}:
+        found = [ROOT / name, package / name, *package.glob(f"*/{name}")]
+        assert any(path.exists() for path in found), name
+    for path in package.iterdir():
+        if path.is_dir() and (path / "__init__.py").exists():
+            assert f"`{path.name}/`" in text, path.name
+        elif path.suffix == ".py" and not path.name.startswith("__"):
+            assert f"`{path.name}`" in text, path.name
 
 
 # -- the API page names everything ---------------------------------------------------------------

@@ -11,6 +11,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from html import escape
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
@@ -32,6 +33,8 @@ __all__ = ["Category", "Context", "Feature", "Flag", "Id", "Labels", "Number", "
 MAX_VALUES = 1_000
 MAX_WIDTH = 10_000
 MAX_UNIT = 40
+# Features that a repr names, and that a notebook lists.
+MOST_SHOWN, MOST_ROWS = 8, 50
 COLLECTIONS = (list, tuple, set, frozenset)
 UNSCALED = FloatRange(-MAX_MAGNITUDE, MAX_MAGNITUDE)  # without a range: what the arms can take
 RAW = FloatRange(-1e300, 1e300)  # with a range: such that no difference or rounding overflows
@@ -281,7 +284,8 @@ KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(Featur
 class Schema:
     """The features of a context, in order: encodes contexts and reads them back.
 
-    `width` is the number of columns, d, and `columns` has a readable label for each.
+    `width` is the number of columns, d, and `columns` has a readable label for each; `names_items`
+    is whether one of the features is an `Id`.
 
     Parameters
     ----------
@@ -304,6 +308,7 @@ class Schema:
     features: Sequence[Feature]
     width: int = field(init=False, repr=False, compare=False)
     columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    names_items: bool = field(init=False, repr=False, compare=False)
     _starts: dict[str, tuple[Feature, int]] = field(init=False, repr=False, compare=False)
     _scaling: _Scaling = field(init=False, repr=False, compare=False)
 
@@ -313,7 +318,8 @@ class Schema:
             raise InvalidValue("features", "Schema", "a list or tuple of features", self.features)
         columns: dict[str, None] = {}
         starts: dict[str, tuple[Feature, int]] = {}
-        if sum(isinstance(feature, Id) for feature in given) > 1:
+        ids = sum(isinstance(feature, Id) for feature in given)
+        if ids > 1:
             raise InvalidValue("features", "Schema", "with at most one Id", self.features)
         for feature in self.features:
             words = feature.values if isinstance(feature, _Words) else ()
@@ -328,7 +334,19 @@ class Schema:
         if not 1 <= len(columns) <= MAX_WIDTH:
             raise InvalidValue("features", "Schema", f"1 to {MAX_WIDTH} columns", len(columns))
         _store(self, features=tuple(self.features), width=len(columns), columns=tuple(columns))
-        _store(self, _starts=starts, _scaling=_Scaling(self.features))
+        _store(self, names_items=ids > 0, _starts=starts, _scaling=_Scaling(self.features))
+
+    def __repr__(self) -> str:
+        some = [_short(feature) for feature in self.features[:MOST_SHOWN]]
+        more = len(self.features) - len(some)
+        some += [f"and {more:,} more"] if more else []
+        return f"<Schema {', '.join(some)}; {self.width:,} columns>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<li>{escape(_short(one))}</li>" for one in self.features[:MOST_ROWS])
+        more = len(self.features) - MOST_ROWS
+        end = f"<li>and {more:,} more</li>" if more > 0 else ""
+        return f"<ul>{rows}{end}</ul><p>{self.width:,} columns</p>"
 
     @classmethod
     def plain(cls, width: int, low: float | None = None, high: float | None = None) -> Schema:
@@ -434,6 +452,16 @@ class Schema:
             except TypeError as e:  # a key too many or too few; the constructors raise no other
                 raise InvalidValue("data", owner, f"settings of a {kind}", rest, f"{e}.") from None
         return cls(features)
+
+
+def _short(feature: Feature) -> str:
+    """Return a feature in a few words."""
+    kind = type(feature).__name__.lower()
+    if isinstance(feature, Number) and feature.low is not None:
+        return f"{kind} {feature.name} {feature.low:g} to {feature.high:g}"
+    if isinstance(feature, _Words):
+        return f"{kind} {feature.name} of {len(feature.values):,}"
+    return f"{kind} {feature.name}"
 
 
 class _Scaling:

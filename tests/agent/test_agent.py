@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,7 @@ from bridle import (
     Schema,
     When,
 )
+from bridle.agent.commands import Commands
 from bridle.agent.events import Abstained, Asked, Created, Decided, Learned, Rewarded, Taught
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from tests.histories import PAPER, bits
@@ -261,7 +263,52 @@ def test_among_is_a_set_of_arms():
         assert made.event.among == ("a", "b")
         assert made.eligible.tolist() == [True, True, False] and made.arm in ("a", "b")
     assert agent.decide(ARRAY).event.among is None
-    assert isinstance(agent.decide(ARRAY, ()), Abstention)
+
+
+def test_to_choose_among_no_arms_is_an_error_that_says_what_to_do():
+    agent = new()
+    before = bits(agent)
+    nothing: list[Any] = [(), [], set(), iter(())]
+    for among in nothing:
+        with pytest.raises(InvalidValue, match=r"at least one arm.*Leave it out for all arms"):
+            agent.decide(ARRAY, among)
+    with pytest.raises(InvalidValue, match="'among'"):
+        agent.decide_many([ARRAY], [])
+    with pytest.raises(InvalidValue, match="'among'"):
+        agent.shadow(ARRAY, "a", [])
+    assert bits(agent) == before
+    # What a log holds, or a service was sent, is made and folded as ever.
+    made = agent.make.decided(ARRAY, ())
+    assert isinstance(made, Abstention)
+    agent.apply(made.event)
+
+
+def test_a_verb_has_the_parameters_of_its_command_and_a_docstring_of_its_own():
+    verbs = {"teach": "example", "decide": "decided", "reward": "rewarded", "adopt": "certified"}
+    for verb, command in verbs.items():
+        own = inspect.signature(getattr(Agent, verb))
+        assert own.parameters == inspect.signature(getattr(Commands, command)).parameters
+        assert inspect.getdoc(getattr(Agent, verb)) != inspect.getdoc(getattr(Commands, command))
+    assert list(inspect.signature(Agent.reward).parameters) == ["self", "decision", "value", "at"]
+    assert "None" in str(inspect.signature(Agent.reward).return_annotation)
+
+
+def test_a_question_earns_nothing_and_the_error_says_what_to_do():
+    agent = Agent(arms=["a", "b"], features=[Flag("x")], budget=5, answer_price=0.0, seed=1)
+    question = agent.decide({"x": True})
+    assert isinstance(question, Question)
+    for wrong in (question, question.decision):
+        with pytest.raises(UnknownId, match=r"waits for the answer to question 1.*agent\.answer"):
+            agent.reward(wrong, 0.5)
+    asked: Any = agent.ask({"x": False}, id="mine")
+    for wrong in (asked, "mine"):
+        with pytest.raises(UnknownId, match=r"This is a question.*agent\.skip"):
+            agent.reward_many([wrong], [0.5])
+    with pytest.raises(UnknownId, match="never made"):
+        agent.reward("nobody", 0.5)
+    made = agent.answer(question, True).then
+    assert made is not None
+    agent.reward(made.id, 0.5)
 
 
 # -- what is learned -------------------------------------------------------------------------

@@ -23,6 +23,15 @@ from bridle.errors import InvalidValue, NotPossible
 from bridle.evaluation.evaluate import evaluate
 
 
+def decide(agent: Any, context: list[float], id: str, *, nothing: bool, **more: Any) -> Any:
+    """Return a decision; or the abstention of a service that was sent no arms to choose among."""
+    made = agent.make.decided(context, [] if nothing else None, id, **more)
+    agent.sink(made.events)
+    for event in made.events:
+        agent.apply(event)
+    return made
+
+
 def test_it_is_the_meter_that_one_would_keep_by_hand():
     log: list[Any] = []
     agent: Any = Agent(arms=2, features=1, sigma=0.5, sink=log.extend)
@@ -31,7 +40,7 @@ def test_it_is_the_meter_that_one_would_keep_by_hand():
     agent.note(AuditBegun(0.5, 0.05, 11, ((20, 0.01),), by="officer"))
     meter = AuditMeter(0.5, 0.05, seed=11, windows=(Window(20, 0.01),))
     for n in range(50):
-        made = agent.decide([1.0], propensity=True, among=[] if n % 10 == 0 else None, id=f"d{n}")
+        made = decide(agent, [1.0], f"d{n}", nothing=n % 10 == 0, propensity=True)
         if not isinstance(made.event, Decided):
             meter.abstained(n + 1)
         elif meter.observe(n + 1) and n % 3:
@@ -77,7 +86,7 @@ def promising(n: int = 300, **more: Any) -> tuple[Any, list[Any]]:
         agent.teach_many(rule, [arm] * 8, [True] * 8)
     agent.promise(0.2, 0.25, seed=11)
     for k in range(n):
-        made = agent.decide([float(k % 2)], id=f"d{k}", among=[] if k % 10 == 9 else None)
+        made = decide(agent, [float(k % 2)], f"d{k}", nothing=k % 10 == 9)
         if getattr(made, "check", None) is not None and k % 3:
             agent.judge(made.check, True)
     return agent, log
@@ -108,13 +117,13 @@ def test_the_meter_of_a_promise_is_told_the_coins_of_the_plays():
     assert len(coins) > 1 and meter.tally == by_hand.tally
     assert meter.bounds() == by_hand.bounds() and found.promise_pending == steps
     assert list(steps) == agent.promised.waiting and len(steps) > 5
-    assert found.meter is None and found.follows and audits_in(log) is None
+    assert found.meter is None and found.needs_events and audits_in(log) is None
     # The other meter is not touched by it, nor this one by the other's judgements.
     for event in (AuditBegun(0.5, 0.05, 3), Decided("x", (1.0,), 0, 1, coin=0.25, checked=True)):
         found.fold(event)
     assert found.meter is not None and found.meter.steps == 1 and meter.steps == 301
     found.fold(PromiseDropped())
-    assert found.promise_meter is None and found.promise_pending == {} and found.follows
+    assert found.promise_meter is None and found.promise_pending == {} and found.needs_events
     found.fold(Taught(999, (1.0,), 0, True, check="x"))  # of a promise that is no more
     found.fold(Promised(0.1, 0.5, 0, 2.0, 12))
     assert found.promise_meter is not None and found.promise_meter.q == 0.5

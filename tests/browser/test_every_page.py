@@ -8,7 +8,7 @@ pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is no
 
 from axe_playwright_python.sync_playwright import Axe
 
-from bridle.web.table import pages
+from bridle.web.app import pages
 from browser.chromium import DESKTOP, PHONE
 from tests.browser.conftest import live
 

@@ -7,7 +7,7 @@ from bridle import Agent, Arm, Flag, LearnedMask
 from bridle.agent.queries import believed_of
 from bridle.explain import attribution as module
 from bridle.explain.attribution import influences_of
-from bridle.limits import LinearLimits
+from bridle.limits import LinearLimits, RuleLimits
 from tests.histories import bits
 
 KINDS = ("linear", "logistic", "rules", "auto", "found")
@@ -195,7 +195,7 @@ def test_a_flip_that_may_be_chance_is_none(monkeypatch):
     agent = taught("rules", examples=20)
     here = np.frombuffer(next(e.context for e in agent.examples if e.allowed))
     every = influences_of(agent._state, here, 0, None, 100).examples
-    monkeypatch.setattr(module, "_noise", lambda limits, p: 1.0)
+    monkeypatch.setattr(RuleLimits, "noise", lambda limits, p: 1.0)
     sure = influences_of(agent._state, here, 0, None, 100).examples
     assert {one.id for one in sure if one.flips} <= {one.id for one in every if one.flips}
     assert all(one.here for one in sure if one.flips)  # what was said to the letter is no chance

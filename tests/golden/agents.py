@@ -92,7 +92,7 @@ def everything() -> Lived:
         made = agent.shadow(life.context(), "horror", propensity=True, at=life.tick())
         agent.reward(made.id, life.value(), at=life.tick())
     agent.set_sigma(0.75, by="Dan", note="more care", at=life.tick())
-    agent.decide(life.context(), among=[], propensity=True, at=life.tick())
+    life.decide_among_none(propensity=True)
     agent.decide(life.context(), ["thriller"], ask=False, propensity=True, at=life.tick())
     rows = agent.schema.encode_many(life.contexts[:6])
     agent.note(CalibrationBegun(rows, 0.3, 0.2, 0.5, "the week", by="Cleo", at=life.tick()))

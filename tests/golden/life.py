@@ -134,6 +134,13 @@ class Life:
             if isinstance(made, Decision) and i not in keep and made.id in self.pending():
                 self.agent.reward(made.id, self.value(), at=self.tick())
 
+    def decide_among_none(self, **more: Any) -> None:
+        """Decide where no arm can be had, as a service may: a verb would raise."""
+        made = self.agent.make.decided(self.context(), among=[], at=self.tick(), **more)
+        if self.agent.sink is not None:
+            self.agent.sink([made.event])
+        self.agent.apply(made.event)
+
     def pending(self) -> list[Any]:
         """Return the decisions that wait for a reward, by the log."""
         return list(self.agent._state.pending)

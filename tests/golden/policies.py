@@ -145,7 +145,7 @@ def first_form() -> Lived:
     life.agent.add_arms(["c"], at=life.tick())
     life.agent.set_sigma(0.6, at=life.tick())
     life.play(4)
-    life.agent.decide(life.context(), among=[], at=life.tick())
+    life.decide_among_none()
     life.agent.withdraw("r", at=life.tick())
     life.agent.ask(life.context(), at=life.tick())
     life.play(3, keep=[0])

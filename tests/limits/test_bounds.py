@@ -387,24 +387,25 @@ def test_a_restart_and_a_copy_have_the_bits_of_none() -> None:
 def test_looks_at_all_units_have_the_bits_of_one_by_one() -> None:
     limits = teach(limits_of(2, arms=4, chains=20, known={3: {1: True}}), answers(3, 12))
     C = answers(4, 9)[0]
-    look, Q = limits.foresee(C)
+    P, Q, information, sd = limits.predictive_all(C)
     every = limits.predict_all(C)
     for u in range(4):
         one = limits.predict(u, C)
         for name in ("p", "safe", "possible", "information", "sd"):
-            assert getattr(one, name).tobytes() == getattr(look, name)[u].tobytes()
             assert getattr(one, name).tobytes() == getattr(every, name)[u].tobytes()
+        for part, array in zip((one.p, one.information, one.sd), (P, information, sd), strict=True):
+            assert part.tobytes() == array[u].tobytes()
         assert limits.predict_answer(u, C).tobytes() == Q[u].tobytes()
         for c in C:  # in any batch
             assert limits.predict(u, [c]).p[0] in one.p
 
 
-def test_hearing_is_learning_and_says_what_was_foretold() -> None:
+def test_a_fold_is_learning_and_returns_what_was_predicted() -> None:
     one, two = (limits_of(2, arms=2, groups=["x", "x"], chains=20) for _ in range(2))
     evidence = 0.0
     for i, c in enumerate(answers(4, 10)[0]):
         q = one.predict_answer(0, [c])[0]
-        assert two.hear(c, 0, i % 3 > 0, i) == q
+        assert two.fold(c, 0, i % 3 > 0, i)[0][1][0] == q
         evidence += math.log(q if i % 3 > 0 else 1 - q)
         one.learn(c, i % 2, i % 3 > 0, i)
         assert bits(one) == bits(two)

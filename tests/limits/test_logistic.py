@@ -330,13 +330,13 @@ def test_many_arms_and_features_work() -> None:
     assert ((look.p > 0.5) == (C[:, 0] == 0.0)).mean() > 0.9
 
 
-def test_hearing_is_learning_and_says_what_was_believed() -> None:
+def test_a_fold_is_learning_and_returns_what_was_predicted() -> None:
     rng = np.random.default_rng(4)
     one, two = (LogisticLimits(arms=2, features=3, crosses=True) for _ in range(2))
     for i in range(8):
         c = rng.standard_normal(3)
         p = one.predict(1, [c]).p[0]
-        assert two.hear(c, 1, i % 3 > 0) == p
+        assert two.fold(c, 1, i % 3 > 0, 0)[0][1][0] == p
         one.learn(c, 1, i % 3 > 0)
         a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (one, two))
         assert a == b

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from bridle.errors import CorruptState, InvalidValue, LimitReached
 from bridle.kernels import logistic as scoring
+from bridle.kernels import pooled as pooling
 from bridle.limits import Beliefs, LogisticLimits, PooledLimits, logistic
 
 GROUPS = ["child", "adult", "child", None, None]
@@ -104,7 +105,8 @@ def test_a_look_is_the_formulas_of_the_reference(seed, n, d, dense) -> None:
     for u, (mean, cov) in enumerate(reference(limits)):
         m, s = X @ mean, np.sqrt(np.einsum("ni,ij,nj->n", X, cov, X))
         got = limits.log_odds(u, C)
-        assert got[0] == pytest.approx(m, abs=1e-8) and got[1] == pytest.approx(s, abs=1e-8)
+        near = 3.0 * pooling.NEAR  # how near the fit comes: see kernels.pooled
+        assert got[0] == pytest.approx(m, abs=near) and got[1] == pytest.approx(s, abs=near)
         look = limits.predict(u, C)
         assert look.p == pytest.approx(expit(m / np.sqrt(1.0 + np.pi * s**2 / 8.0)), abs=1e-9)
         assert look.safe.tolist() == (look.p >= 0.9).tolist()
@@ -237,12 +239,12 @@ def test_a_restart_has_the_bits_of_none() -> None:
     assert got == (2.0, 0.5, 1.0, 0.05)
 
 
-def test_hearing_is_learning_and_returns_what_was_believed() -> None:
+def test_a_fold_is_learning_and_returns_what_was_predicted() -> None:
     rng = np.random.default_rng(4)
     one, two = (PooledLimits(arms=2, features=3) for _ in range(2))
     for i in range(8):
         c = rng.standard_normal(3)
-        assert two.hear(c, i % 2, i % 3 > 0) == one.predict(i % 2, [c]).p[0]
+        assert two.fold(c, i % 2, i % 3 > 0, 0)[0][1][0] == one.predict(i % 2, [c]).p[0]
         one.learn(c, i % 2, i % 3 > 0)
         assert bits(one) == bits(two)
 
@@ -305,7 +307,10 @@ BAD_CALLS = {
     "many answers": (lambda x: x.learn_many([C3], [0], [0.5]), "'allowed' parameter"),
     "look": (lambda x: x.predict(-1, [C3]), "'unit' parameter of PooledLimits.predict"),
     "log odds": (lambda x: x.log_odds(4, [C3]), "'unit' parameter of PooledLimits.log_odds"),
-    "look all": (lambda x: x.predict_all([[1.0]]), "'contexts' parameter of PooledLimits.look_all"),
+    "look all": (
+        lambda x: x.predict_all([[1.0]]),
+        "'contexts' parameter of PooledLimits.predict_all",
+    ),
     "weights": (lambda x: x.coefficients(-1), "'unit' parameter of PooledLimits.coefficients"),
     "counts": (lambda x: x.counts(4), "'unit' parameter of PooledLimits.counts"),
     "relearn": (lambda x: x.refit(4, [C3], [True]), "'unit' parameter"),

@@ -460,13 +460,13 @@ def test_known_terms_can_be_replaced(settings) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"pairs": True, "chains": 40}, {"error": None}])
-def test_hearing_is_learning_and_says_what_was_foretold(settings) -> None:
+def test_a_fold_is_learning_and_returns_what_was_predicted(settings) -> None:
     rng = np.random.default_rng(4)
     one, two = (RuleLimits(arms=2, features=6, groups=["x", "x"], **settings) for _ in range(2))
     for i in range(10):
         c = (rng.random(6) < 0.5).astype(float)
         q = one.predict_answer(0, [c])[0]
-        assert two.hear(c, 0, i % 3 > 0, i) == q
+        assert two.fold(c, 0, i % 3 > 0, i)[0][1][0] == q
         one.learn(c, i % 2, i % 3 > 0, i)
         a, b = ({k: v.tobytes() for k, v in x.to_state().items()} for x in (one, two))
         assert a == b

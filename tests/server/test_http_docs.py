@@ -20,9 +20,8 @@ from bridle.cli import app
 from bridle.client import Client, Trial
 from bridle.server.endpoints import ROLES
 from bridle.server.limits import Limits
-from bridle.server.openapi import document
 from bridle.server.problems import CODES
-from bridle.server.table import endpoints
+from bridle.server.table import document, endpoints
 
 ROOT = Path(__file__).parents[2]
 HTTP = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridle.server.endpoints import ROLES, Endpoint
-from bridle.server.openapi import problem_statuses
-from bridle.server.table import endpoints
+from bridle.server.table import endpoints, problem_statuses
 from tests.server.driving import Server
 
 TABLE = endpoints()

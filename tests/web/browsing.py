@@ -1,4 +1,9 @@
-"""Somebody at a browser, without one: cookies, forms and what a page says."""
+"""Somebody at a browser, without one: cookies, forms and the elements of a page.
+
+Texts of pages change; tests hold on to hooks in the templates. ``data-note`` names a remark that a
+page makes, ``data-value`` a figure or a short text, ``data-said`` what it confirms. Rows and cards
+name what they are about (``data-agent``, ``data-decision``, ``data-arm``) and its state.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +168,7 @@ class Shown:
         return [one.text for one in self.all() if one.tag in tags]
 
     def form(self, action: str) -> dict[str, str]:
-        """Give the fields of a form, by (the beginning of) where it goes."""
+        """Return the fields of a form, by (the beginning of) its action."""
         found = [form for form in self.forms if str(form["action"]).startswith(action)]
         assert found, f"no form goes to {action}: {[form['action'] for form in self.forms]}"
         return dict(found[0]["fields"])
@@ -211,7 +216,7 @@ class Person:
         return self.post(path, body, content_type=f"multipart/form-data; boundary={mark}")
 
     def follow(self, shown: Shown) -> Shown:
-        """Go where a page sends one."""
+        """Follow a redirect."""
         assert shown.status == 303, (shown.status, shown.text)
         return self.get(shown.headers["location"])
 
@@ -232,6 +237,6 @@ class Person:
 
 
 def no_script(html: str) -> bool:
-    """Say whether a page holds nothing that runs but the site's own files."""
+    """Whether a page runs nothing but the site's own files."""
     inline = re.search(r"<script(?![^>]*\bsrc=)|\son[a-z]+\s*=|javascript:|\sstyle\s*=", html, re.I)
     return inline is None

@@ -40,9 +40,9 @@ def test_only_admins(server, make, person):
 def test_what_it_shows(server, make, person):
     make(budget=7, wait=7_200.0, default_reward=0.25)
     shown = person("admin").get(S)
-    assert "Decisions wait 2 hours" in shown.text and "0.25 is learned" in shown.text
-    assert "Questions it may still ask 7" in shown.text and no_script(shown.html)
-    assert str(server.store.head("films")) in shown.text
+    assert "2 hours" in shown.value("wait") and "0.25" in shown.value("wait")
+    assert shown.value("budget-left") == "7" and no_script(shown.html)
+    assert shown.value("head") == str(server.store.head("films"))
     assert shown.form(f"{S}/wait")["long"] == "2"
 
 
@@ -105,7 +105,7 @@ def test_adding_and_moving_arms(server, make, person):
     assert ann.post(f"{S}/groups", {"arm": "fog", "group": ""}).status == 303
     assert agent(server)["arms"][1]["group"] is None
     wrong = ann.post(f"{S}/groups", {"arm": SCRIPT, "group": "x"})
-    assert wrong.status == 422 and "There is no arm" in wrong.text and SCRIPT not in wrong.html
+    assert wrong.status == 422 and "There is no arm" in wrong.alert and SCRIPT not in wrong.html
     shown = ann.get(S)
     assert no_script(shown.html) and SCRIPT not in shown.html
 
@@ -116,7 +116,7 @@ def test_arms_with_numbers_and_one_name_for_two(server, make, person):
     ann.post(f"{S}/arms", {"id": "3"})
     assert agent(server)["arms"][-1]["id"] == 3
     wrong = ann.post(f"{S}/groups", {"arm": "Fog", "group": "x"})
-    assert wrong.status == 422 and "2 arms are called 'Fog'" in wrong.text
+    assert wrong.status == 422 and "2 arms are called 'Fog'" in wrong.alert
     assert ann.post(f"{S}/groups", {"arm": "2", "group": "x"}).status == 303
 
 
@@ -129,6 +129,11 @@ def checked(server: Any, ann: Any, what: str, form: dict[str, str] | None = None
     job = jobs_of(server.service).find(f"{what} films")
     assert job is not None and job.wait(LONG), "it takes long"
     return ann.get(S)
+
+
+def broken(shown: Any) -> str:
+    """What of a log does not fit."""
+    return " ".join(one.text for one in shown.all() if "data-break" in one.attrs)
 
 
 def fill(server: Any) -> None:
@@ -146,34 +151,35 @@ def test_verify_with_a_head_that_was_kept(server, make, person):
     fill(server)
     shown = checked(server, ann, "verify")
     entries = agent(server)["version"]
-    assert "Whole" in shown.text and f"{entries} entries" in shown.text
-    assert str(server.store.head("films")) in shown.text
+    assert shown.one(data_log="whole").data("entries") == str(entries)
+    assert shown.value("verified-head") == str(server.store.head("films"))
     shown = checked(server, ann, "verify", {"expect": kept})
-    assert "still holds the head that you kept" in shown.text
+    assert shown.one(data_log="whole").data("expected") == kept
     other = kept.split(":")[0] + ":" + "0" * 64
     shown = checked(server, ann, "verify", {"expect": other})
-    assert "The log is not what it was" in shown.text and "rewritten" in shown.text
+    assert shown.has(data_log="broken") and "rewritten" in broken(shown)
     cut = f"9999:{'0' * 64}"
-    assert "its tail was cut off" in checked(server, ann, "verify", {"expect": cut}).text
+    assert "tail was cut off" in broken(checked(server, ann, "verify", {"expect": cut}))
     for wrong in ("x", "12", f"12:{SCRIPT}", "12:" + "0" * 63):
         refused = ann.post(f"{S}/verify", {"expect": wrong})
-        assert refused.status == 422 and "SEQ:HASH" in refused.text and SCRIPT not in refused.html
+        assert refused.status == 422 and "SEQ:HASH" in refused.alert and SCRIPT not in refused.html
 
 
 def test_replay(server, make, person):
     make()
     ann = person("admin")
-    assert "no choice in the log yet" in checked(server, ann, "replay").text
+    assert checked(server, ann, "replay").has(data_replay="empty")
     fill(server)
     shown = checked(server, ann, "replay")
-    assert "All 5 choices came out as they stand in the log" in shown.text
+    replayed = shown.one(data_replay="same")
+    assert (replayed.data("same"), replayed.data("choices")) == ("5", "5")
 
 
 def test_one_agent_does_not_see_the_checks_of_another(server, make, person):
     make()
     make("songs")
     checked(server, person("admin"), "verify")
-    assert "Whole" not in person("admin", ("songs",)).get("/agents/songs/settings").text
+    assert not person("admin", ("songs",)).get("/agents/songs/settings").all(data_log="whole")
 
 
 # -- declared rules --------------------------------------------------------------------------
@@ -191,11 +197,12 @@ RULE = {
 def test_a_rule_is_declared_and_withdrawn(server, make, person):
     make()
     ann = person("admin")
-    assert "No rule is declared" in ann.get(f"{S}/rules").text
+    assert "no-rule" in ann.get(f"{S}/rules").notes
     made = ann.post(f"{S}/rules", RULE)
     assert made.headers["location"] == f"{S}/rules?said=declared"
     shown = ann.follow(made)
-    assert "Horror: not if age is 12-17" in shown.text and "the law" in shown.text
+    rule = shown.one(data_rule="young").text
+    assert "Horror: not if age is 12-17" in rule and "the law" in rule
     body = {"context": {"age": "12-17", "late": True}}
     arms = server.call("POST", f"{A}/believed", body).json["arms"]
     assert [arm["playable"] for arm in arms if arm["arm"] in ("night", "fog")] == [False, False]
@@ -252,7 +259,7 @@ def test_every_kind_of_condition(server, make, person, form, when, arms, groups)
     assert made.status == 303, made.text
     [rule] = agent(server)["rules"]
     assert (rule["when"], rule["arms"], rule["groups"]) == (when, arms, groups)
-    assert "a number from 1900 to 2100" in ann.get(f"{S}/rules").text
+    assert "1900 to 2100" in ann.get(f"{S}/rules").one(data_feature="year").text
 
 
 @pytest.mark.parametrize(
@@ -280,7 +287,7 @@ def test_a_wrong_rule_is_told_and_what_was_typed_stays(server, make, person, wro
     if said == "Say what is denied" and "all" not in wrong:
         del form["arms"]
     shown = person("admin").post(f"{S}/rules", form)
-    assert shown.status in (409, 422) and said in shown.text, shown.text
+    assert shown.status in (409, 422) and said in shown.alert, shown.text
     assert agent(server)["rules"] == []
     assert "young" in shown.html or "id" in wrong
     assert no_script(shown.html) and SCRIPT not in shown.html
@@ -291,7 +298,8 @@ def test_rules_are_paged(server, make, person):
     make(rules=rules)
     ann = person("admin")
     shown = ann.get(f"{S}/rules")
-    assert "1 to 50 of 60" in shown.text and "r49" in shown.text and "r50" not in shown.text
-    assert "51 to 60 of 60" in ann.get(f"{S}/rules?after=50").text
-    assert "nothing on this page" in ann.get(f"{S}/rules?after=500").text
+    assert shown.value("range") == "1 to 50 of 60"
+    assert shown.has(data_rule="r49") and not shown.all(data_rule="r50")
+    assert ann.get(f"{S}/rules?after=50").value("range") == "51 to 60 of 60"
+    assert "no-more-rules" in ann.get(f"{S}/rules?after=500").notes
     assert no_script(shown.html) and SCRIPT not in shown.html

@@ -19,8 +19,8 @@ from bridle.errors import (
 )
 from bridle.server.endpoints import Call, Reply
 from bridle.server.limits import Limits
-from bridle.server.openapi import problem_statuses
 from bridle.server.service import Service
+from bridle.server.table import problem_statuses
 from bridle.store.sqlite import SqliteStore
 from bridle.web.app import create_app
 from tests.server.driving import Server, endpoint, fine, never

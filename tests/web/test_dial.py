@@ -238,7 +238,7 @@ def test_it_runs_once_and_is_seen_by_all(server, make, person):
     admin = person("admin")
     jobs = jobs_of(server.service)
     job = Job("evaluate films", "Reading the whole log", 0.0)
-    jobs._kept[job.key] = job  # as one that runs
+    jobs._jobs[job.key] = job  # as one that runs
     shown = admin.get(HERE)
     box = shown.one(id="evaluation")
     assert box.data("state") == "running" and "Reading the whole log" in box.text

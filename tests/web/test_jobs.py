@@ -8,7 +8,7 @@ import pytest
 from bridle.errors import Busy, NotPossible
 from bridle.server.table import endpoints
 from bridle.web import jobs as module
-from bridle.web.jobs import MOST_KEPT, MOST_UNDER_WAY, Jobs, jobs_of
+from bridle.web.jobs import MAX_JOBS, MAX_RUNNING, Jobs, jobs_of
 from bridle.web.rendering import Rendering
 from tests.web.browsing import no_script
 
@@ -59,7 +59,7 @@ def test_one_at_a_time_for_each_key(jobs):
 
 def test_only_a_few_at_all(jobs):
     go = threading.Event()
-    for n in range(MOST_UNDER_WAY):
+    for n in range(MAX_RUNNING):
         jobs.start(str(n), "Looking", lambda progress: go.wait(LONG))
     with pytest.raises(Busy):
         jobs.start("one more", "Looking", lambda progress: None)
@@ -81,7 +81,7 @@ def test_what_fails_says_why_and_shows_no_trace(jobs):
 
 def test_old_ones_are_forgotten_and_give_back_what_they_hold(jobs):
     dropped: list[object] = []
-    for n in range(MOST_KEPT + 5):
+    for n in range(MAX_JOBS + 5):
         job = jobs.start(str(n), "x", lambda progress, n=n: n, drop=dropped.append)
         assert job.wait(LONG)
     assert dropped == [0, 1, 2, 3, 4]
@@ -135,7 +135,7 @@ def test_jobs_end_with_their_service(serve):
 
 
 def test_how_a_job_looks():
-    box = Rendering(endpoints())._environment.from_string(
+    box = Rendering(endpoints())._templates.env.from_string(
         "{% from 'jobs.html' import job_box, job_files %}{{ job_files() }}"
         "{% call job_box(job, 'it', '/there') %}<b>{{ job.result }}</b>{% endcall %}"
     )

@@ -178,7 +178,7 @@ async def _fetched(server: Any, ann: Any) -> bytes:
 
     nothing = Fields([])
     visit = Visit(
-        server.service, server.app._site.rendering, caller, {}, nothing, nothing, "/settings/backup"
+        server.service, server.app.rendering, caller, {}, nothing, nothing, "/settings/backup"
     )
     shown = await fetch(visit)
     assert isinstance(shown, Stream) and shown.name == "bridle-1970-01-12.db"

@@ -1,17 +1,24 @@
-"""What an agent knows of its limits, for people to read. Nothing here changes anything."""
+"""`Agent`, the face of the library: make → teach → decide → reward → ask → look → save.
+
+A fold over events: no clock, no files, no network. Each verb has two halves. A command of
+`agent.make` makes the event and changes nothing; `apply` folds it. The verb itself makes, hands the
+event to the sink (a store, say) and folds; if the sink raises, nothing has changed. The parameters
+of a verb stand at its command: see `follows`.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
-from bridle.agent.commands import Commands, Contexts, Truths, time_of
+from bridle.agent.commands import Answers, Commands, Examples, Rewards, Shadow, follows, time_of
 from bridle.agent.config import (
     Arm,
     ArmId,
@@ -28,17 +35,39 @@ from bridle.agent.config import (
     plain_id,
 )
 from bridle.agent.events import (
+    ArmsAdded,
     Asked,
+    Certified,
     Created,
     Event,
-    Judged,
+    Expired,
+    Lapsed,
+    Learned,
     Note,
+    Promised,
+    PromiseDropped,
+    Regrouped,
+    Retracted,
     Rewarded,
-    Scope,
+    RuleDeclared,
+    RuleWithdrawn,
+    SigmaChanged,
+    StartedAnew,
     Taught,
+    Uncertified,
+    WaitChanged,
     check_event,
 )
-from bridle.agent.outcomes import Abstention, Answer, Check, Decision, Decisions, Question
+from bridle.agent.outcomes import (
+    MOST_SHOWN,
+    Abstention,
+    Answer,
+    Check,
+    Decision,
+    Decisions,
+    Question,
+    html_table,
+)
 from bridle.agent.purse import Purse
 from bridle.agent.queries import (
     Believed,
@@ -68,24 +97,9 @@ from bridle.schema import Context, Feature, Schema
 
 __all__ = ["Agent", "Sink"]
 
-
-# --- The half of an agent that is taught: questions, examples, answers --------------------
-#
-# Each verb makes its events, hands them to the sink (a store, say) and folds them; if the sink
-# raises, nothing has changed.
-
-
 Sink: TypeAlias = Callable[[Sequence[Event]], None]
 # None only where teachers are declared: who has none need not look.
 MaybeId: TypeAlias = ItemId | Any
-
-
-# --- Agent: teach → decide → reward. The face of the library ------------------------------
-#
-# A fold over events: no clock, no files, no network. Each verb has two halves. `agent.make` makes
-# the event and changes nothing; `apply` folds it. The verb itself makes, hands the event to the
-# sink (a store, say) and folds; if the sink raises, nothing has changed.
-
 
 # Parameters of `Agent` that are no settings of it.
 BESIDE = ("self", "promise", "sink", "at")
@@ -277,7 +291,7 @@ class Agent:
             wanted = "two floats (alpha, q), (0.01, 0.02) say"
             raise InvalidValue("promise", "Agent", wanted, promise)
         begun: list[Event] = [Created(settings, time_of(at))]
-        self._become(AgentState(settings), sink)
+        self._start(AgentState(settings), sink)
         if promise is not None:
             begun.append(self.make.promised(*promise, at=at))
         if sink is not None:
@@ -285,49 +299,14 @@ class Agent:
         for event in begun[1:]:
             self._state.fold(event)
 
-    def ask(
-        self,
-        context: Context | None = None,
-        *,
-        pool: Contexts | None = None,
-        item: ArmId | None = None,
-        id: str | None = None,
-        at: float | None = None,
-    ) -> Question:
-        """Ask the teacher about an arm in `context`.
+    # -- to teach ------------------------------------------------------------------------
 
-        Without a context it takes one out of `pool` or, without that, one that the agent met: of a
-        decision that waits for its reward. With ``teaching="pool"`` it takes the one where an
-        answer teaches most (of at most 2,000 distinct ones), else any with equal probability.
-        """
-        question = self.make.asked(context, pool=pool, item=item, id=id, at=at)
-        self._commit(question.event)
-        return question
-
-    def ask_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
-        """Ask about an arm in each context: the same questions as one by one."""
-        questions = self.make.asked_many(contexts, at=at)
-        self._commit_all([question.event for question in questions])
-        return questions
-
-    def teach(
-        self,
-        context: Context,
-        arm: ArmId,
-        allowed: bool,
-        *,
-        item: ArmId | None = None,
-        id: str | None = None,
-        by: str | None = None,
-        note: str | None = None,
-        scope: Scope = "all",
-        until: float | None = None,
-        at: float | None = None,
-    ) -> MaybeId:
+    @follows(Commands.example)
+    def teach(self, made: Examples) -> MaybeId:
         """Take an example of the teacher; return its id, for `retract`.
 
         It replaces what the same teacher (`by`) said before of the same item and arm or group;
-        what others said stands beside it. The word of a declared teacher (`Agent.teachers`) is an
+        what others said stands beside it. What a declared teacher (`Agent.teachers`) says is an
         example once it, or it with others', settles the case; None if that is not so yet.
 
         Parameters
@@ -341,285 +320,57 @@ class Agent:
         until : float, optional
             When it ends, in the caller's time; never by default. An agent has no clock: whoever has
             one calls `end_examples`, as the service does.
+        by, note : str, optional
+            Who says so, and why, for the log.
+        id : str, optional
+            Your own name for the example. A number by default.
+        at : float, optional
+            The time, for the log.
+        who : str, optional
+            Who answers in the name of a declared teacher.
         """
-        if self._state.declares(by):
-            return self.teach_many(
-                [context],
-                [arm],
-                [allowed],
-                items=[item],
-                ids=None if id is None else [id],
-                by=by,
-                note=note,
-                scope=scope,
-                until=until,
-                at=at,
-            )[0]
-        event = self.make.taught(
-            context,
-            arm,
-            allowed,
-            item=item,
-            id=id,
-            by=by,
-            note=note,
-            scope=scope,
-            until=until,
-            at=at,
-        )
-        self._commit(event)
-        return event.id
+        self._commit_all(made.events)
+        return made.examples[0]
 
-    def teach_many(
-        self,
-        contexts: Contexts,
-        arms: Sequence[ArmId] | npt.NDArray[Any],
-        allowed: Truths,
-        *,
-        items: Sequence[ArmId | None] | None = None,
-        ids: Sequence[str] | None = None,
-        by: str | None = None,
-        note: str | None = None,
-        scope: Scope = "all",
-        until: float | None = None,
-        at: float | None = None,
-    ) -> list[MaybeId]:
+    @follows(Commands.examples)
+    def teach_many(self, made: Examples) -> list[MaybeId]:
         """Take many examples, all or none: the same bits as one by one.
 
-        (Words of a declared teacher are held against the limits as they are before the first.)
+        (What a declared teacher says is held against the limits as they are before the first.)
         """
-        if self._state.declares(by):
-            heard = self.make.examples_by(
-                contexts,
-                arms,
-                allowed,
-                by=by,
-                items=items,
-                ids=ids,
-                note=note,
-                scope=scope,
-                until=until,
-                at=at,
-            )
-            self._commit_all(heard.events)
-            return heard.examples
-        events = self.make.taught_many(
-            contexts,
-            arms,
-            allowed,
-            items=items,
-            ids=ids,
-            by=by,
-            note=note,
-            scope=scope,
-            until=until,
-            at=at,
-        )
-        self._commit_all(events)
-        return [event.id for event in events]
-
-    def answer(
-        self,
-        question: Question | ItemId,
-        allowed: bool,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        scope: Scope = "all",
-        until: float | None = None,
-        at: float | None = None,
-    ) -> Answer:
-        """Take the teacher's answer to a question, and go on with the decision that waits for it.
-
-        If a declared teacher (`Agent.teachers`) gives it and it does not settle the case, the
-        question stays open, for whom `whom` names next, or until `skip` gives it up. `scope` and
-        `until` are as in `teach`.
-
-        Returns
-        -------
-        Answer
-            `example` names the example that it made, for `retract`; `then` is what the decision
-            came to, a `Decision`, another `Question` or an `Abstention`, or None if none waited.
-            Of an answer that settles nothing: no example, and the same `Question` again.
-        """
-        said: Any = {"by": by, "note": note, "scope": scope, "until": until, "at": at}
-        return self.answer_many([question], [allowed], **said)[0]
-
-    def answer_many(
-        self,
-        questions: Sequence[Question | ItemId],
-        allowed: Truths,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        scope: Scope = "all",
-        until: float | None = None,
-        at: float | None = None,
-    ) -> list[Answer]:
-        """Take the answers to many questions, all or none; then go on with what waited for them."""
-        said: Any = {"note": note, "scope": scope, "until": until, "at": at}
-        if self._state.declares(by):
-            return self._answers_by(questions, allowed, by, said)
-        events = self.make.answered_many(questions, allowed, by=by, **said)
-        asked = [self._state.questions.open[event.question] for event in events]  # type: ignore[index]
-        self._commit_all(events)
-        return [
-            Answer(event.id, self._go_on(one.decision, at))
-            for event, one in zip(events, asked, strict=True)
-        ]
-
-    def judge(
-        self,
-        check: Check | ItemId,
-        allowed: bool,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> MaybeId:
-        """Take the teacher's judgement of a play that a coin chose; return the example's id.
-
-        It is about the limits as they stood at the play. It teaches as any answer does, and says
-        how often what was believed safe is not. With a promise it moves the purse; and a denial of
-        what the teacher had allowed begins what was learned anew. The word of a declared teacher
-        that does not settle the case does not answer the check: it waits, and None is returned.
-
-        Parameters
-        ----------
-        check : Check or id
-            `Decision.check`, one of `open_checks`, or the id of the decision.
-        """
-        events = self.make.judged(check, allowed, by=by, note=note, at=at)
-        self._commit_all(events)
-        id = getattr(events[0], "check", None)  # as an example or as a word, it is of this check
-        made = (event for event in events if isinstance(event, Taught) and event.check == id)
-        return next((taught.id for taught in made), None)
-
-    def end_examples(self, now: float) -> list[ItemId]:
-        """Take back the examples whose time (`until`) is over; return their ids."""
-        events = self.make.ended(now)
-        self._commit_all(events)
-        return [event.example for event in events]
-
-    def skip(self, question: Question | ItemId, *, at: float | None = None) -> Answer:
-        """Give a question up: nobody will answer. A decision that waits goes on and plays safe."""
-        event = self.make.lapsed(question, at=at)
-        decision = self._state.questions.open[event.question].decision
-        self._commit(event)
-        return Answer(None, self._go_on(decision, at))
-
-    def resume(
-        self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
-    ) -> Decision | Question | Abstention:
-        """Go on with a decision whose question is answered or skipped.
-
-        `answer` and `skip` do so themselves; this is for a store that was interrupted in between.
-        """
-        made = self.make.resumed(decision, propensity=propensity, at=at)
         self._commit_all(made.events)
-        return made
+        return made.examples
 
-    def retract(
-        self,
-        example: ItemId | Example,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
+    @follows(Commands.retracted)
+    def retract(self, made: Retracted) -> None:
         """Take an example back: the limits of its arm are as if it had never been taught."""
-        self._commit(self.make.retracted(example, by=by, note=note, at=at))
+        self._commit(made)
 
-    def retract_many(
-        self,
-        examples: Sequence[ItemId | Example],
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
+    @follows(Commands.retracted_many)
+    def retract_many(self, made: list[Retracted]) -> None:
         """Take many examples back, all or none."""
-        self._commit_all(self.make.retracted_many(examples, by=by, note=note, at=at))
+        self._commit_all(made)
 
-    def _answers_by(
-        self,
-        questions: Sequence[Question | ItemId],
-        allowed: Truths,
-        by: str,
-        said: dict[str, Any],
-    ) -> list[Answer]:
-        """Take answers of a declared teacher; a question that is not settled is given again."""
-        given = listed(questions, "questions", "Agent.answer")
-        heard = self.make.answers_by(given, allowed, by=by, **said)
-        words = [event for event in heard.events if isinstance(event, Judged)]
-        asked = [self._state.questions.open[word.question] for word in words]  # type: ignore[index]
-        self._commit_all(heard.events)
-        return [
-            Answer(None, again if isinstance(again, Question) else self._question(word))
-            if example is None
-            else Answer(example, self._go_on(one.decision, said["at"]))
-            for again, word, one, example in zip(given, words, asked, heard.examples, strict=True)
-        ]
+    @follows(Commands.ended)
+    def end_examples(self, made: list[Retracted]) -> list[ItemId]:
+        """Take back the examples whose time (`until`) is over; return their ids."""
+        self._commit_all(made)
+        return [event.example for event in made]
 
-    def _question(self, word: Judged) -> Question:
-        """Return an open question again, by a word that does not settle it."""
-        know, id = self._state, word.question
-        assert id is not None
-        decision = know.questions.open[id].decision
-        waits = None if decision is None else know.questions.waiting.get(decision)
-        among, propensity = (None, None) if waits is None else (waits.among, waits.propensity)
-        asked = Asked(
-            id,
-            word.context,
-            word.arm,
-            know.version,
-            word.at,
-            decision,
-            among,
-            propensity,
-            word.item,
-        )
-        return Question(asked)
+    @follows(Commands.rule_declared)
+    def declare(self, made: RuleDeclared) -> None:
+        """Declare a rule that is known for certain, beside what is learned."""
+        self._commit(made)
 
-    def _go_on(
-        self, decision: ItemId | None, at: float | None
-    ) -> Decision | Question | Abstention | None:
-        waits = None if decision is None else self._state.questions.waiting.get(decision)
-        if decision is None or waits is None or waits.question is not None:
-            return None
-        return self.resume(decision, at=at)
+    @follows(Commands.rule_withdrawn)
+    def withdraw(self, made: RuleWithdrawn) -> None:
+        """Withdraw a declared rule, by its id."""
+        self._commit(made)
 
-    def _become(self, knowledge: AgentState, sink: Sink | None) -> None:
-        if sink is not None and not callable(sink):
-            raise InvalidValue("sink", "Agent", "a function that takes a list of events", sink)
-        self.sink = sink
-        self._state = knowledge
-        self.make = Commands(knowledge)
+    # -- to decide -----------------------------------------------------------------------
 
-    def _commit(self, event: Event) -> None:
-        if self.sink is not None:
-            self.sink([event])
-        self._state.fold(event)
-
-    def _commit_all(self, events: Sequence[Event]) -> None:
-        if self.sink is not None and events:
-            self.sink(events)
-        for event in events:
-            self._state.fold(event)
-
-    # -- deciding ----------------------------------------------------------------------------
-
-    def decide(
-        self,
-        context: Context,
-        among: Iterable[ArmId] | None = None,
-        id: str | None = None,
-        *,
-        item: ArmId | None = None,
-        propensity: bool = False,
-        ask: bool = True,
-        at: float | None = None,
-    ) -> Decision | Question | Abstention:
+    @follows(Commands.decided)
+    def decide(self, made: Decision | Question | Abstention) -> Decision | Question | Abstention:
         """Choose an arm for a context, or ask about one.
 
         Parameters
@@ -627,7 +378,7 @@ class Agent:
         context : mapping, or array where all features are numbers
             What is known about the case at hand.
         among : arm ids, optional
-            The arms that can be had now; all by default.
+            The arms that can be had now, at least one; all by default.
         id : str, optional
             Your own name for the decision; it also keys its draws. A number by default.
         item : int or str, optional
@@ -647,141 +398,203 @@ class Agent:
             An abstention if no arm may be played. A question if it is in doubt, has a budget and
             waits for answers; with ``on_doubt="play_safe"`` it is in `question` of what it gives.
         """
-        made = self.make.decided(
-            context, among, id, item=item, propensity=propensity, ask=ask, at=at
-        )
-        self._commit_all(made.events)
+        _check_among(made.event.among)
+        self._commit_all(_events_of(made))
         return made
 
-    def decide_many(
-        self,
-        contexts: Contexts,
-        among: Iterable[ArmId] | None = None,
-        ids: Sequence[str] | None = None,
-        *,
-        items: Sequence[ArmId | None] | None = None,
-        propensity: bool = False,
-        details: bool = True,
-        at: float | None = None,
-    ) -> Decisions:
+    @follows(Commands.decided_many)
+    def decide_many(self, made: Decisions) -> Decisions:
         """Choose an arm for each context: the same bits as one by one, a draw of its own for each.
 
         A batch never asks: it plays what is surely allowed. With ``details=False`` only ids and
         arms are kept, not every arm's scores and draws, which is faster: draws that cannot win are
         never computed.
         """
-        made = self.make.decided_many(
-            contexts, among, ids, items=items, propensity=propensity, details=details, at=at
-        )
+        _check_among(made.among)
         if self.sink is not None and len(made):
             self.sink(made.events())
         self._state.fold_decisions(made.ids, made.contexts, made.numbers, made.items, made.coins)
         return made
 
-    def reward(self, decision: ItemId, value: float, *, at: float | None = None) -> None:
-        """Learn what a decision earned. Rewards may come late and in any order."""
-        self._commit(self.make.rewarded(decision, value, at=at))
-
-    def reward_many(
-        self,
-        decisions: Sequence[ItemId] | npt.NDArray[Any],
-        values: Sequence[float] | npt.NDArray[Any],
-        *,
-        at: float | None = None,
-    ) -> None:
-        """Learn what many decisions earned, all or none: the same bits as one by one."""
-        ids, rewards, time = self.make.rewards(decisions, values, at)
-        if self.sink is not None and ids:
-            pairs = zip(ids, rewards.tolist(), strict=True)
-            self.sink([Rewarded(id, reward, time) for id, reward in pairs])
-        self._state.fold_rewards(ids, rewards)
-
-    def expire(self, decision: ItemId, *, at: float | None = None) -> None:
-        """Wait no longer for the reward of a decision: learn the `default_reward`, if any."""
-        self._commit(self.make.expired(decision, at=at))
-
-    def shadow(
-        self,
-        context: Context,
-        arm: ArmId,
-        among: Iterable[ArmId] | None = None,
-        id: str | None = None,
-        *,
-        item: ArmId | None = None,
-        propensity: bool = False,
-        at: float | None = None,
-    ) -> Decision | Abstention:
-        """Say what it would play while another system plays `arm`; the reward will be that arm's.
+    @follows(Commands.shadow)
+    def shadow(self, made: Shadow) -> Decision | Abstention:
+        """Return what it would play while another system plays `arm`; the reward is that arm's.
 
         It never asks. Give the reward by `reward`, with the id of what this returns.
         """
-        made = self.make.decided(
-            context, among, id, item=item, propensity=propensity, ask=False, at=at
-        )
-        assert isinstance(made, Decision | Abstention)
-        self._commit_all([*made.events, self.make.shadowed(made, arm, at=at)])
+        _check_among(made.decision.event.among)
+        self._commit_all([*_events_of(made.decision), made.event])
+        return made.decision
+
+    @follows(Commands.judged)
+    def judge(self, made: list[Event]) -> MaybeId:
+        """Take the teacher's judgement of a play that a coin chose; return the example's id.
+
+        It is about the limits as they stood at the play. It teaches as any answer does, and says
+        how often what was believed safe is not. With a promise it moves the purse; and a denial of
+        what the teacher had allowed begins what was learned anew. If that of a declared teacher
+        does not settle the case, the check waits on, and None is returned.
+
+        Parameters
+        ----------
+        check : Check or id
+            `Decision.check`, one of `open_checks`, or the id of the decision.
+        word, who : str, optional
+            Of a declared teacher: your own id of this judgement, and who judges in their name.
+        """
+        self._commit_all(made)
+        check = getattr(
+            made[0], "check", None
+        )  # as an example or as a judgement, it is of this check
+        found = (event for event in made if isinstance(event, Taught) and event.check == check)
+        return next((taught.id for taught in found), None)
+
+    # -- to reward -----------------------------------------------------------------------
+
+    @follows(Commands.rewarded)
+    def reward(self, made: Rewarded) -> None:
+        """Learn what a decision earned. Rewards may come late and in any order."""
+        self._commit(made)
+
+    @follows(Commands.rewards)
+    def reward_many(self, made: Rewards) -> None:
+        """Learn what many decisions earned, all or none: the same bits as one by one."""
+        if self.sink is not None and made.ids:
+            self.sink(made.events)
+        self._state.fold_rewards(made.ids, made.values)
+
+    @follows(Commands.expired)
+    def expire(self, made: Expired) -> None:
+        """Wait no longer for the reward of a decision: learn the `default_reward`, if any."""
+        self._commit(made)
+
+    @follows(Commands.learned)
+    def learn(self, made: Learned) -> None:
+        """Start from history: contexts, the arms that were played there and what they earned."""
+        self._commit(made)
+
+    # -- to ask --------------------------------------------------------------------------
+
+    @follows(Commands.asked)
+    def ask(self, made: Question) -> Question:
+        """Ask the teacher about an arm in `context`.
+
+        Without a context it takes one out of `pool` or, without that, one that the agent met: of a
+        decision that waits for its reward. With ``teaching="pool"`` it takes the one where an
+        answer teaches most (of at most 2,000 distinct ones), else any with equal probability.
+        """
+        self._commit(made.event)
         return made
 
-    def learn(
-        self,
-        contexts: Contexts,
-        arms: Sequence[ArmId] | npt.NDArray[Any],
-        rewards: Sequence[float] | npt.NDArray[Any],
-        *,
-        at: float | None = None,
-    ) -> None:
-        """Start from history: contexts, the arms that were played there and what they earned."""
-        self._commit(self.make.learned(contexts, arms, rewards, at=at))
+    @follows(Commands.asked_many)
+    def ask_many(self, made: list[Question]) -> list[Question]:
+        """Ask about an arm in each context: the same questions as one by one."""
+        self._commit_all([question.event for question in made])
+        return made
 
-    # -- settings that change ----------------------------------------------------------------
+    @follows(Commands.answer)
+    def answer(self, made: Answers) -> Answer:
+        """Take the teacher's answer to a question, and go on with the decision that waits for it.
 
-    def set_sigma(
+        If a declared teacher (`Agent.teachers`) gives it and it does not settle the case, the
+        question stays open, for whom `whom` names next, or until `skip` gives it up. `by`, `note`,
+        `scope`, `until` and `who` are as in `teach`; `word` is your own id of the answer.
+
+        Returns
+        -------
+        Answer
+            `example` names the example that it made, for `retract`; `then` is what the decision
+            came to, a `Decision`, another `Question` or an `Abstention`, or None if none waited.
+            Of an answer that settles nothing: no example, and the same `Question` again.
+        """
+        (answer,) = self._answered(made)
+        return answer
+
+    @follows(Commands.answers)
+    def answer_many(self, made: Answers) -> list[Answer]:
+        """Take the answers to many questions, all or none; then go on with what waited for them."""
+        return self._answered(made)
+
+    @follows(Commands.lapsed)
+    def skip(self, made: Lapsed) -> Answer:
+        """Close a question that nobody will answer. What waits for it goes on and plays safe."""
+        decision = self._state.questions.open[made.question].decision
+        self._commit(made)
+        return Answer(None, self._go_on(decision, made.at))
+
+    @follows(Commands.resumed)
+    def resume(self, made: Decision | Question | Abstention) -> Decision | Question | Abstention:
+        """Continue a decision whose question is answered or skipped.
+
+        `answer` and `skip` do so themselves; this is for a store that was interrupted in between.
+        """
+        self._commit_all(_events_of(made))
+        return made
+
+    def whom(
         self,
-        sigma: float,
+        about: Question | OpenQuestion | Check | ItemId,
         *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
+        among: Sequence[str] | None = None,
+    ) -> Choice | None:
+        """Return which declared teacher to ask: whose answer is worth its price.
+
+        Parameters
+        ----------
+        about : Question, id of a question, or Check
+            A check goes to who errs least and has not judged its case yet.
+        among : list of names, optional
+            Who can be asked now; by default all.
+
+        Returns
+        -------
+        Choice or None
+            None: nobody is worth it, so `skip` the question; of a check: all have judged it.
+
+        Examples
+        --------
+        >>> from bridle import Agent
+        >>> from bridle.agent.teachers import Teacher
+        >>> staff = [Teacher("parent", price=0.35), Teacher("model", price=0.01)]
+        >>> agent = Agent(arms=2, features=1, seed=1, budget=5, teachers=staff)
+        >>> question = agent.ask([1.0], item="Up")
+        >>> agent.whom(question).teacher
+        'model'
+        >>> _ = agent.answer(question, True, by="model")
+        >>> agent.whom(question).teacher
+        'parent'
+        """
+        state = self._state
+        if not state.settings.teachers:
+            remedy = "Make the agent with teachers=[Teacher(...), ...]."
+            raise NotPossible(f"No teachers are declared, so there is nobody to choose. {remedy}")
+        if isinstance(about, Check):
+            check = state.checks.get(about.id)
+            case, unit = state.case_key(check.context, check.item, check.arm)
+            return state.teachers.choose_judge(case, unit, among=among)
+        id = about.id if isinstance(about, Question | OpenQuestion) else about
+        one = state.questions.get(plain_id(id))
+        return whom_to_ask(state, one.context, one.item, one.arm, among)
+
+    # -- to change -----------------------------------------------------------------------
+
+    @follows(Commands.sigma_changed)
+    def set_sigma(self, made: SigmaChanged) -> None:
         """Turn the dial: 0 plays only by what was taught, 1 only by reward."""
-        self._commit(self.make.sigma_changed(sigma, by=by, note=note, at=at))
+        self._commit(made)
 
-    def set_wait(
-        self,
-        wait: float | None,
-        default_reward: float | None = None,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
-        """Say how long decisions wait for a reward, and what they learn then: see `Agent`."""
-        self._commit(self.make.wait_changed(wait, default_reward, by=by, note=note, at=at))
+    @follows(Commands.wait_changed)
+    def set_wait(self, made: WaitChanged) -> None:
+        """Set how long decisions wait for a reward, and what they learn then: see `Agent`."""
+        self._commit(made)
 
-    def note(self, note: Note) -> None:
-        """Write a note of `bridle.agent.events` into the log; the state stays as it is."""
-        self._commit(self.make.noted(note))
-
-    def add_arms(
-        self,
-        arms: int | Iterable[Arm | ArmId],
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
+    @follows(Commands.arms_added)
+    def add_arms(self, made: ArmsAdded) -> None:
         """Add arms that know nothing yet. A number stands for so many, numbered from K on."""
-        self._commit(self.make.arms_added(arms, by=by, note=note, at=at))
+        self._commit(made)
 
-    def regroup(
-        self,
-        groups: Mapping[ArmId, str | None] | Iterable[FoundGroup],
-        limits: str | None = None,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
+    @follows(Commands.regrouped)
+    def regroup(self, made: Regrouped) -> None:
         """Put arms into groups that share what was taught; it is all learned anew.
 
         Parameters
@@ -791,20 +604,10 @@ class Agent:
         limits : str, optional
             The kind of limits from now on; as it was by default, `auto` in the place of `found`.
         """
-        self._commit(self.make.regrouped(groups, limits, by=by, note=note, at=at))
+        self._commit(made)
 
-    def promise(
-        self,
-        alpha: float,
-        q: float,
-        *,
-        lag: int = 0,
-        b: float | None = None,
-        seed: int | None = None,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> list[str]:
+    @follows(Commands.promised)
+    def promise(self, made: Promised) -> list[str]:
         """Keep a promise: at most alpha·T + b + 1/q denied plays on average in T decisions.
 
         Nothing is assumed of contexts, limits, rewards or beliefs. A secret coin of probability q
@@ -825,114 +628,64 @@ class Agent:
         list of str
             Its price in words, over 20,000 decisions.
         """
-        event = self.make.promised(alpha, q, lag=lag, b=b, seed=seed, by=by, note=note, at=at)
-        self._commit(event)
+        self._commit(made)
         assert self._state.purse is not None
         return self._state.purse.price_in_words(20_000)
 
-    def drop_promise(
-        self, *, by: str | None = None, note: str | None = None, at: float | None = None
-    ) -> None:
+    @follows(Commands.promise_dropped)
+    def drop_promise(self, made: PromiseDropped) -> None:
         """Keep no promise any more."""
-        self._commit(self.make.promise_dropped(by=by, note=note, at=at))
+        self._commit(made)
 
-    def start_anew(
-        self,
-        why: str,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
+    @follows(Commands.started_anew)
+    def start_anew(self, made: StartedAnew) -> None:
         """Forget what was learned of the limits, as they have changed; denials stay.
 
         `fresh_start` proposes it where answers speak for it, and says what is kept and lost.
         """
-        self._commit(self.make.started_anew(why, by=by, note=note, at=at))
+        self._commit(made)
 
-    def adopt(
-        self,
-        certificate: Certificate,
-        *,
-        learned_since: bool = False,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
+    @follows(Commands.certified)
+    def adopt(self, made: Certified) -> None:
         """Keep to the certified set of a certificate, whatever the policy, beside the live limits.
 
         What the teacher has allowed to the letter may be played, too. A certificate of limits that
         have learned since needs ``learned_since=True``: it binds with its own frozen copy.
         """
-        self._commit(
-            self.make.certified(certificate, learned_since=learned_since, by=by, note=note, at=at)
-        )
+        self._commit(made)
 
-    def drop_certificate(
-        self, *, by: str | None = None, note: str | None = None, at: float | None = None
-    ) -> None:
+    @follows(Commands.uncertified)
+    def drop_certificate(self, made: Uncertified) -> None:
         """Keep to no certificate any more."""
-        self._commit(self.make.uncertified(by=by, note=note, at=at))
+        self._commit(made)
 
-    def declare(
-        self,
-        rule: Rule,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
-        """Declare a rule that is known for certain, beside what is learned."""
-        self._commit(self.make.rule_declared(rule, by=by, note=note, at=at))
+    @follows(Commands.noted)
+    def note(self, made: Note) -> None:
+        """Put a note of `bridle.agent.events` into the log; the state stays as it is."""
+        self._commit(made)
 
-    def withdraw(
-        self,
-        rule: str,
-        *,
-        by: str | None = None,
-        note: str | None = None,
-        at: float | None = None,
-    ) -> None:
-        """Withdraw a declared rule, by its id."""
-        self._commit(self.make.rule_withdrawn(rule, by=by, note=note, at=at))
+    def __repr__(self) -> str:
+        state, settings = self._state, self._state.settings
+        said = [
+            f"{len(state.arms):,} arms",
+            f"{settings.features.width:,} columns",
+            f"limits={state.limits_state.kind!r}",
+            repr(state.policy),
+            f"{len(state.examples):,} examples",
+            f"{state.decisions:,} decisions",
+            f"version {state.version:,}",
+        ]
+        return f"<Agent {', '.join(said)}>"
 
-    # -- the fold ----------------------------------------------------------------------------
+    def _repr_html_(self) -> str:
+        arms = self._state.arms
+        rows = [
+            [escape(str(arm.id)), escape(arm.label), escape(arm.group or "")]
+            for arm in arms[:MOST_SHOWN]
+        ]
+        return html_table(repr(self), ["arm", "label", "group"], rows, len(arms))
 
-    def apply(self, event: Event) -> None:
-        """Fold an event: the second half of every verb. The sink is not told."""
-        check_event(event)
-        self._state.fold(event)
-
-    @classmethod
-    def replay(cls, events: Iterable[Event], *, sink: Sink | None = None) -> Replay[Self]:
-        """Fold a log and re-derive every decision and question in it.
-
-        Each is made again from the state at the version that it names, and compared: arm, and
-        propensity where the log has one. A log that cannot be folded raises `CorruptState`.
-        """
-        return replay(lambda knowledge: cls.of(knowledge, sink=sink), events)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that the agent knows to a file (no pickle), whole or not at all."""
-        meta, arrays = state_to_arrays(self._state)
-        write_state(path, meta, arrays)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, sink: Sink | None = None) -> Self:
-        """Read an agent from a file: what follows has the same bits as with no pause."""
-        state = read_state(path)
-        try:
-            knowledge = state_from_arrays(*state)
-        except CorruptState as error:
-            raise CorruptState(f"{path}: {error}") from error
-        return cls.of(knowledge, sink=sink)
-
-    @classmethod
-    def of(cls, knowledge: AgentState, *, sink: Sink | None = None) -> Self:
-        """Give an agent that knows this."""
-        self = object.__new__(cls)
-        self._become(knowledge, sink)
-        return self
+    # -- to look at ----------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
@@ -1000,16 +753,16 @@ class Agent:
     @property
     def open_checks(self) -> tuple[Check, ...]:
         """The plays that a coin chose to be judged and that wait for it, oldest first."""
-        know = self._state
+        state = self._state
         return tuple(
             Check(
                 id,
                 tuple(np.frombuffer(one.context).tolist()),
-                know.arm_ids[one.arm],
+                state.arm_ids[one.arm],
                 one.item,
                 one.coin,
             )
-            for id, one in know.checks.open.items()
+            for id, one in state.checks.open.items()
         )
 
     @property
@@ -1027,51 +780,6 @@ class Agent:
     def teachers(self) -> Teachers:
         """What is known of the declared teachers, a copy: `rates()`, `sentences()` and more."""
         return self._state.teachers.copy()
-
-    def whom(
-        self,
-        about: Question | OpenQuestion | Check | ItemId,
-        *,
-        among: Sequence[str] | None = None,
-    ) -> Choice | None:
-        """Return which declared teacher to ask: whose answer is worth its price.
-
-        Parameters
-        ----------
-        about : Question, id of a question, or Check
-            A check goes to who errs least and has not judged its case yet.
-        among : list of names, optional
-            Who can be asked now; by default all.
-
-        Returns
-        -------
-        Choice or None
-            None: nobody is worth it, so `skip` the question; of a check: all have judged it.
-
-        Examples
-        --------
-        >>> from bridle import Agent
-        >>> from bridle.agent.teachers import Teacher
-        >>> staff = [Teacher("parent", price=0.35), Teacher("model", price=0.01)]
-        >>> agent = Agent(arms=2, features=1, seed=1, budget=5, teachers=staff)
-        >>> question = agent.ask([1.0], item="Up")
-        >>> agent.whom(question).teacher
-        'model'
-        >>> _ = agent.answer(question, True, by="model")
-        >>> agent.whom(question).teacher
-        'parent'
-        """
-        know = self._state
-        if not know.settings.teachers:
-            remedy = "Make the agent with teachers=[Teacher(...), ...]."
-            raise NotPossible(f"No teachers are declared, so there is nobody to choose. {remedy}")
-        if isinstance(about, Check):
-            check = know.checks.get(about.id)
-            case, unit = know.case_key(check.context, check.item, check.arm)
-            return know.teachers.choose_judge(case, unit, among=among)
-        id = about.id if isinstance(about, Question | OpenQuestion) else about
-        one = know.questions.get(plain_id(id))
-        return whom_to_ask(know, one.context, one.item, one.arm, among)
 
     @property
     def fresh_start(self) -> FreshStart | None:
@@ -1099,6 +807,90 @@ class Agent:
         """What the agent keeps to, if it was certified."""
         return self._state.certificate
 
+    @property
+    def limits(self) -> Beliefs:
+        """What was learned of its limits: a copy, to look at, or to `certify`."""
+        return self._state.limits_state.limits.copy()
+
+    @property
+    def about(self) -> str:
+        """Names its arms and features, as a certificate does: see `bridle.certify`."""
+        return self._state.about
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What ``limits="auto"`` could not take in at this size, in sentences."""
+        return self._state.limits_state.limits.left_out
+
+    def believed(self, context: Context, item: ArmId | None = None) -> Believed:
+        """Return what is believed of every arm in a context, or of this very item."""
+        named = item_of(self._state, context, item, "Agent.believed")
+        return believed_of(self._state, self.schema.encode(context), named)
+
+    def novelty_rate(
+        self,
+        above: float = 0.5,
+        contexts: Sequence[Context] | npt.NDArray[Any] | None = None,
+    ) -> float | None:
+        """Return in what share of cases contexts leave what was taught. If it rises, teach again.
+
+        New to an arm is a context that has a novelty above this, or holds something that no example
+        of the arm held.
+
+        Parameters
+        ----------
+        above : float, default 0.5
+            See `believed(context).novelty`.
+        contexts : contexts, optional
+            Those of the last day, say: counted are those that are new to every arm. By default the
+            plays that wait for their reward: counted are those that are new to the arm played.
+
+        Returns
+        -------
+        float or None
+            None if there is nothing to look at.
+        """
+        least = validation.FRACTION.check(above, "above", "Agent.novelty_rate")
+        state = self._state
+        cases: list[tuple[bytes, int | None]] = list(state.pending.values())
+        if contexts is not None:
+            cases = [(row.tobytes(), None) for row in self.schema.encode_many(contexts)]
+        seen: dict[bytes, Bools] = {}
+        new = 0
+        for raw, k in cases:
+            if raw not in seen:
+                row = np.frombuffer(raw)
+                unseen = np.array([bool(found) for found in state.limits_state.unseen(row)])
+                far = state.limits_state.novelty(row) > least
+                seen[raw] = far | unseen[state.limits_state.unit_of]
+            new += bool(seen[raw].all() if k is None else seen[raw][k])
+        return new / len(cases) if cases else None
+
+    def describe(self) -> list[str]:
+        """Return the limits in sentences, one for each arm or group of arms.
+
+        Examples
+        --------
+        >>> from bridle import Agent, Flag
+        >>> agent = Agent(arms=2, features=[Flag("horror"), Flag("drama")], limits="rules")
+        >>> _ = agent.teach({"horror": True, "drama": False}, 1, False)
+        >>> _ = agent.teach({"horror": False, "drama": True}, 1, True)
+        >>> agent.describe()
+        ['0: unsure: horror, drama', '1: not horror']
+        """
+        return sentences_of(self._state)
+
+    def proposal(self, threshold: float = 0.5) -> list[FoundGroup]:
+        """Propose groups of arms that seem to share a rule, for a person to accept or correct.
+
+        They are found in the examples that stand, as rules of single features (up to 12 flags and
+        words), whatever the kind of limits and the groups there are. `regroup` takes the list, as
+        it is or corrected (`dataclasses.replace`). It takes seconds from hundreds of examples on.
+        """
+        return proposal_of(self._state, threshold)
+
+    # -- to certify ----------------------------------------------------------------------
+
     def certification(
         self,
         contexts: Sequence[Context] | npt.NDArray[Any],
@@ -1119,14 +911,14 @@ class Agent:
         about, if they have some.
         """
         rows = self.schema.encode_many(contexts)
-        know, owner = self._state, "Agent.certification"
+        state, owner = self._state, "Agent.certification"
         if isinstance(contexts, np.ndarray) and contexts.dtype == object:
             contexts = contexts.tolist()
         if items is not None or isinstance(contexts, list | tuple):
             n = len(rows)
             given = [None] * n if items is None else listed(items, "items", owner, n)
             each = [()] * n if isinstance(contexts, np.ndarray) else contexts
-            items = [item_of(know, c, i, owner) for c, i in zip(each, given, strict=True)]
+            items = [item_of(state, c, i, owner) for c, i in zip(each, given, strict=True)]
         return self.certification_of(
             rows,
             alpha,
@@ -1151,10 +943,10 @@ class Agent:
         items: Sequence[ArmId | None] | None = None,
     ) -> Certification:
         """Begin a `certification` on contexts that are encoded already; for stores."""
-        know = self._state
-        if know.examples and ids is None and teaching is None:
-            taught = np.frombuffer(b"".join(e.context for e in know.examples.values()))
-            teaching = taught.reshape(len(know.examples), -1)
+        state = self._state
+        if state.examples and ids is None and teaching is None:
+            taught = np.frombuffer(b"".join(e.context for e in state.examples.values()))
+            teaching = taught.reshape(len(state.examples), -1)
         return Certification(
             self.limits,
             rows,
@@ -1165,97 +957,122 @@ class Agent:
             about=self.about,
             ids=ids,
             teaching=teaching,
-            arms=know.arm_ids,
+            arms=state.arm_ids,
             standing=self._allowed_to_the_letter(rows, items),
         )
 
     def _allowed_to_the_letter(self, rows: Floats, items: Sequence[ArmId | None] | None) -> Bools:
-        know = self._state
-        out = np.zeros((len(rows), len(know.arms)), np.bool_)
-        if know.remembers:
+        state = self._state
+        out = np.zeros((len(rows), len(state.arms)), np.bool_)
+        if state.remembers:
             named = [None] * len(rows) if items is None else items
             for row, context, item in zip(out, rows, named, strict=True):
-                row[know.allowed_here(context, item)] = True
+                row[state.allowed_here(context, item)] = True
         return out
 
-    @property
-    def limits(self) -> Beliefs:
-        """What was learned of its limits: a copy, to look at, or to `certify`."""
-        return self._state.limits_state.limits.copy()
+    # -- to save -------------------------------------------------------------------------
 
-    @property
-    def about(self) -> str:
-        """Names its arms and features, as a certificate does: see `bridle.certify`."""
-        return self._state.about
+    def apply(self, event: Event) -> None:
+        """Fold an event: the second half of every verb. Nothing goes to the sink."""
+        check_event(event)
+        self._state.fold(event)
 
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What ``limits="auto"`` could not take in at this size, in sentences."""
-        return self._state.limits_state.limits.left_out
+    @classmethod
+    def replay(cls, events: Iterable[Event], *, sink: Sink | None = None) -> Replay[Self]:
+        """Fold a log and re-derive every decision and question in it.
 
-    def believed(self, context: Context, item: ArmId | None = None) -> Believed:
-        """Say what is believed of every arm in a context, or of this very item. Changes nothing."""
-        named = item_of(self._state, context, item, "Agent.believed")
-        return believed_of(self._state, self.schema.encode(context), named)
-
-    def novelty_rate(
-        self,
-        above: float = 0.5,
-        contexts: Sequence[Context] | npt.NDArray[Any] | None = None,
-    ) -> float | None:
-        """Say in what share of cases contexts leave what was taught. If it rises, teach again.
-
-        New to an arm is a context that has a novelty above this, or holds something that no example
-        of the arm held.
-
-        Parameters
-        ----------
-        above : float, default 0.5
-            See `believed(context).novelty`.
-        contexts : contexts, optional
-            Those of the last day, say: counted are those that are new to every arm. By default the
-            plays that wait for their reward: counted are those that are new to the arm played.
-
-        Returns
-        -------
-        float or None
-            None if there is nothing to look at.
+        Each is made again from the state at the version that it names, and compared: arm, and
+        propensity where the log has one. A log that cannot be folded raises `CorruptState`.
         """
-        least = validation.FRACTION.check(above, "above", "Agent.novelty_rate")
-        know = self._state
-        cases: list[tuple[bytes, int | None]] = list(know.pending.values())
-        if contexts is not None:
-            cases = [(row.tobytes(), None) for row in self.schema.encode_many(contexts)]
-        seen: dict[bytes, Bools] = {}
-        new = 0
-        for raw, k in cases:
-            if raw not in seen:
-                row = np.frombuffer(raw)
-                unseen = np.array([bool(found) for found in know.limits_state.unseen(row)])
-                far = know.limits_state.novelty(row) > least
-                seen[raw] = far | unseen[know.limits_state.unit_of]
-            new += bool(seen[raw].all() if k is None else seen[raw][k])
-        return new / len(cases) if cases else None
+        return replay(lambda state: cls.of(state, sink=sink), events)
 
-    def describe(self) -> list[str]:
-        """Say the limits in sentences, one for each arm or group of arms.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the state of the agent to a file (no pickle), whole or not at all."""
+        meta, arrays = state_to_arrays(self._state)
+        write_state(path, meta, arrays)
 
-        Examples
-        --------
-        >>> from bridle import Agent, Flag
-        >>> agent = Agent(arms=2, features=[Flag("horror"), Flag("drama")], limits="rules")
-        >>> _ = agent.teach({"horror": True, "drama": False}, 1, False)
-        >>> _ = agent.teach({"horror": False, "drama": True}, 1, True)
-        >>> agent.describe()
-        ['0: unsure: horror, drama', '1: not horror']
-        """
-        return sentences_of(self._state)
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, sink: Sink | None = None) -> Self:
+        """Read an agent from a file: what follows has the same bits as with no pause."""
+        saved = read_state(path)
+        try:
+            state = state_from_arrays(*saved)
+        except CorruptState as error:
+            raise CorruptState(f"{path}: {error}") from error
+        return cls.of(state, sink=sink)
 
-    def proposal(self, threshold: float = 0.5) -> list[FoundGroup]:
-        """Propose groups of arms that seem to share a rule, for a person to accept or correct.
+    @classmethod
+    def of(cls, state: AgentState, *, sink: Sink | None = None) -> Self:
+        """Return an agent of this state."""
+        self = object.__new__(cls)
+        self._start(state, sink)
+        return self
 
-        They are found in the examples that stand, as rules of single features (up to 12 flags and
-        words), whatever the kind of limits and the groups there are. `regroup` takes the list, as
-        it is or corrected (`dataclasses.replace`). It takes seconds from hundreds of examples on.
-        """
-        return proposal_of(self._state, threshold)
+    # -- small parts ---------------------------------------------------------------------
+
+    def _start(self, state: AgentState, sink: Sink | None) -> None:
+        if sink is not None and not callable(sink):
+            raise InvalidValue("sink", "Agent", "a function that takes a list of events", sink)
+        self.sink = sink
+        self._state = state
+        self.make = Commands(state)
+
+    def _commit(self, event: Event) -> None:
+        if self.sink is not None:
+            self.sink([event])
+        self._state.fold(event)
+
+    def _commit_all(self, events: Sequence[Event]) -> None:
+        if self.sink is not None and events:
+            self.sink(events)
+        for event in events:
+            self._state.fold(event)
+
+    def _answered(self, made: Answers) -> list[Answer]:
+        """Commit answers and go on with what waited; what is not settled is asked again."""
+        self._commit_all(made.events)
+        each = zip(made.questions, made.ids, made.examples, made.decisions, strict=True)
+        return [
+            Answer(example, self._go_on(decision, made.at))
+            if example is not None
+            else Answer(None, again if isinstance(again, Question) else self._asked(id, made.at))
+            for again, id, example, decision in each
+        ]
+
+    def _asked(self, id: ItemId, at: float | None) -> Question:
+        """Return an open question once more."""
+        state, one = self._state, self._state.questions.open[id]
+        waits = None if one.decision is None else state.questions.waiting.get(one.decision)
+        among, propensity = (None, None) if waits is None else (waits.among, waits.propensity)
+        asked = Asked(
+            id,
+            tuple(np.frombuffer(one.context).tolist()),
+            state.arm_ids[one.arm],
+            state.version,
+            at,
+            one.decision,
+            among,
+            propensity,
+            one.item,
+        )
+        return Question(asked)
+
+    def _go_on(
+        self, decision: ItemId | None, at: float | None
+    ) -> Decision | Question | Abstention | None:
+        waits = None if decision is None else self._state.questions.waiting.get(decision)
+        if decision is None or waits is None or waits.question is not None:
+            return None
+        return self.resume(decision, at=at)
+
+
+def _events_of(made: Decision | Question | Abstention) -> list[Event]:
+    """Return what goes into the log: the outcome, and the question that it filed."""
+    filed = None if isinstance(made, Question) else made.question
+    return [made.event] if filed is None else [made.event, filed.event]
+
+
+def _check_among(among: tuple[ArmId, ...] | None) -> None:
+    if among == ():
+        remedy = "Leave it out for all arms; where none can be had, there is nothing to decide."
+        raise InvalidValue("among", "Agent.decide", "at least one arm", [], remedy)

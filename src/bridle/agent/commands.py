@@ -1,12 +1,14 @@
-"""The first half of the verbs that change what an agent is: its dial, arms, groups, rules."""
+"""Commands: the first half of every verb, which makes events and changes nothing."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -62,71 +64,147 @@ from bridle.agent.selection import Selector
 from bridle.agent.state import AgentState, Example, JudgedCase, item_of
 from bridle.agent.teachers import REVIEWED, Key
 from bridle.certificates.certificate import Certificate, fingerprint
-from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible
+from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible, UnknownId
 from bridle.kernels.types import Floats
 from bridle.limits import KINDS, FoundGroup
 from bridle.limits.declared import Rule
 from bridle.policies import with_sigma
 from bridle.schema import Context
 
-__all__ = [
-    "TIME",
-    "Commands",
-    "Contexts",
-    "Heard",
-    "Truths",
-    "distinct",
-    "some_words",
-    "time_of",
-]
-
-
-TIME = validation.FloatRange()
-
-
-def distinct(values: list[ItemId], name: str, owner: str) -> list[ItemId]:
-    """Give ids that are all different, or refuse them."""
-    if len(set(values)) != len(values):
-        twice, _ = Counter(values).most_common(1)[0]
-        raise InvalidValue(name, owner, "distinct", twice)
-    return values
-
-
-def some_words(value: str | None, name: str) -> str | None:
-    """Give what a person said along with a change, if anything."""
-    return None if value is None else words(value, name, "Agent", MAX_NOTE)
-
-
-def time_of(at: float | None) -> float | None:
-    """Give the caller's time as a float."""
-    return None if at is None else TIME.check(at, "at", "Agent")
-
-
-# --- The first half of every verb: look, check, make the event, change nothing ------------
-#
-# `agent.make` is a `Commands`. What it gives can be committed somewhere and then folded by
-# `agent.apply`; or thrown away, and nothing has happened.
-
+__all__ = ["Answers", "Commands", "Contexts", "Examples", "Rewards", "Shadow", "follows", "time_of"]
 
 Contexts: TypeAlias = "Sequence[Context] | npt.NDArray[Any]"
 Truths: TypeAlias = "Sequence[bool] | npt.NDArray[Any]"
+P = ParamSpec("P")
+S = TypeVar("S")
+Made = TypeVar("Made")
+R = TypeVar("R")
+Of = TypeVar("Of", "Examples", "Answers")
+
+TIME = validation.FloatRange()
 MAX_HISTORY = 10_000_000
 # So many distinct contexts of a pool are looked at for one question; which ones, its bits say.
 MAX_POOL = 2_000
 CONTRADICTED = "A check was denied of what a teacher had allowed: limits have changed."
 
 
-class Heard(NamedTuple):
-    """What comes of the words of a declared teacher: all events, and the example of each word.
+def follows(
+    command: Callable[Concatenate[Commands, P], Made],
+) -> Callable[[Callable[[S, Made], R]], Callable[Concatenate[S, P], R]]:
+    """Return a decorator that gives a method the parameters of a command.
 
-    None: the word did not settle its case.
+    The method makes what the command makes, of `self.make` (or of `self`, in `Commands`), and its
+    body takes that. So parameters stand once, at the command; `help` shows them at the method, too.
+    """
+
+    def decorate(body: Callable[[S, Made], R]) -> Callable[Concatenate[S, P], R]:
+        name = command.__name__
+
+        @functools.wraps(body)
+        def method(self: S, /, *args: P.args, **given: P.kwargs) -> R:
+            made: Made = getattr(getattr(self, "make", self), name)(*args, **given)
+            return body(self, made)
+
+        says = inspect.signature(body).return_annotation
+        method.__annotations__ = {**command.__annotations__, "return": says}
+        signature = inspect.signature(command).replace(return_annotation=says)
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        return method
+
+    return decorate
+
+
+def time_of(at: float | None) -> float | None:
+    """Return the caller's time as a float."""
+    return None if at is None else TIME.check(at, "at", "Agent")
+
+
+class Examples(NamedTuple):
+    """What a teacher's answers come to.
+
+    Attributes
+    ----------
+    events : list of events
+        All that is to be committed.
+    examples : list of ids
+        The example that each answer makes; None where it did not settle its case.
+    declared : bool
+        Whether the teacher is a declared one, whose answers are weighed.
     """
 
     events: list[Event]
     examples: list[ItemId | None]
+    declared: bool
 
 
-class _Word(NamedTuple):
+class Answers(NamedTuple):
+    """What answers to open questions come to: `Examples`, and what they are about.
+
+    Attributes
+    ----------
+    questions : list of Question or id
+        As they were given.
+    ids : list of ids
+        Of the questions.
+    decisions : list of ids
+        The decision that waits for each; None where none does.
+    """
+
+    events: list[Event]
+    examples: list[ItemId | None]
+    declared: bool
+    questions: list[Any]
+    ids: list[ItemId]
+    decisions: list[ItemId | None]
+    at: float | None
+
+
+class Rewards(NamedTuple):
+    """Rewards of many decisions, as columns: `values` are in the agent's own range."""
+
+    ids: list[ItemId]
+    values: Floats
+    at: float | None
+
+    @property
+    def events(self) -> list[Rewarded]:
+        """What goes into the log."""
+        pairs = zip(self.ids, self.values.tolist(), strict=True)
+        return [Rewarded(id, reward, self.at) for id, reward in pairs]
+
+
+class Shadow(NamedTuple):
+    """What the agent would have played, and the event that another system played otherwise."""
+
+    decision: Decision | Abstention
+    event: Shadowed
+
+
+class _Cases(NamedTuple):
+    """What examples are about, as columns, with the scope and the end that they share."""
+
+    rows: Floats
+    arms: list[Any]
+    allowed: list[bool]
+    items: list[ArmId | None]
+    ids: Sequence[str] | None
+    scope: Scope
+    until: float | None
+
+
+class _Said(NamedTuple):
+    """What comes along with answers: who gives them, how long they hold, and their ids."""
+
+    by: str | None
+    note: str | None
+    scope: Scope
+    until: float | None
+    at: float | None
+    words: Sequence[str] | None
+    who: str | None
+
+
+class _Judgement(NamedTuple):
     """What a declared teacher says of one case."""
 
     context: bytes
@@ -138,109 +216,110 @@ class _Word(NamedTuple):
     scope: Scope = "all"
     until: float | None = None
     id: ItemId | None = None  # of the example that it makes, if it settles its case
-    word: ItemId | None = None  # its own
+    name: ItemId | None = None  # its own id
 
 
-class _Hearing:
-    """Finds what words of a declared teacher settle, on a copy of what is known of teachers.
+class _Weighing:
+    """Finds what judgements of a declared teacher settle, on a copy of the teachers' state.
 
     What is only made changes nothing: the fold finds the same.
     """
 
     def __init__(
         self,
-        knowledge: AgentState,
+        state: AgentState,
         by: str,
         note: str | None,
         time: float | None,
         who: str | None,
     ) -> None:
         self.events: list[Event] = []
-        self._know = knowledge
+        self._state = state
         self._by, self._note, self._time, self._who = by, note, time, who
-        self._teachers = knowledge.teachers.copy()
-        self._judged: dict[tuple[Key, Key], JudgedCase] = {}  # those of these words
-        self._taught = knowledge.taught
+        self._teachers = state.teachers.copy()
+        self._judged: dict[tuple[Key, Key], JudgedCase] = {}  # those of these judgements
+        self._taught = state.taught
         self._gone: set[ItemId] = set()  # examples that are replaced
         self._answered: set[ItemId] = set()  # checks
         self._anew = False
 
-    def hear(self, word: _Word) -> ItemId | None:
-        """Take a word; return the example that it makes, None if it does not settle its case."""
-        state, context = self._know, tuple(np.frombuffer(word.context).tolist())
-        key = state.case_key(word.context, word.item, word.arm)
-        prior, before = state.prior_of(word.context, word.arm), self._case(key)
-        if state.reopens(word.check, key, self._teachers):
+    def add(self, one: _Judgement) -> ItemId | None:
+        """Return the example that a judgement makes; None if it does not settle its case."""
+        state = self._state
+        key = state.case_key(one.context, one.item, one.arm)
+        prior, before = state.prior_of(one.context, one.arm), self._case(key)
+        if state.reopens(one.check, key, self._teachers):
             self._teachers.forget(*key)
             before = None
-        verdict = self._teachers.judge(self._by, *key, word.allowed, prior)
+        verdict = self._teachers.judge(self._by, *key, one.allowed, prior)
         event = Judged(
-            context,
-            state.arm_ids[word.arm],
-            word.allowed,
+            tuple(np.frombuffer(one.context).tolist()),
+            state.arm_ids[one.arm],
+            one.allowed,
             self._by,
             prior,
-            word.question,
-            word.check,
-            word.item,
-            word.scope,
-            word.until,
+            one.question,
+            one.check,
+            one.item,
+            one.scope,
+            one.until,
             self._note,
             self._time,
-            word.word,
+            one.name,
             self._who,
         )
         self.events.append(event)
-        self._judged[key] = state.judged_by(event, before, word.context, word.arm)
+        self._judged[key] = state.judged_by(event, before, one.context, one.arm)
         others = self._teachers.review(self._prior, REVIEWED)
         example = None
         if verdict.allowed is not None:
             case = self._judged[key]
-            example = self._teach(key, case, verdict.allowed, word)
+            example = self._teach(key, case, verdict.allowed, one)
             self._answer(key, case, verdict.allowed)
-        for one in others:
-            place = one.case, one.unit
+        for other in others:
+            place = other.case, other.unit
             about = self._case(place)
-            if about is None:  # all was begun anew, and what was said is forgotten
+            if about is None:  # all was begun anew, and earlier judgements are forgotten
                 break
-            if not self._answer(place, about, one.allowed):
-                self._teach(place, about, one.allowed, None)
+            if not self._answer(place, about, other.allowed):
+                self._teach(place, about, other.allowed, None)
         return example
 
     def _case(self, key: tuple[Key, Key]) -> JudgedCase | None:
         if key in self._judged:
             return self._judged[key]
-        return None if self._anew else self._know.judged.get(key)
+        return None if self._anew else self._state.judged.get(key)
 
     def _prior(self, case: Key, unit: Key) -> float:
         about = self._case((case, unit))
         assert about is not None
-        return self._know.prior_of(about.context, about.arm)
+        return self._state.prior_of(about.context, about.arm)
 
     def _answer(self, key: tuple[Key, Key], case: JudgedCase, label: bool) -> bool:
         """Answer the checks that waited for a case; return whether there were any."""
-        open_ = self._know.checks.open
+        open_ = self._state.checks.open
         waiting = [id for id in case.checks if id in open_ and id not in self._answered]
         for id in waiting:
             one = open_[id]
-            word = _Word(one.context, one.arm, one.item, label, check=id)
-            self._teach(key, case._replace(context=one.context, arm=one.arm), label, word)
+            judged = _Judgement(one.context, one.arm, one.item, label, check=id)
+            self._teach(key, case._replace(context=one.context, arm=one.arm), label, judged)
         return bool(waiting)
 
     def _teach(
-        self, key: tuple[Key, Key], case: JudgedCase, label: bool, word: _Word | None
+        self, key: tuple[Key, Key], case: JudgedCase, label: bool, one: _Judgement | None
     ) -> ItemId:
-        """Write down the example of a case that is settled: of this word, or later."""
-        state = self._know
+        """Add the example of a case that is settled, by this judgement or after it."""
+        state = self._state
         self._taught += 1
-        id = self._taught if word is None or word.id is None else word.id
-        question, check = (None, None) if word is None else (word.question, word.check)
+        id = self._taught if one is None or one.id is None else one.id
+        question, check = (None, None) if one is None else (one.question, one.check)
         said = self._teachers.said(*key)
-        who = ", ".join(one.name for one in self._teachers.teachers if said.get(one.name) is label)
+        names = (teacher.name for teacher in self._teachers.teachers)
+        who = ", ".join(name for name in names if said.get(name) is label)
         replaced: tuple[ItemId, ...] = ()
         if label or not self._anew:  # else what was allowed is forgotten already
             earlier = state.earlier(case.item, case.arm, label, who or None)
-            replaced = tuple(one for one in earlier if one not in self._gone)
+            replaced = tuple(other for other in earlier if other not in self._gone)
         self._gone.update(replaced)
         taught = Taught(
             id,
@@ -249,7 +328,7 @@ class _Hearing:
             label,
             question,
             who or None,
-            None if word is None else self._note,
+            None if one is None else self._note,
             self._time,
             case.item,
             check,
@@ -270,12 +349,17 @@ class _Hearing:
 
 
 class Commands:
-    """Makes the events of one agent from what it knows now."""
+    """The first half of every verb: check, make the event, change nothing.
 
-    def __init__(self, knowledge: AgentState) -> None:
-        self._state = knowledge
-        self._schema = knowledge.settings.features
-        self.chooser = Selector(knowledge)
+    `agent.make` is one. What it returns can be committed somewhere and then folded by
+    `Agent.apply`; or thrown away, and nothing has happened. The verb of `Agent` that follows a
+    command says what its parameters mean.
+    """
+
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
+        self._schema = state.settings.features
+        self.chooser = Selector(state)
 
     # -- teaching ----------------------------------------------------------------------------
 
@@ -288,17 +372,14 @@ class Commands:
         id: str | None = None,
         at: float | None = None,
     ) -> Question:
-        """Pick the arm to ask about in a context, in one of a pool, or in one that was met."""
+        """Return a question about an arm: in a context, one of a pool, or one that was met."""
         state = self._state
         name: ItemId = state.questions.asked + 1 if id is None else item_id(id, "Agent.ask")
         state.questions.check(name)
         if context is not None and pool is not None:
             raise InvalidValue("pool", "Agent.ask", "left out where a context is given", pool)
         if context is not None:
-            row, named = (
-                self._schema.encode(context),
-                item_of(self._state, context, item, "Agent.ask"),
-            )
+            row, named = self._schema.encode(context), self._item(context, item, "Agent.ask")
         else:
             if item is not None:
                 raise InvalidValue("item", "Agent.ask", "left out where no context is given", item)
@@ -306,7 +387,7 @@ class Commands:
         return self.chooser.question(row, name, state.version, time_of(at), named)
 
     def asked_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
-        """Pick an arm to ask about in each context."""
+        """Return a question about an arm in each context."""
         rows, time = self._schema.encode_many(contexts), time_of(at)
         first, version = self._state.questions.asked + 1, self._state.version
         items = self._items(contexts, None, len(rows), "Agent.ask_many")
@@ -315,7 +396,7 @@ class Commands:
             for ahead, (row, item) in enumerate(zip(rows, items, strict=True))
         ]
 
-    def taught(
+    def example(
         self,
         context: Context,
         arm: ArmId,
@@ -328,15 +409,23 @@ class Commands:
         scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
-    ) -> Taught:
-        """Write down an example of the teacher; of a declared one see `examples_by`."""
-        rows = self._schema.encode(context)[None]
-        items = [item_of(self._state, context, item, "Agent.teach")]
-        answer = validation.truth(allowed, "allowed", "Agent.teach")
-        ids = None if id is None else [id]
-        return self._taught(rows, [arm], [answer], items, ids, by, note, at, scope, until)[0]
+        who: str | None = None,
+    ) -> Examples:
+        """Return what an example of a teacher comes to, who may be a declared one."""
+        owner = "Agent.teach"
+        about, answer = self._item(context, item, owner), _truth(allowed, owner)
+        cases = _Cases(
+            rows=self._schema.encode(context)[None],
+            arms=[arm],
+            allowed=[answer],
+            items=[about],
+            ids=None if id is None else [id],
+            scope=scope,
+            until=until,
+        )
+        return self._examples(cases, by, note, at, who)
 
-    def taught_many(
+    def examples(
         self,
         contexts: Contexts,
         arms: Sequence[ArmId] | npt.NDArray[Any],
@@ -349,62 +438,100 @@ class Commands:
         scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
-    ) -> list[Taught]:
-        """Write down many examples."""
-        rows = self._schema.encode_many(contexts)
+        who: str | None = None,
+    ) -> Examples:
+        """Return what many examples of a teacher come to, who may be a declared one."""
         owner = "Agent.teach_many"
-        answers = _truths(allowed, len(rows), owner)
-        named = self._items(contexts, items, len(rows), owner)
-        return self._taught(
-            rows,
-            listed(arms, "arms", owner, len(rows)),
-            answers,
-            named,
-            ids,
-            by,
-            note,
-            at,
-            scope,
-            until,
+        rows = self._schema.encode_many(contexts)
+        cases = _Cases(
+            rows=rows,
+            arms=listed(arms, "arms", owner, len(rows)),
+            allowed=_truths(allowed, len(rows), owner),
+            items=self._items(contexts, items, len(rows), owner),
+            ids=ids,
+            scope=scope,
+            until=until,
         )
+        return self._examples(cases, by, note, at, who)
 
-    def _taught(
+    @follows(example)
+    def taught(self, made: Examples) -> Taught:
+        """Return the event of an example, of a teacher who is taken at their word."""
+        return self._at_their_word(made, "examples_by")[0]
+
+    @follows(examples)
+    def taught_many(self, made: Examples) -> list[Taught]:
+        """Return the events of many examples, of a teacher who is taken at their word."""
+        return self._at_their_word(made, "examples_by")
+
+    @follows(examples)
+    def examples_by(self, made: Examples) -> Examples:
+        """Return what many examples of a declared teacher come to."""
+        return _of_declared(made)
+
+    def _examples(
         self,
-        rows: Floats,
-        arms: list[Any],
-        answers: list[bool],
-        items: list[ArmId | None],
-        ids: Sequence[str] | None,
+        cases: _Cases,
         by: str | None,
         note: str | None,
         at: float | None,
-        scope: Scope = "all",
-        until: float | None = None,
-    ) -> list[Taught]:
-        state = self._state
-        self._undeclared(by, "examples_by")
-        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
-        names = self._names(ids, len(rows), state.taught, "Agent.teach")
-        numbers = [state.arm_number(arm) for arm in arms]
+        who: str | None,
+    ) -> Examples:
+        state, n, owner = self._state, len(cases.rows), "Agent.teach"
+        by, note, time = _said(by, note, at)
+        ends = self._life(cases.scope, cases.until, cases.items, owner)
+        names = self._names(cases.ids, n, state.taught, owner)
+        numbers = list(map(state.arm_number, cases.arms))
+        if by is not None and state.declares(by):
+            own: list[Any] = [None] * n if cases.ids is None else names
+            each = zip(cases.rows, numbers, cases.items, cases.allowed, own, strict=True)
+            judged = [
+                _Judgement(row.tobytes(), k, item, answer, None, None, cases.scope, ends, id, id)
+                for row, k, item, answer, id in each
+            ]
+            return self._weighed(judged, by, note, time, who)
+        _check_declared(owner, who=who)
         state.check_examples(names, numbers)
-        ends = self._life(scope, until, items, "Agent.teach")
-        replaced = self._replaced(numbers, items, answers, by)
-        self._check_ends(ends, answers, replaced)
-        said = [state.arm_ids[k] for k in numbers]
-        return [
-            Taught(
-                name, tuple(row), arm, answer, None, by, note, time, item, None, scope, ends, gone
+        replaced: list[tuple[ItemId, ...]] = [()] * n
+        if cases.items.count(None) < n:
+            replaced = self._replaced(numbers, cases.items, cases.allowed, by, ends)
+        columns = zip(
+            names, cases.rows.tolist(), numbers, cases.allowed, cases.items, replaced, strict=True
+        )
+        events: list[Event] = []
+        for id, row, k, answer, item, gone in columns:
+            example = Taught(
+                id,
+                tuple(row),
+                state.arm_ids[k],
+                answer,
+                None,
+                by,
+                note,
+                time,
+                item,
+                None,
+                cases.scope,
+                ends,
+                gone,
             )
-            for name, row, arm, answer, item, gone in zip(
-                names, rows.tolist(), said, answers, items, replaced, strict=True
+            events.append(example)
+        return Examples(events, [*names], False)
+
+    def _at_their_word(self, made: Examples | Answers, instead: str) -> list[Taught]:
+        if made.declared:
+            raise NotPossible(
+                "This is a declared teacher, whose answer may not settle a case: "
+                f"make.{instead}(...)."
             )
-        ]
+        return cast("list[Taught]", made.events)
 
     def _life(
         self, scope: Scope, until: float | None, items: list[ArmId | None], owner: str
     ) -> float | None:
-        """Return when answers end, or refuse their scope or their end."""
-        validation.one_of(scope, SCOPES, "scope", owner)
+        """Return when answers end, or raise what is wrong with their scope or end."""
+        if not isinstance(scope, str) or scope != "all":
+            validation.one_of(scope, SCOPES, "scope", owner)
         if scope == "item" and None in items:
             remedy = "Name it: item=..., or declare an Id in the schema."
             raise InvalidValue("scope", owner, "'all' where the item has no name", scope, remedy)
@@ -414,31 +541,29 @@ class Commands:
             raise InvalidValue("until", owner, wanted, until)
         return ends
 
-    def _check_ends(
-        self, ends: float | None, answers: list[bool], replaced: list[tuple[ItemId, ...]]
-    ) -> None:
-        """Refuse an "allowed" that ends, where it would replace a denial that stays."""
-        if ends is None:
-            return
-        for answer, gone in zip(answers, replaced, strict=True):
+    def _replaced(
+        self,
+        arms: list[int],
+        items: list[ArmId | None],
+        answers: list[bool],
+        by: str | None,
+        ends: float | None = None,
+    ) -> list[tuple[ItemId, ...]]:
+        """Return, of each answer, what the same teacher said before and takes back by it."""
+        out: list[tuple[ItemId, ...]] = []
+        met: set[ItemId] = set()
+        for k, item, answer in zip(arms, items, answers, strict=True):
+            earlier = () if item is None else self._state.earlier(item, k, answer, by)
+            gone = tuple(id for id in earlier if id not in met) if earlier else ()
             lasting = [id for id in gone if self._state.examples[id].until is None]
-            if answer and lasting:
+            if ends is not None and answer and lasting:
                 raise NotPossible(
                     "The same teacher has denied this without an end (example "
                     f"{lasting[0]!r:.100}): "
                     'an "allowed" that ends would replace it, and nothing would be left. Retract '
                     "the denial first, and teach it again when the time has come."
                 )
-
-    def _replaced(
-        self, arms: list[int], items: list[ArmId | None], answers: list[bool], by: str | None
-    ) -> list[tuple[ItemId, ...]]:
-        """Return, of each answer, what the same teacher said before and takes back by it."""
-        earlier = self._state.earlier
-        out, met = [], set()
-        for k, item, answer in zip(arms, items, answers, strict=True):
-            gone = tuple(id for id in earlier(item, k, answer, by) if id not in met)
-            met |= set(gone)
+            met.update(gone)
             out.append(gone)
         return out
 
@@ -453,21 +578,21 @@ class Commands:
         word: str | None = None,
         who: str | None = None,
     ) -> list[Event]:
-        """Write down what a teacher says of a play that a coin chose.
+        """Return what a teacher's judgement of a play that a coin chose comes to.
 
-        With a promise, a denial of what the teacher had allowed begins what was learned anew. The
-        word of a declared teacher answers it if it settles its case; else the check waits. `word`
-        and `who` are of a declared teacher: the word's own id, and who says so in their name.
+        With a promise, a denial of what the teacher had allowed begins what was learned anew. That
+        of a declared teacher answers the check if it settles its case; else the check waits.
         """
         state, owner = self._state, "Agent.judge"
         id = plain_id(_id_of(check))
         open_ = state.checks.get(id)
-        answer = validation.truth(allowed, "allowed", owner)
-        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
+        answer = _truth(allowed, owner)
+        by, note, time = _said(by, note, at)
         if state.declares(by):
             own = None if word is None else item_id(word, owner)
-            said = _Word(open_.context, open_.arm, open_.item, answer, check=id, word=own)
-            return self._heard([said], by, note, time, who).events
+            said = _Judgement(open_.context, open_.arm, open_.item, answer, check=id, name=own)
+            return self._weighed([said], by, note, time, who).events
+        _check_declared(owner, word=word, who=who)
         names = self._names(None, 1, state.taught, owner)
         state.check_examples(names, [open_.arm])
         (gone,) = self._replaced([open_.arm], [open_.item], [answer], by)
@@ -491,7 +616,7 @@ class Commands:
             events.append(StartedAnew(CONTRADICTED, None, None, time))
         return events
 
-    def answered(
+    def answer(
         self,
         question: Question | ItemId,
         allowed: bool,
@@ -501,12 +626,14 @@ class Commands:
         scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
-    ) -> Taught:
-        """Write down the answer to an open question."""
-        said: Any = {"by": by, "note": note, "scope": scope, "until": until, "at": at}
-        return self.answered_many([question], [allowed], **said)[0]
+        word: str | None = None,
+        who: str | None = None,
+    ) -> Answers:
+        """Return what the answer to an open question comes to, of any teacher."""
+        said = _Said(by, note, scope, until, at, None if word is None else [word], who)
+        return self._answers([question], [allowed], said)
 
-    def answered_many(
+    def answers(
         self,
         questions: Sequence[Question | ItemId],
         allowed: Truths,
@@ -516,166 +643,129 @@ class Commands:
         scope: Scope = "all",
         until: float | None = None,
         at: float | None = None,
-    ) -> list[Taught]:
-        """Write down the answers to many open questions."""
-        state = self._state
-        owner = "Agent.answer"
-        self._undeclared(by, "answers_by")
-        ids, found, answers = self._open(questions, allowed, owner)
-        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
-        names = self._names(None, len(ids), state.taught, owner)
-        state.check_examples(names, [one.arm for one in found])
-        contexts = [tuple(np.frombuffer(one.context).tolist()) for one in found]
-        items = [one.item for one in found]
-        ends = self._life(scope, until, items, owner)
-        replaced = self._replaced([one.arm for one in found], items, answers, by)
-        self._check_ends(ends, answers, replaced)
-        return [
-            Taught(
-                name,
-                context,
-                state.arm_ids[one.arm],
-                answer,
-                id,
-                by,
-                note,
-                time,
-                one.item,
-                None,
-                scope,
-                ends,
-                gone,
-            )
-            for name, context, one, answer, id, gone in zip(
-                names, contexts, found, answers, ids, replaced, strict=True
-            )
-        ]
-
-    def _open(
-        self, questions: Sequence[Question | ItemId], allowed: Truths, owner: str
-    ) -> tuple[list[ItemId], list[Open], list[bool]]:
-        """Return the ids of open questions, what they are about, and the answers to them."""
-        asked = [_id_of(q) for q in listed(questions, "questions", owner)]
-        found = [self._state.questions.get(id) for id in asked]
-        ids = distinct([plain_id(id) for id in asked], "questions", owner)
-        return ids, found, _truths(allowed, len(ids), owner)
-
-    # -- several teachers --------------------------------------------------------------------
-
-    def answers_by(
-        self,
-        questions: Sequence[Question | ItemId],
-        allowed: Truths,
-        *,
-        by: str,
-        note: str | None = None,
-        scope: Scope = "all",
-        until: float | None = None,
-        at: float | None = None,
         words: Sequence[str] | None = None,
         who: str | None = None,
-    ) -> Heard:
-        """Write down what a declared teacher answers to open questions, and what that settles.
+    ) -> Answers:
+        """Return what the answers to many open questions come to, of any teacher."""
+        return self._answers(questions, allowed, _Said(by, note, scope, until, at, words, who))
 
-        A question whose case is not settled stays open. `words` are ids of the words themselves,
-        and `who` says so in the teacher's name.
-        """
+    @follows(answer)
+    def answered(self, made: Answers) -> Taught:
+        """Return the event of an answer, of a teacher who is taken at their word."""
+        return self._at_their_word(made, "answers_by")[0]
+
+    @follows(answers)
+    def answered_many(self, made: Answers) -> list[Taught]:
+        """Return the events of many answers, of a teacher who is taken at their word."""
+        return self._at_their_word(made, "answers_by")
+
+    @follows(answers)
+    def answers_by(self, made: Answers) -> Answers:
+        """Return what answers of a declared teacher come to; what is not settled stays open."""
+        return _of_declared(made)
+
+    def _answers(
+        self, questions: Sequence[Question | ItemId], allowed: Truths, said: _Said
+    ) -> Answers:
         state, owner = self._state, "Agent.answer"
-        ids, found, answers = self._open(questions, allowed, owner)
-        name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
-        ends = self._life(scope, until, [one.item for one in found], owner)
+        given = listed(questions, "questions", owner)
+        ids, found, answers = self._open(given, allowed, owner)
+        by, note, time = _said(said.by, said.note, said.at)
+        items = [one.item for one in found]
+        ends = self._life(said.scope, said.until, items, owner)
+        if state.declares(by):
+            made = self._answers_weighed(by, ids, found, answers, said, ends)
+        else:
+            _check_declared(owner, words=said.words, who=said.who)
+            names = self._names(None, len(ids), state.taught, owner)
+            state.check_examples(names, [one.arm for one in found])
+            replaced = self._replaced([one.arm for one in found], items, answers, by, ends)
+            columns = zip(names, found, answers, ids, replaced, strict=True)
+            events: list[Event] = [
+                Taught(
+                    name,
+                    tuple(np.frombuffer(one.context).tolist()),
+                    state.arm_ids[one.arm],
+                    answer,
+                    id,
+                    by,
+                    note,
+                    time,
+                    one.item,
+                    None,
+                    said.scope,
+                    ends,
+                    gone,
+                )
+                for name, one, answer, id, gone in columns
+            ]
+            made = Examples(events, [*names], False)
+        return Answers(*made, given, ids, [one.decision for one in found], time)
+
+    def _answers_weighed(
+        self,
+        by: str,
+        ids: list[ItemId],
+        found: list[Open],
+        answers: list[bool],
+        said: _Said,
+        ends: float | None,
+    ) -> Examples:
+        state = self._state
         own: list[Any] = [None] * len(ids)
-        if words is not None:
-            own = self._names(words, len(ids), 0, owner)
-        spoken = [
-            _Word(
+        if said.words is not None:
+            own = self._names(said.words, len(ids), 0, "Agent.answer")
+        judged = [
+            _Judgement(
                 one.context,
                 one.arm,
                 one.item,
                 answer,
                 question=id,
-                scope=scope,
+                scope=said.scope,
                 until=ends,
-                word=mine,
+                name=name,
             )
-            for id, one, answer, mine in zip(ids, found, answers, own, strict=True)
+            for id, one, answer, name in zip(ids, found, answers, own, strict=True)
         ]
-        for word in spoken:
-            key = state.case_key(word.context, word.item, word.arm)
-            if state.teachers.said(*key).get(name) is word.allowed:
+        for one in judged:
+            key = state.case_key(one.context, one.item, one.arm)
+            if state.teachers.said(*key).get(by) is one.allowed:
                 raise NotPossible(
-                    f"{name} has said so already of question {word.question!r}, and that does not "
+                    f"{by} has said so already of question {one.question!r}, and that does not "
                     "settle it. Ask another, whom agent.whom(question) names, or give it up: "
                     "agent.skip(question)."
                 )
-        return self._heard(spoken, name, note, time, who)
+        return self._weighed(judged, by, said.note, time_of(said.at), said.who)
 
-    def examples_by(
-        self,
-        contexts: Contexts,
-        arms: Sequence[ArmId] | npt.NDArray[Any],
-        allowed: Truths,
-        *,
-        by: str,
-        items: Sequence[ArmId | None] | None = None,
-        ids: Sequence[str] | None = None,
-        note: str | None = None,
-        scope: Scope = "all",
-        until: float | None = None,
-        at: float | None = None,
-        who: str | None = None,
-    ) -> Heard:
-        """Write down what a declared teacher says of many cases, and what that settles."""
-        rows = self._schema.encode_many(contexts)
-        state, owner, n = self._state, "Agent.teach_many", len(rows)
-        answers = _truths(allowed, n, owner)
-        named = self._items(contexts, items, n, owner)
-        numbers = [state.arm_number(arm) for arm in listed(arms, "arms", owner, n)]
-        names: list[Any] = [None] * n
-        if ids is not None:
-            names = self._names(ids, n, state.taught, owner)
-        ends = self._life(scope, until, named, "Agent.teach")
-        name, note, time = self._declared(by), some_words(note, "note"), time_of(at)
-        words = [
-            _Word(row.tobytes(), k, item, answer, None, None, scope, ends, id, id)
-            for row, k, item, answer, id in zip(rows, numbers, named, answers, names, strict=True)
-        ]
-        return self._heard(words, name, note, time, who)
+    def _open(
+        self, questions: Sequence[Question | ItemId], allowed: Truths, owner: str
+    ) -> tuple[list[ItemId], list[Open], list[bool]]:
+        """Return the ids of open questions, what they are about, and the answers to them."""
+        asked = [_id_of(q) for q in questions]
+        found = [self._state.questions.get(id) for id in asked]
+        ids = _distinct([plain_id(id) for id in asked], "questions", owner)
+        return ids, found, _truths(allowed, len(ids), owner)
 
-    def _heard(
+    def _weighed(
         self,
-        words: Sequence[_Word],
+        judged: Sequence[_Judgement],
         by: str,
         note: str | None,
         time: float | None,
         who: str | None,
-    ) -> Heard:
-        """Write down words of a declared teacher, and the examples that they settle."""
-        hearing = _Hearing(self._state, by, note, time, some_words(who, "who"))
-        examples = [hearing.hear(word) for word in words]
-        made = [event for event in hearing.events if isinstance(event, Taught)]
+    ) -> Examples:
+        """Return what judgements of a declared teacher come to, and what they settle."""
+        weighing = _Weighing(self._state, by, note, time, _words(who, "who"))
+        examples = [weighing.add(one) for one in judged]
+        made = [event for event in weighing.events if isinstance(event, Taught)]
         numbers = [self._state.arm_number(event.arm) for event in made]
-        names = distinct([event.id for event in made], "ids", "Agent.teach")
+        names = _distinct([event.id for event in made], "ids", "Agent.teach")
         self._state.check_examples(names, numbers)
-        return Heard(hearing.events, examples)
-
-    def _declared(self, by: str) -> str:
-        """Return the name of a declared teacher, or refuse what is none."""
-        name = some_words(by, "by")
-        if name is None or not self._state.declares(name):
-            wanted = "the name of a declared teacher"
-            raise InvalidValue("by", "Agent", wanted, by, "Agent(teachers=[Teacher(...)]).")
-        return name
-
-    def _undeclared(self, by: object, instead: str) -> None:
-        """Refuse to take a declared teacher at their word, past what is known of their errors."""
-        if self._state.declares(by):
-            raise NotPossible(
-                f"{by!r} is a declared teacher, whose word may not settle a case: make.{instead}."
-            )
+        return Examples(weighing.events, examples, True)
 
     def lapsed(self, question: Question | ItemId, *, at: float | None = None) -> Lapsed:
-        """Write down that an open question will not be answered."""
+        """Return the event that an open question will not be answered."""
         id = _id_of(question)
         self._state.questions.get(id)
         return Lapsed(plain_id(id), time_of(at))
@@ -688,7 +778,7 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> Retracted:
-        """Write down that an example is taken back."""
+        """Return the event that an example is retracted."""
         return self.retracted_many([example], by=by, note=note, at=at)[0]
 
     def retracted_many(
@@ -699,16 +789,16 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> list[Retracted]:
-        """Write down that many examples are taken back."""
+        """Return the events that many examples are retracted."""
         owner = "Agent.retract"
         given = listed(examples, "examples", owner)
         given = [one.id if isinstance(one, Example) else one for one in given]
         ids = [self._state.standing(id).id for id in given]
-        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
-        return [Retracted(id, by, note, time) for id in distinct(ids, "examples", owner)]
+        by, note, time = _said(by, note, at)
+        return [Retracted(id, by, note, time) for id in _distinct(ids, "examples", owner)]
 
     def ended(self, now: float) -> list[Retracted]:
-        """Write down that examples are over whose time has come."""
+        """Return the events that end the examples whose time has come."""
         time = TIME.check(now, "now", "Agent.end_examples")
         return [
             Retracted(example.id, None, "Its time is over.", time)
@@ -729,10 +819,10 @@ class Commands:
         ask: bool = True,
         at: float | None = None,
     ) -> Decision | Question | Abstention:
-        """Choose an arm for a context, among all arms or those given; or ask about one."""
+        """Return an arm for a context, among all arms or those given; or a question about one."""
         state = self._state
+        named = self._item(context, item, "Agent.decide")
         row = self._schema.encode(context)
-        named = item_of(self._state, context, item, "Agent.decide")
         name: ItemId = state.decisions + 1
         if id is not None:
             name = item_id(id, "Agent.decide")
@@ -758,7 +848,7 @@ class Commands:
     def resumed(
         self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
     ) -> Decision | Question | Abstention:
-        """Go on with a decision that waited: its question is answered, or lapsed."""
+        """Return what a decision that waited comes to: its question is answered, or lapsed."""
         state = self._state
         waits = state.questions.ready(decision)
         # A question has no propensity that would say whether one is wanted: what comes of it has.
@@ -789,7 +879,7 @@ class Commands:
         details: bool = True,
         at: float | None = None,
     ) -> Decisions:
-        """Choose an arm for each context, with a draw of its own for each, never asking."""
+        """Return an arm for each context, with a draw of its own for each, never asking."""
         state = self._state
         rows = self._schema.encode_many(contexts)
         owner = "Agent.decide_many"
@@ -834,49 +924,83 @@ class Commands:
         return tuple(self._state.arm_ids[k] for k in sorted(numbers))
 
     def rewarded(self, decision: ItemId, value: float, *, at: float | None = None) -> Rewarded:
-        """Write down the reward of a decision."""
-        self._state.pending_context(decision)
+        """Return the event of a decision's reward."""
+        self._check_pending(decision)
         self._state.unit_reward(value)
         return Rewarded(plain_id(decision), float(value), time_of(at))
-
-    def rewarded_many(
-        self,
-        decisions: Sequence[ItemId] | npt.NDArray[Any],
-        values: Sequence[float] | npt.NDArray[Any],
-        *,
-        at: float | None = None,
-    ) -> list[Rewarded]:
-        """Write down the rewards of many decisions."""
-        ids, rewards, time = self.rewards(decisions, values, at)
-        pairs = zip(ids, rewards.tolist(), strict=True)
-        return [Rewarded(id, reward, time) for id, reward in pairs]
 
     def rewards(
         self,
         decisions: Sequence[ItemId] | npt.NDArray[Any],
         values: Sequence[float] | npt.NDArray[Any],
-        at: float | None,
-    ) -> tuple[list[ItemId], Floats, float | None]:
-        """Check the rewards of many decisions; give them as columns: ids, rewards, the time."""
+        *,
+        at: float | None = None,
+    ) -> Rewards:
+        """Return the rewards of many decisions, checked, as columns."""
         state, owner = self._state, "Agent.reward_many"
         ids = listed(decisions, "decisions", owner)
         pending = state.pending
         if not set(map(type, ids)) <= {int, str} or not all(id in pending for id in ids):
             for id in ids:
-                state.pending_context(id)
+                self._check_pending(id)
             ids = [plain_id(id) for id in ids]
-        distinct(ids, "decisions", owner)
-        return ids, state.check_rewards(values, len(ids), owner), time_of(at)
+        _distinct(ids, "decisions", owner)
+        return Rewards(ids, state.check_rewards(values, len(ids), owner), time_of(at))
+
+    @follows(rewards)
+    def rewarded_many(self, made: Rewards) -> list[Rewarded]:
+        """Return the events of many rewards."""
+        return made.events
+
+    def _check_pending(self, decision: object) -> None:
+        """Raise `UnknownId` where no such decision waits for a reward, and say what to do."""
+        state, asked = self._state, isinstance(decision, Question)
+        id = plain_id(getattr(decision, "decision", None) if asked else decision)
+        if id in state.pending and not asked:
+            return
+        waits = state.questions.waiting.get(id)
+        if waits is not None and waits.question is not None:
+            raise UnknownId(
+                "pending decision",
+                decision,
+                f"It is not made yet: it waits for the answer to question {waits.question!r}. Give "
+                "it, agent.answer(question, allowed), or give it up, agent.skip(question); both "
+                "return what the decision came to, whose id takes the reward.",
+            )
+        if asked or id in state.questions.open:
+            raise UnknownId(
+                "pending decision",
+                decision,
+                "This is a question, which earns nothing. Answer it, agent.answer(question, "
+                "allowed), or give it up, agent.skip(question), and reward decisions by their id.",
+            )
+        state.pending_context(cast("ItemId", decision))
 
     def expired(self, decision: ItemId, *, at: float | None = None) -> Expired:
-        """Write down that nobody waits for the reward of a decision any more."""
+        """Return the event that nobody waits for the reward of a decision any more."""
         self._state.pending_context(decision)
         return Expired(plain_id(decision), self._state.default_reward, time_of(at))
+
+    def shadow(
+        self,
+        context: Context,
+        arm: ArmId,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        at: float | None = None,
+    ) -> Shadow:
+        """Return what the agent would play, never asking, while another system plays `arm`."""
+        made = self.decided(context, among, id, item=item, propensity=propensity, ask=False, at=at)
+        assert isinstance(made, Decision | Abstention)
+        return Shadow(made, self.shadowed(made, arm, at=at))
 
     def shadowed(
         self, decision: Decision | Abstention, arm: ArmId, *, at: float | None = None
     ) -> Shadowed:
-        """Write down what another system played in the place of a decision that was just made."""
+        """Return the event that another system played in the place of a decision just made."""
         if not isinstance(decision, Decision | Abstention):
             wanted = "a Decision or an Abstention"
             raise InvalidValue("decision", "Agent.shadow", wanted, decision)
@@ -885,7 +1009,7 @@ class Commands:
     def shadow_of(
         self, decided: Decided | Abstained, arm: ArmId, *, at: float | None = None
     ) -> Shadowed:
-        """Write down the same, of the event of a decision."""
+        """Return the same, of the event of a decision."""
         if not isinstance(decided, Decided | Abstained):
             raise InvalidValue("decided", "Agent.shadow", "a Decided or an Abstained", decided)
         known = self._state.arm_ids[self._state.arm_number(arm)]
@@ -899,7 +1023,7 @@ class Commands:
         *,
         at: float | None = None,
     ) -> Learned:
-        """Write down history: what was played before, and what it earned."""
+        """Return the event of history: what was played before, and what it earned."""
         state = self._state
         rows = self._schema.encode_many(contexts)
         n = len(rows)
@@ -913,6 +1037,11 @@ class Commands:
 
     # -- small parts -------------------------------------------------------------------------
 
+    def _item(self, context: Context, item: ArmId | None, owner: str) -> ArmId | None:
+        if item is None and not self._schema.names_items:
+            return None
+        return item_of(self._state, context, item, owner)
+
     def _items(
         self, contexts: Contexts, items: Sequence[ArmId | None] | None, n: int, owner: str
     ) -> list[ArmId | None]:
@@ -923,9 +1052,7 @@ class Commands:
         given = [None] * n if items is None else listed(items, "items", owner, n)
         if isinstance(contexts, np.ndarray):
             contexts = [()] * n
-        return [
-            item_of(self._state, c, item, owner) for c, item in zip(contexts, given, strict=True)
-        ]
+        return [self._item(c, item, owner) for c, item in zip(contexts, given, strict=True)]
 
     def _from_pool(self, question: ItemId, pool: Contexts | None) -> tuple[Floats, ArmId | None]:
         """Return the context to ask about, of the pool or of what the agent met, and its item."""
@@ -963,7 +1090,7 @@ class Commands:
         if ids is None:
             return list(range(so_far + 1, so_far + n + 1))
         names: list[ItemId] = [item_id(id, owner) for id in listed(ids, "ids", owner, n)]
-        return distinct(names, "ids", owner)
+        return _distinct(names, "ids", owner)
 
     def sigma_changed(
         self,
@@ -973,9 +1100,9 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> SigmaChanged:
-        """Write down another sigma."""
-        by, note = some_words(by, "by"), some_words(note, "note")
-        return SigmaChanged(with_sigma(self._state.policy, sigma).sigma, time_of(at), by, note)
+        """Return the event of another sigma."""
+        by, note, time = _said(by, note, at)
+        return SigmaChanged(with_sigma(self._state.policy, sigma).sigma, time, by, note)
 
     def wait_changed(
         self,
@@ -986,16 +1113,16 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> WaitChanged:
-        """Write down how long decisions wait for a reward, and what they learn then."""
+        """Return the event of another wait for rewards, and of what is learned then."""
         owner = "Agent.set_wait"
         seconds = None if wait is None else WAIT.check(wait, "wait", owner)
         reward_range = self._state.settings.reward_range
         reward = check_default(default_reward, reward_range, seconds, owner)
-        by, note = some_words(by, "by"), some_words(note, "note")
-        return WaitChanged(seconds, reward, by, note, time_of(at))
+        by, note, time = _said(by, note, at)
+        return WaitChanged(seconds, reward, by, note, time)
 
     def noted(self, note: Note) -> Note:
-        """Write down something that changes nothing of what the agent knows."""
+        """Return a note, checked; it changes nothing of the agent's state."""
         if not isinstance(note, get_args(Note)) or isinstance(note, Erased):
             raise InvalidValue(
                 "note", "Agent.note", "one of bridle.agent.events, but no Erased", note
@@ -1013,11 +1140,11 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> ArmsAdded:
-        """Write down new arms."""
+        """Return the event of new arms."""
         made = the_arms(arms, first=len(self._state.arms))
         self._state.check_arms(made)
-        by, note = some_words(by, "by"), some_words(note, "note")
-        return ArmsAdded(made, time_of(at), by, note)
+        by, note, time = _said(by, note, at)
+        return ArmsAdded(made, time, by, note)
 
     def regrouped(
         self,
@@ -1028,7 +1155,7 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> Regrouped:
-        """Write down that arms belong to these groups, for limits of this kind from now on."""
+        """Return the event of other groups, with limits of this kind from now on."""
         state, owner = self._state, "Agent.regroup"
         if isinstance(groups, Mapping):
             given = list(groups.items())
@@ -1040,7 +1167,7 @@ class Commands:
                 )
                 raise InvalidValue("groups", owner, wanted, groups)
             given = [(arm, group.name) for group in found for arm in group.arms]
-            distinct([state.arm_ids[state.arm_number(arm)] for arm, _ in given], "groups", owner)
+            _distinct([state.arm_ids[state.arm_number(arm)] for arm, _ in given], "groups", owner)
         kind = state.limits_state.kind if limits is None else limits
         if limits is None and state.limits_state.limits.finds_groups:
             kind = "auto"  # groups are declared now: nothing is left to find
@@ -1060,7 +1187,7 @@ class Commands:
         )
         if not pairs:
             raise InvalidValue("groups", owner, "at least one arm and its group", groups)
-        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
+        by, note, time = _said(by, note, at)
         event = Regrouped(pairs, kind, by, note, time)
         state.check_groups(event)
         return event
@@ -1074,7 +1201,7 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> Certified:
-        """Write down that the agent keeps to a certificate."""
+        """Return the event that the agent keeps to a certificate."""
         state, owner = self._state, "Agent.adopt"
         if not isinstance(certificate, Certificate):
             raise InvalidValue("certificate", owner, "a Certificate", certificate)
@@ -1107,16 +1234,16 @@ class Commands:
                 "Every standing answer 'allowed' is right: it may be played to the letter."
             )
         certificate = replace(certificate, assumptions=tuple(dict.fromkeys(assumed)))
-        by, note, time = some_words(by, "by"), some_words(note, "note"), time_of(at)
+        by, note, time = _said(by, note, at)
         return Certified(certificate, by, note, time)
 
     def uncertified(
         self, *, by: str | None = None, note: str | None = None, at: float | None = None
     ) -> Uncertified:
-        """Write down that no certificate binds any more."""
+        """Return the event that no certificate binds any more."""
         if self._state.certificate is None:
             raise NotPossible("The agent keeps to no certificate.")
-        return Uncertified(some_words(by, "by"), some_words(note, "note"), time_of(at))
+        return Uncertified(*_said(by, note, at))
 
     def promised(
         self,
@@ -1130,23 +1257,23 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> Promised:
-        """Write down a promise; its coins have a seed of their own, drawn if not given."""
+        """Return the event of a promise; its coins have a seed of their own, drawn if not given."""
         purse = Purse(alpha=alpha, q=q, lag=lag, b=b)
         if seed is None:
             seed = secrets.randbits(63)
         known = validation.SEED.check(seed, "seed", "Agent.promise")
-        by, note = some_words(by, "by"), some_words(note, "note")
-        event = Promised(purse.alpha, purse.q, purse.lag, purse.b, known, by, note, time_of(at))
+        by, note, time = _said(by, note, at)
+        event = Promised(purse.alpha, purse.q, purse.lag, purse.b, known, by, note, time)
         self._state.check_promise(event)
         return event
 
     def promise_dropped(
         self, *, by: str | None = None, note: str | None = None, at: float | None = None
     ) -> PromiseDropped:
-        """Write down that no promise binds any more."""
+        """Return the event that no promise binds any more."""
         if self._state.promise is None:
             raise NotPossible("The agent keeps no promise.")
-        return PromiseDropped(some_words(by, "by"), some_words(note, "note"), time_of(at))
+        return PromiseDropped(*_said(by, note, at))
 
     def started_anew(
         self,
@@ -1156,9 +1283,9 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> StartedAnew:
-        """Write down that what was learned is begun anew."""
+        """Return the event that what was learned is begun anew."""
         reason = words(why, "why", "Agent.start_anew", MAX_NOTE)
-        return StartedAnew(reason, some_words(by, "by"), some_words(note, "note"), time_of(at))
+        return StartedAnew(reason, *_said(by, note, at))
 
     def rule_declared(
         self,
@@ -1168,11 +1295,12 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> RuleDeclared:
-        """Write down a known rule."""
+        """Return the event of a known rule."""
         if not isinstance(rule, Rule):
             raise InvalidValue("rule", "Agent.declare", "a Rule", rule)
         self._state.compile(rule)
-        return RuleDeclared(rule, time_of(at), some_words(by, "by"), some_words(note, "note"))
+        by, note, time = _said(by, note, at)
+        return RuleDeclared(rule, time, by, note)
 
     def rule_withdrawn(
         self,
@@ -1182,10 +1310,10 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> RuleWithdrawn:
-        """Write down that a known rule no longer holds."""
+        """Return the event that a known rule no longer holds."""
         self._state.check_rule(rule)
-        by, note = some_words(by, "by"), some_words(note, "note")
-        return RuleWithdrawn(str(rule), time_of(at), by, note)
+        by, note, time = _said(by, note, at)
+        return RuleWithdrawn(str(rule), time, by, note)
 
 
 def _id_of(question: object) -> Any:
@@ -1193,8 +1321,43 @@ def _id_of(question: object) -> Any:
     return question if isinstance(question, int | str) else getattr(question, "id", question)
 
 
+def _truth(value: object, owner: str) -> bool:
+    if value is True or value is False:  # which is the rule
+        return value
+    return validation.truth(value, "allowed", owner)
+
+
 def _truths(values: object, length: int, owner: str) -> list[bool]:
-    return [
-        validation.truth(value, "allowed", owner)
-        for value in listed(values, "allowed", owner, length)
-    ]
+    return [_truth(value, owner) for value in listed(values, "allowed", owner, length)]
+
+
+def _said(
+    by: str | None, note: str | None, at: float | None
+) -> tuple[str | None, str | None, float | None]:
+    """Return who says so, why and when, checked."""
+    return _words(by, "by"), _words(note, "note"), time_of(at)
+
+
+def _words(value: str | None, name: str) -> str | None:
+    return None if value is None else words(value, name, "Agent", MAX_NOTE)
+
+
+def _distinct(values: list[ItemId], name: str, owner: str) -> list[ItemId]:
+    if len(set(values)) != len(values):
+        twice, _ = Counter(values).most_common(1)[0]
+        raise InvalidValue(name, owner, "distinct", twice)
+    return values
+
+
+def _check_declared(owner: str, **given: object) -> None:
+    """Raise `InvalidValue` for what says something of a declared teacher, where there is none."""
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidValue(name, owner, "left out unless `by` is a declared teacher", value)
+
+
+def _of_declared(made: Of) -> Of:
+    if not made.declared:
+        wanted, remedy = "the name of a declared teacher", "Agent(teachers=[Teacher(...)])."
+        raise InvalidValue("by", "Agent", wanted, "another", remedy)
+    return made

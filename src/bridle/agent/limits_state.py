@@ -1,4 +1,8 @@
-"""What an agent has asked and not yet been told, and the decisions that wait for it."""
+"""The limits of one agent, the examples behind them, and the questions that are open.
+
+`LimitsState` holds the limits and all that answers have taught; `Questions` what the agent has
+asked, and the decisions that wait for it. Both are part of the fold.
+"""
 
 from __future__ import annotations
 
@@ -85,12 +89,12 @@ class Questions:
         return max(self._settings.budget - self.answered - len(self._doubts), 0)
 
     def check(self, id: ItemId) -> None:
-        """Refuse a question whose id is open already."""
+        """Raise `InvalidValue` if a question of this id is open already."""
         if id in self.open:
             raise InvalidValue("id", "Agent.ask", "new; a question of this id is open", id)
 
     def get(self, question: ItemId) -> Open:
-        """Give a question that waits for its answer."""
+        """Return a question that waits for its answer."""
         try:
             return self.open[plain_id(question)]
         except KeyError:
@@ -102,7 +106,7 @@ class Questions:
             ) from None
 
     def ready(self, decision: ItemId) -> Waiting:
-        """Give a waiting decision that can go on."""
+        """Return a waiting decision that can go on."""
         try:
             waits = self.waiting[plain_id(decision)]
         except KeyError:
@@ -117,7 +121,7 @@ class Questions:
         return waits
 
     def asked_about(self, case: Case) -> list[int]:
-        """Give the arms that decisions have asked about in this case, and wait to hear of."""
+        """Return the arms of the open questions that decisions have asked in this case."""
         return [self.open[id].arm for id in self._here.get(case, ())]
 
     # -- the fold ----------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class Questions:
         among: tuple[ArmId, ...] | None,
         propensity: float | None,
     ) -> None:
-        """Take a question in; a decision it came up in waits for it, if that is the agent's way."""
+        """Fold a question; with `on_doubt="wait"` the decision that it came up in waits for it."""
         self.restore(id, question)
         self.asked += 1
         decision = question.decision
@@ -147,14 +151,14 @@ class Questions:
                 self.drop(held)
 
     def restore(self, id: ItemId, question: Open) -> None:
-        """Put a question among the open ones, and nothing else."""
+        """Add a question to the open ones, and do nothing else."""
         self.open[id] = question
         if question.decision is not None:
             self._doubts[id] = None
             self._here.setdefault(question.case, {})[id] = None
 
     def answer(self, id: ItemId, allowed: bool) -> None:
-        """Take the answer to an open question in."""
+        """Fold the answer to an open question."""
         question = self._close(id)
         if question.decision is None:
             return
@@ -169,7 +173,7 @@ class Questions:
             )
 
     def disallow(self, case: Case, arm: int) -> None:
-        """Take back that an answer has allowed an arm: decisions that wait here look again."""
+        """Withdraw that an answer has allowed an arm, in the decisions that wait in this case."""
         for decision, waits in self.waiting.items():
             if arm in waits.allowed and waits.case == case:
                 left = tuple(k for k in waits.allowed if k != arm)
@@ -312,17 +316,17 @@ class LimitsState:
         if settings.lives and self.limits.calibrated and settings.teacher_error is not None:
             self.drift = SurpriseTest(DRIFT)
         self.take(self.limits, ())
-        self.know(rules)
+        self.set_rules(rules)
 
     def _bar(self) -> dict[str, float]:
         return {"doubt": self.limits.doubt, "error": self._settings.teacher_error or 0.0}
 
     def take_rates(self, state: Mapping[str, npt.NDArray[np.int64]]) -> None:
-        """Put rates that were saved in the place of those there are."""
+        """Restore rates that were saved."""
         self.rates = ExceptionRates.from_state(state, **self._bar())
 
     def take(self, limits: Beliefs, examples: Iterable[Example]) -> None:
-        """Put limits that were taught these examples in the place of those there are."""
+        """Replace the limits by others that were taught these examples."""
         self.limits = limits
         self.unit_of: Ints = limits.unit_of
         self._of: list[dict[ItemId, Example]] = [{} for _ in range(limits.units)]
@@ -357,7 +361,7 @@ class LimitsState:
             self.learn(example)
 
     def forget(self, example: Example, standing: Iterable[Example]) -> None:
-        """Take an answer back; `standing` are all that remain, in order."""
+        """Remove an answer and refit; `standing` are all that remain, in order."""
         unit = int(self.unit_of[example.arm])
         safe = self.first.pop(example.id, None)
         if self.rates is not None and safe is not None:
@@ -367,10 +371,10 @@ class LimitsState:
             self._judged[unit][example.item] -= 1
             if not self._judged[unit][example.item]:
                 del self._judged[unit][example.item]
-        self._relearn([unit], standing)
+        self._refit([unit], standing)
 
-    def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
-        """Take in what is known for certain now; where that has changed, learn anew."""
+    def set_rules(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
+        """Update what is known for certain; refit the units where that has changed."""
         if not self.limits.term_size:
             return
         known = self._terms(rules)
@@ -379,7 +383,7 @@ class LimitsState:
         for unit in changed:
             self.limits.set_known(unit, known.get(unit, {}))
         self._known = known
-        self._relearn(changed, standing)
+        self._refit(changed, standing)
 
     def grow(self, arms: Sequence[Arm]) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
@@ -393,7 +397,7 @@ class LimitsState:
         self._seen.clear()
 
     def check(self, units: Iterable[int]) -> None:
-        """Refuse answers about these units, one for each, that limits have no room for."""
+        """Raise `LimitReached` if limits have no room for an answer about each of these units."""
         room = self.limits.room
         if room is None:
             return
@@ -402,7 +406,7 @@ class LimitsState:
                 self.limits.check_room(unit, more)
 
     def check_grow(self, arms: int) -> None:
-        """Refuse more arms than limits can take."""
+        """Raise `LimitReached` if limits cannot take so many arms more."""
         self.limits.check_grow(arms)
 
     def count_play(self, arm: int) -> None:
@@ -411,17 +415,17 @@ class LimitsState:
             self.rates.unjudged[self.unit_of[arm]] += 1
 
     def seen(self, context: bytes) -> Seen:
-        """Say what is believed of every arm in an encoded context. Not a copy."""
+        """Return what is believed of every arm in an encoded context. Not a copy."""
         found = self._seen.get(context)
         if found is None:
-            found = self._look(np.frombuffer(context)[None])
+            found = self._predict(np.frombuffer(context)[None])
             if (len(self._seen) + 1) * 5 * len(self.unit_of) > MAX_SEEN:
                 self._seen.clear()
             self._seen[context] = found
         return found
 
     def novelty(self, row: Floats) -> Floats:
-        """Say how much of a context was never taught of each arm: (K,), 1: all, near 0: nothing.
+        """Return how much of a context was never taught of each arm: (K,), 1: all, near 0: nothing.
 
         It is the leverage xᵀ(I + Σxxᵀ)⁻¹x over the unit's examples, with x = [context, 1], as a
         share of xᵀx: what it would be with no example. A word that was never seen adds all of its
@@ -437,7 +441,7 @@ class LimitsState:
         return out[self.unit_of]
 
     def unseen(self, row: Floats) -> list[list[int]]:
-        """Give, of each unit, the columns in which a context leaves what was taught of it.
+        """Return, for each unit, the columns in which a context leaves what was taught of it.
 
         Flags and words that it holds and no example did; numbers outside of the examples' range.
         Of a unit that was taught nothing, all that the context holds.
@@ -456,7 +460,7 @@ class LimitsState:
         return out
 
     def examples_of(self, unit: int) -> list[Example]:
-        """Give the examples of a unit that stand, in order."""
+        """Return the examples of a unit that stand, in order."""
         return list(self._of[unit].values())
 
     def evidence(self, examples: Iterable[Example]) -> list[Example]:
@@ -502,23 +506,25 @@ class LimitsState:
         made.refit_all(self._answers(examples))
         return made
 
-    def _look(self, rows: Floats) -> Seen:
-        look = self.limits.predict_all(rows)
-        hope = self.limits.hope(look)
+    def _predict(self, rows: Floats) -> Seen:
+        prediction = self.limits.predict_all(rows)
+        hope = self.limits.hope(prediction)
         if self.rates is not None:
-            look = self.rates.lower(look)
-            hope = np.minimum(hope, look.p)
-        marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
+            prediction = self.rates.lower(prediction)
+            hope = np.minimum(hope, prediction.p)
+        marks = np.where(
+            prediction.safe, doubt.SAFE, np.where(prediction.possible, doubt.UNSURE, doubt.DENIED)
+        )
         if self.limits.asks_consent and self.limits.holds_nothing(rows)[0]:
             marks[(marks[:, 0] == doubt.SAFE) & ~self._ever_allowed()] = doubt.UNSURE
-        each = (look.p, look.sd, marks.astype(np.int8), look.information, hope)
+        each = (prediction.p, prediction.sd, marks.astype(np.int8), prediction.information, hope)
         return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
 
     def _ever_allowed(self) -> Bools:
-        """Say of each unit whether an answer "allowed" stands."""
+        """Return for each unit whether an answer "allowed" stands."""
         return np.array([any(e.allowed for e in of.values()) for of in self._of], np.bool_)
 
-    def _relearn(self, units: Iterable[int], standing: Iterable[Example]) -> None:
+    def _refit(self, units: Iterable[int], standing: Iterable[Example]) -> None:
         if self.limits.finds_groups:  # any answer moves all that is believed
             self.limits.refit_all(self._answers(standing))
         else:
@@ -544,7 +550,7 @@ class LimitsState:
         return [arm.group if shared else None for arm in arms]
 
     def key(self, id: ItemId) -> int:
-        """Give what keys the draws of an answer."""
+        """Return the key of the draws of an answer."""
         if isinstance(id, int):
             return int(keys.key_of(self._numbered, np.uint64(id)))
         return int(keys.key_of(self._named, np.uint64(hashed(id))))
@@ -568,11 +574,11 @@ class LimitsState:
         return known
 
     def _wholly(self, arms: Bools) -> list[int]:
-        """Give the units all of whose arms are among these."""
+        """Return the units all of whose arms are among these."""
         outside = set(self.unit_of[~arms].tolist())
         return [u for u in dict.fromkeys(self.unit_of[arms].tolist()) if u not in outside]
 
 
 def hashed(id: str) -> int:
-    """Give a name its place among the keys: 64 bits."""
+    """Return the 64 bits that stand for a name among the keys."""
     return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")

@@ -125,7 +125,7 @@ def believed_of(
 def _reasons(
     state: AgentState, row: Floats, playable: Bools, certified: Bools | None, item: ArmId | None
 ) -> tuple[str | None, ...]:
-    """Say of each arm why it is not playable."""
+    """Return for each arm why it is not playable, None if it is."""
     raw = row.tobytes()
     marks = state.limits_state.seen(raw).marks
     by_rule: dict[int, str] = {}
@@ -330,7 +330,7 @@ def whom_to_ask(
 
 
 def sentences_of(state: AgentState) -> list[str]:
-    """Say the limits in sentences, one a unit."""
+    """Return the limits as sentences, one for each unit."""
     limits = state.limits_state.limits
     if not limits.has_sentences:
         raise NotPossible(
@@ -361,7 +361,7 @@ def sentences_of(state: AgentState) -> list[str]:
 
 
 def _doubted(state: AgentState, unit: int) -> str:
-    """Say that exceptions put all in doubt that was not judged itself; else nothing."""
+    """Return a clause if exceptions put all in doubt that was not judged itself, else nothing."""
     rates = state.limits_state.rates
     if rates is None or rates.holds(unit):
         return ""
@@ -440,18 +440,18 @@ def _exceptions(state: AgentState, limits: Beliefs, unit: int) -> str:
     """Name items of which the teacher said otherwise than the limits would: at most three."""
     if not state.remembers:
         return ""
-    said: dict[ArmId, Example] = {}
+    last: dict[ArmId, Example] = {}
     for example in state.limits_state.examples_of(unit)[-MOST_WEIGHED:]:
-        if example.item is not None and (example.item not in said or not example.allowed):
-            said[example.item] = example
-    if not said:
+        if example.item is not None and (example.item not in last or not example.allowed):
+            last[example.item] = example
+    if not last:
         return ""
-    rows = np.frombuffer(b"".join(e.context for e in said.values())).reshape(len(said), -1)
-    look = limits.predict(unit, rows)
+    rows = np.frombuffer(b"".join(e.context for e in last.values())).reshape(len(last), -1)
+    prediction = limits.predict(unit, rows)
     odd = [
         f"{printable(str(item))} {'allowed' if one.allowed else 'denied'}"
         for (item, one), p, safe in zip(
-            said.items(), look.p.tolist(), look.safe.tolist(), strict=True
+            last.items(), prediction.p.tolist(), prediction.safe.tolist(), strict=True
         )
         if (p < 0.5 if one.allowed else safe)
     ]

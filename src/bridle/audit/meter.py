@@ -82,7 +82,7 @@ class Window:
         object.__setattr__(self, "delta", DELTA.check(self.delta, "delta", "Window"))
 
     def delta_of(self, block: int) -> float:
-        """Give the error of one block, numbered from 1."""
+        """Return the error of one block, numbered from 1."""
         return self.delta * 6.0 / (math.pi * block) ** 2
 
 
@@ -178,7 +178,7 @@ def tally_of(row: list[int], coins: list[int] | None = None) -> Tally:
 def standing_of(
     level: float, bounds: Bounds, tally: Tally, first: int, steps: int, ahead: int, delta: float
 ) -> Standing:
-    """Say where these steps stand; `ahead` are those that still belong to them."""
+    """Return where these steps stand; `ahead` are those that still belong to them."""
     granted = level * (steps + ahead)
     state: State = "not shown"
     if steps and bounds.upper + ahead <= granted:
@@ -210,7 +210,7 @@ class Ids:
         self.names: set[int] = set()
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """Give each range of numbers, with the first number after it."""
+        """Return each range of numbers, with the first number after it."""
         return zip(self.starts, self.ends, strict=True)
 
     def __len__(self) -> int:
@@ -427,7 +427,7 @@ class AuditMeter:
         return list(self._pending)
 
     def met(self, decision_id: ItemId) -> bool:
-        """Say whether a decision was counted, as an action or as an abstention."""
+        """Return whether a decision was counted, as an action or as an abstention."""
         return _checked(decision_id, "met") in self._met
 
     def draws(self, decision_id: ItemId, q: float | None = None) -> bool:
@@ -500,7 +500,7 @@ class AuditMeter:
         self._step(_checked(decision_id, "abstained"))
 
     def answer(self, decision_id: ItemId, allowed: bool) -> None:
-        """Take the teacher's judgement of a decision that the coin chose, at any later time."""
+        """Fold the teacher's judgement of a decision that the coin chose, at any later time."""
         id = _checked(decision_id, "answer")
         good = truth(allowed, "allowed", "AuditMeter.answer")
         if id not in self._pending:
@@ -515,7 +515,7 @@ class AuditMeter:
                 tally.weigh((0, -1, *(-x for x in ups), *_NONE) if good else (1, -1, *_NONE, *lows))
 
     def bounds(self, window: int | None = None, block: int | None = None) -> Bounds:
-        """Give bounds on the violations so far, or on those in a block of a window.
+        """Return bounds on the violations so far, or on those in a block of a window.
 
         An audit that is not answered counts as a violation in the upper bound and as clean in the
         lower one. Facts come first: no fewer than were found, no more than the actions that were
@@ -577,13 +577,13 @@ class AuditMeter:
         return float(min(most, self._steps))
 
     def state(self, level: float) -> State:
-        """Say whether at most `level` violations a step are shown, not shown, or surely passed."""
+        """Return whether at most `level` violations a step are shown, not shown or passed."""
         return self.standing(level).state
 
     def standing(
         self, level: float, window: int | None = None, block: int | None = None
     ) -> Standing:
-        """Give the state for a level, with the numbers behind it.
+        """Return the state for a level, with the numbers behind it.
 
         A block is held to what its whole length is granted: its first violation raises no alarm,
         an alarm stays, and it is shown good when it can no longer pass that, in general at its end.
@@ -602,7 +602,7 @@ class AuditMeter:
         return standing_of(rate, bounds, tally, before + 1, steps, length - steps, delta)
 
     def alarms(self, level: float) -> list[Standing]:
-        """Give the blocks, of all windows, that surely had more violations than were granted."""
+        """Return the blocks, of all windows, that surely had more violations than were granted."""
         rate = FRACTION.check(level, "level", "AuditMeter.alarms")
         alarms = []
         for w, (window, blocks) in enumerate(zip(self._windows, self._blocks, strict=True)):
@@ -623,7 +623,7 @@ class AuditMeter:
         return alarms
 
     def copy(self) -> AuditMeter:
-        """Give a meter that stands where this one does and goes on apart from it."""
+        """Return a meter that stands where this one does and goes on apart from it."""
         return AuditMeter.from_state(self.to_state())
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -667,7 +667,7 @@ class AuditMeter:
         q: float | None = None,
         delta: float | None = None,
     ) -> Self:
-        """Give a meter as it was at `to_state`; another q or delta than it had is refused."""
+        """Return a meter as it was at `to_state`; another q or delta than it had is refused."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"AuditMeter needs named arrays, not {state!r:.200}.")
         try:
@@ -715,7 +715,7 @@ class AuditMeter:
         return self
 
     def _check(self) -> None:
-        """Refuse a state whose numbers do not agree with each other."""
+        """Raise `CorruptState` unless the numbers of a state agree with each other."""
         steps = list(self._pending.values())
         own = self._q, False
         others = {id: self._others.get(id, own) for id in self._pending}

@@ -18,7 +18,7 @@ CHANCE = validation.FloatRange(1e-12, 1.0, open_high=True)
 
 
 def contexts_needed(alpha: float, delta: float) -> int:
-    """Give the least number of calibration contexts that can show alpha at 1 − delta.
+    """Return the least number of calibration contexts that can show alpha at 1 − delta.
 
     >>> contexts_needed(0.05, 0.1), contexts_needed(0.01, 0.1)
     (45, 230)
@@ -30,7 +30,7 @@ def contexts_needed(alpha: float, delta: float) -> int:
 
 
 def most_broken(n: int, alpha: float, delta: float) -> int:
-    """Give the most broken ones among n contexts at which `upper_bound` is still alpha or less.
+    """Return the most broken ones among n contexts at which `upper_bound` is still alpha or less.
 
     −1 if n is too small for any.
 
@@ -80,7 +80,7 @@ def upper_bound(k: int, n: int, delta: float) -> float:
 
 
 def binomial_quantile(steps: int, alpha: float, delta: float) -> int:
-    """Give the (1 − delta) quantile of Binomial(steps, alpha): the least m with P(X > m) ≤ delta.
+    """Return the (1 − delta) quantile of Binomial(steps, alpha): the least m with P(X > m) ≤ delta.
 
     >>> binomial_quantile(1_000, 0.05, 0.1), binomial_quantile(1, 0.05, 0.1)
     (59, 0)
@@ -96,14 +96,14 @@ def binomial_quantile(steps: int, alpha: float, delta: float) -> int:
 
 
 def _below(k: int, n: int, p: float) -> float:
-    """Give P(X ≤ k) under Binomial(n, p), for 0 ≤ k < n."""
+    """Return P(X ≤ k) under Binomial(n, p), for 0 ≤ k < n."""
     if k < n * p:
         return _tail(k, n, p, -1)
     return 1.0 - _tail(k + 1, n, p, 1)
 
 
 def _above(k: int, n: int, p: float) -> float:
-    """Give P(X > k) under Binomial(n, p), for 0 ≤ k < n."""
+    """Return P(X > k) under Binomial(n, p), for 0 ≤ k < n."""
     if k + 1 > n * p:
         return _tail(k + 1, n, p, 1)
     return 1.0 - _tail(k, n, p, -1)
@@ -133,7 +133,7 @@ def _log_chance(k: int, n: int, p: float) -> float:
 
 
 def _stirling(n: int) -> float:
-    """Give ln n! less Stirling's formula for it."""
+    """Return ln n! less Stirling's formula for it."""
     if n <= 15:
         return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)
     s = 1.0 / (n * n)
@@ -141,7 +141,7 @@ def _stirling(n: int) -> float:
 
 
 def _deviance(x: float, m: float) -> float:
-    """Give x ln(x/m) + m − x, by its series where x is near m and the formula would cancel."""
+    """Return x ln(x/m) + m − x, by its series where x is near m and the formula would cancel."""
     if abs(x - m) >= 0.1 * (x + m):
         return x * math.log(x / m) + m - x
     v = (x - m) / (x + m)

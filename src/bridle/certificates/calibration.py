@@ -39,7 +39,7 @@ FRESH = "No calibration context was used for teaching"
 
 
 def fresh_or_not(C: Floats, ids: object, teaching: object, owner: str) -> str:
-    """Refuse contexts that were used for teaching; say how far that could be seen."""
+    """Raise `InvalidValue` on contexts used for teaching; return how far that could be checked."""
     remedy = "On what taught them, limits look better than they are. Draw fresh contexts."
     wanted = "fresh, with none that was used for teaching"
     if ids is not None:
@@ -77,7 +77,7 @@ def fresh_or_not(C: Floats, ids: object, teaching: object, owner: str) -> str:
 
 
 def named(values: object, name: str, owner: str) -> list[int | str]:
-    """Give ids as a list of ints and strings."""
+    """Return ids as a list of ints and strings."""
     wanted = "a list of ints or strings"
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidValue(name, owner, wanted, values)
@@ -300,7 +300,7 @@ class Certification:
         return [(row, self._names[k]) for row, k in found]
 
     def question(self) -> tuple[int, Any] | None:
-        """Give the context's index and the arm to ask about; None if no answer is missing."""
+        """Return the context's index and the arm to ask about; None if no answer is missing."""
         now = self._now()
         return None if now is None else (now[0], self._names[now[1]])
 
@@ -310,7 +310,7 @@ class Certification:
         return self._context, int(self._order[self._context, self._place])
 
     def answer(self, allowed: bool) -> None:
-        """Take the teacher's answer to `question`."""
+        """Fold the teacher's answer to `question`."""
         said = validation.truth(allowed, "allowed", "Certification.answer")
         now = self._now()
         if now is None:
@@ -323,7 +323,7 @@ class Certification:
         self._skip()
 
     def certificate(self, at: float | None = None) -> Certificate:
-        """Give the certificate, when every question is answered."""
+        """Return the certificate, when every question is answered."""
         if self.question() is not None:
             done, contexts, _, most = self.progress
             raise NotPossible(
@@ -368,7 +368,7 @@ class Certification:
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Go on where `to_state` was called: what follows has the same bits as with no pause."""
+        """Return a calibration as it was at `to_state`: what follows has the bits of no pause."""
         try:
             meta = json.loads(state["meta"].tobytes())
             if set(meta) != META or meta.pop("form") != FORM:
@@ -396,7 +396,7 @@ class Certification:
         return made
 
     def _skip(self) -> None:
-        """Go to the next context that has a question, from one that has none left."""
+        """Move to the next context that has a question, from one that has none left."""
         while self._context < len(self._depth) and self._place >= self._depth[self._context]:
             self._context, self._place = self._context + 1, 0
 
@@ -407,7 +407,7 @@ def broken(
     allowed: npt.ArrayLike,
     weights: npt.ArrayLike | None = None,
 ) -> float:
-    """Give the exact share of a world's contexts whose certified set holds a denied arm.
+    """Return the exact share of a world's contexts whose certified set holds a denied arm.
 
     Where it is above alpha the certificate's promise is broken: so it may be with probability
     delta. For worlds whose truth is known: tests and studies.

@@ -71,7 +71,7 @@ DEFAULT_LAMBDA_MIN = 0.5
 def worst_scores(
     scores: npt.ArrayLike, allowed: npt.ArrayLike, lambda_min: float = DEFAULT_LAMBDA_MIN
 ) -> Floats:
-    """Give w: for each context the highest score of a denied arm, −∞ if none is above lambda_min.
+    """Return w: for each context the highest score of a denied arm, −∞ if none is above lambda_min.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def worst_scores(
 def lambda_hat(
     worst: npt.ArrayLike, alpha: float, delta: float, lambda_min: float = DEFAULT_LAMBDA_MIN
 ) -> float:
-    """Give the threshold: the lowest at which the contexts bear alpha out, and everywhere above.
+    """Return the threshold: the lowest at which the contexts bear alpha out, and everywhere above.
 
     Candidates are lambda_min and the w above it; a candidate λ is borne out if the Clopper-Pearson
     bound for #{w > λ} of n is alpha or less. As that count only falls with λ, if it is borne out
@@ -120,7 +120,7 @@ def lambda_hat(
 
 
 def affordable(n: int, alpha: float, delta: float, owner: str) -> int:
-    """Give how many of n contexts may be broken, or refuse if n is too small for any answers."""
+    """Return how many of n contexts may be broken, or raise where n is too small for any."""
     a, d = CHANCE.check(alpha, "alpha", owner), CHANCE.check(delta, "delta", owner)
     k = most_broken(n, a, d)
     if k < 0:
@@ -142,7 +142,7 @@ def unsound_one_arm(
     rng: np.random.Generator,
     lambda_min: float = DEFAULT_LAMBDA_MIN,
 ) -> float:
-    """Give the threshold of a shortcut that does NOT hold, to show that it does not.
+    """Return the threshold of a shortcut that does NOT hold, to show that it does not.
 
     It asks, in each calibration context, about one random arm of the set above λ, and takes the
     share of denied ones for the risk. That is the risk of a policy that plays at random; one that
@@ -174,7 +174,7 @@ def unsound_one_arm(
 def unsound_pilot(
     sigmas: npt.ArrayLike, violated: npt.ArrayLike, alpha: float, delta: float
 ) -> float | None:
-    """Give the sigma of a shortcut that does NOT hold, to show that it does not.
+    """Return the sigma of a shortcut that does NOT hold, to show that it does not.
 
     It runs each sigma in a pilot and takes the largest whose violations there bear alpha out, as
     do those of every smaller one (None: none does). But the agent goes on learning what pays, and
@@ -207,7 +207,7 @@ def _scores(value: npt.ArrayLike, owner: str) -> Floats:
 
 
 def table_of_truths(value: npt.ArrayLike, shape: tuple[int, ...], name: str, owner: str) -> Bools:
-    """Give `value` as bools of a shape; 0 and 1 count."""
+    """Return `value` as bools of a shape; 0 and 1 count."""
     wanted = f"a matrix of bools of shape {shape}"
     array = validation.arrays(value, name, owner, wanted)
     if array.shape != shape:
@@ -343,24 +343,24 @@ class Certificate:
         return upper_bound(self.broken, self.n, self.delta)
 
     def scores(self, contexts: npt.ArrayLike) -> Floats:
-        """Give the frozen score of every arm in each context: (n, K)."""
+        """Return the frozen score of every arm in each context: (n, K)."""
         return scores_of(self._limits, contexts, "Certificate.scores")
 
     def allowed(self, contexts: npt.ArrayLike) -> Bools:
-        """Say which arms are in the certified set of each context: (n, K)."""
+        """Return which arms are in the certified set of each context: (n, K)."""
         # Strictly above: with ≥ all contexts that tie with a denied arm would come in uncounted.
         certified: Bools = scores_of(self._limits, contexts, "Certificate.allowed") > self.threshold
         return certified
 
     def lets_through(self, context: Floats, arms: int) -> Bools:
-        """Say which of so many arms are certified here. Arms that came later are not."""
+        """Return which of so many arms are certified here. Arms that came later are not."""
         out = np.zeros(arms, np.bool_)
         known = self.allowed(context[None])[0]
         out[: len(known)] = known
         return out
 
     def check(self, limits: Beliefs) -> None:
-        """Refuse limits of another size: for them this certificate says nothing.
+        """Raise on limits of another size: for them this certificate says nothing.
 
         Limits of the same size may have learned since, or be another agent's: whether they are
         the very ones that were certified is `certificate.fingerprint == fingerprint(limits)`.
@@ -381,7 +381,7 @@ class Certificate:
         return binomial_quantile(steps, self.alpha, delta2)
 
     def sentence(self) -> str:
-        """Say what is promised, on what it rests and what it assumes, in plain words."""
+        """Return what is promised, on what it rests and what it assumes, in plain words."""
         kept = math.floor(1e4 * self.keeps) / 100.0  # never 100 where some keep none
         where = f" (certified on: {self.on})" if self.on else ""
         return (
@@ -405,7 +405,7 @@ class Certificate:
         return hash((self.fingerprint, self.threshold, self.n, self.at))
 
     def to_json(self) -> dict[str, Any]:
-        """Give the certificate as plain JSON values, the form it has on disk."""
+        """Return the certificate as plain JSON values, the form it has on disk."""
         data: dict[str, Any] = {"form": FORM}
         for field in fields(self):
             data[field.name] = getattr(self, field.name)
@@ -417,7 +417,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Give back the certificate that `to_json` wrote, or raise `CorruptState`."""
+        """Return the certificate that `to_json` wrote, or raise `CorruptState`."""
         names = {"form", "fingerprint", "sha256", *(field.name for field in fields(cls))}
         if not isinstance(data, Mapping) or set(data) != names or data["form"] != FORM:
             got = sorted(map(str, data)) if isinstance(data, Mapping) else data
@@ -439,7 +439,7 @@ class Certificate:
 
 
 def kind_of(limits: Beliefs, owner: str = "certify") -> str:
-    """Give the name of the limits' kind; limits that bridle could not read back are refused."""
+    """Return the name of the limits' kind; raise where bridle could not read them back."""
     kind = NAMED.get(type(limits))
     if kind is None:
         wanted = f"limits of bridle ({', '.join(cls.__name__ for cls in NAMED)})"
@@ -448,7 +448,7 @@ def kind_of(limits: Beliefs, owner: str = "certify") -> str:
 
 
 def scores_of(limits: Beliefs, contexts: npt.ArrayLike, owner: str = "scores_of") -> Floats:
-    """Give the score of every arm in each context: (n, K), in [0, 1].
+    """Return the score of every arm in each context: (n, K), in [0, 1].
 
     It is the probability of "allowed". That of linear limits is a mean cut to [0, 1], which makes
     equals of all that lies beyond; their score is the mean itself, bent into (0, 1): the order is
@@ -459,7 +459,7 @@ def scores_of(limits: Beliefs, contexts: npt.ArrayLike, owner: str = "scores_of"
 
 
 def fingerprint(limits: Beliefs) -> str:
-    """Give the sha256 of all that limits know. Equal knowledge has equal fingerprints.
+    """Return the sha256 of all that limits know. Equal knowledge has equal fingerprints.
 
     Examples
     --------
@@ -474,12 +474,12 @@ def fingerprint(limits: Beliefs) -> str:
 
 
 def about_of(arms: Sequence[int | str], features: object) -> str:
-    """Give the sha256 of arm ids, in order, and of a schema as `Schema.to_json` gives it."""
+    """Return the sha256 of arm ids, in order, and of a schema as `Schema.to_json` gives it."""
     return _seal({"arms": list(arms), "features": features})
 
 
 def check_about(about: object, owner: str) -> None:
-    """Refuse what `about_of` did not give; nothing at all is fine."""
+    """Raise `InvalidValue` on what `about_of` did not return; None is fine."""
     if not isinstance(about, str) or not re.fullmatch("([0-9a-f]{64})?", about):
         raise InvalidValue("about", owner, "a sha256, as about_of or Agent.about gives it", about)
 
@@ -515,7 +515,7 @@ def _array(value: Any) -> npt.NDArray[Any]:
 
 
 def _read(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the fields of a certificate, of the right types; their ranges are checked after."""
+    """Return the fields of a certificate, of the right types; their ranges are checked after."""
     parts = {field.name: data[field.name] for field in fields(Certificate)}
     for name in ("alpha", "delta", "lambda_min", "threshold", "keeps", "at"):
         if type(parts[name]) is not float and not (name == "at" and parts[name] is None):
@@ -531,7 +531,7 @@ def _read(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_numbers(made: Certificate) -> None:
-    """Refuse a certificate that could not have been given."""
+    """Raise `CorruptState` on a certificate that could not have been issued."""
     owner = "Certificate"
     validation.one_of(made.kind, STATES, "kind", owner)
     LAMBDA_MIN.check(made.lambda_min, "lambda_min", owner)
@@ -560,7 +560,7 @@ def _seal(data: Mapping[str, Any]) -> str:
 
 
 def _sure(delta: float) -> float:
-    """Give 1 − delta, and never 1: no promise is certain."""
+    """Return 1 − delta, and never 1: no promise is certain."""
     return min(1.0 - delta, 1.0 - 1e-9)
 
 

@@ -49,7 +49,7 @@ class Interval:
 
 
 def effective_size(weights: object) -> float:
-    """Give (Σw)² / Σw²: how many plays of the target's own the weighted ones are worth.
+    """Return (Σw)² / Σw²: how many plays of the target's own the weighted ones are worth.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def effective_size(weights: object) -> float:
 def self_normalised(
     weights: object, rewards: object, *, level: float = 0.95, span: float = 0.0
 ) -> Interval:
-    """Give Σwr / Σw, self-normalised importance sampling (SNIPS).
+    """Return Σwr / Σw, self-normalised importance sampling (SNIPS).
 
     The error is by the delta method: √(Σ w²(r − estimate)²) / Σw. It counts how the target's
     earnings differ between contexts as chance, too, so it is rather too wide than too narrow.
@@ -110,7 +110,7 @@ def doubly_robust(
     size: float | None = None,
     span: float = 0.0,
 ) -> Interval:
-    """Give the mean of a model's guesses, each corrected by what was seen (DR).
+    """Return the mean of a model's guesses, each corrected by what was seen (DR).
 
     The guesses of what the target earns were made before the rewards came, so only the corrections
     are left to chance. It is right whatever the model; the better that is, the narrower.
@@ -155,7 +155,7 @@ def _reach(error: float, level: float, size: float, span: float) -> float:
 
 
 def _quantile(level: float, size: float) -> float:
-    """Give Student's quantile for so many plays: the error is itself an estimate.
+    """Return Student's quantile for so many plays: the error is itself an estimate.
 
     By the expansion of Cornish and Fisher, within .002 from ten plays on.
     """

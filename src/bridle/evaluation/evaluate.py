@@ -194,7 +194,7 @@ def evaluate(
     level: float = 0.95,
     audits: AuditMeter | Auditing | None = None,
 ) -> Evaluation | list[Evaluation]:
-    """Say what another sigma, or another policy, would have earned on the decisions of a log.
+    """Return what another sigma, or another policy, would have earned on the decisions of a log.
 
     Parameters
     ----------
@@ -348,12 +348,12 @@ def _evaluated(
 
 
 def _known(found: Survey) -> tuple[Bools, Bools]:
-    """Say which decisions have a reward, and which lack one. Abstentions are neither."""
+    """Return which decisions have a reward, and which lack one. Abstentions are neither."""
     return found.fate == EARNED, (found.fate == PENDING) | (found.fate == UNFINISHED)
 
 
 def _refusal(found: Evaluation) -> str | None:
-    """Say why a log cannot tell what a target earned, if it cannot."""
+    """Return why a log cannot tell what a target earned, if it cannot."""
     if found.missing > MOST_MISSING * found.decisions:
         return (
             f"The reward is missing for {found.missing:,} of {found.decisions:,} decisions, more "
@@ -378,7 +378,7 @@ def _refusal(found: Evaluation) -> str | None:
 def _intervals(
     found: Survey, j: int, level: float, size: float, lack: float, idle: float
 ) -> tuple[Interval, Interval]:
-    """Give both estimates; each end as if all that is not known were as bad, or good, as can be."""
+    """Return both estimates, each end as if what is not known were as bad, or good, as can be."""
     earned, missing = _known(found)
     played, weight, rewards = earned | missing, found.weight[:, j], found.reward
     worst, best = found.reward_range
@@ -413,7 +413,7 @@ def _inside(
 
 
 def audits_of(audits: object, found: Survey, owner: str) -> AuditMeter | None:
-    """Give the meter if it has counted all that was done in this log, and nothing else."""
+    """Return the meter if it has counted all that was done in this log, and nothing else."""
     if audits is None:
         return None
     if isinstance(audits, Auditing) and audits.meter is not None:
@@ -437,7 +437,7 @@ def audits_of(audits: object, found: Survey, owner: str) -> AuditMeter | None:
 
 
 def _unlike(audits: AuditMeter, ids: Sequence[ItemId], plays: int) -> str:
-    """Say in which way a meter is not that of these decisions; nothing if it is."""
+    """Return in which way a meter is not that of these decisions; nothing if it is."""
     met = [audits.met(id) for id in ids]
     count = sum(met)
     if ids and not count:
@@ -460,7 +460,7 @@ def _unlike(audits: AuditMeter, ids: Sequence[ItemId], plays: int) -> str:
 
 
 def _rates(audits: AuditMeter | None) -> tuple[float, float] | None:
-    """Give the bounds on the violations of the log's own plays, a decision."""
+    """Return the bounds on the violations of the log's own plays, a decision."""
     if audits is None:
         return None
     (lower, upper), n = audits.bounds(), max(audits.steps, 1)

@@ -53,7 +53,7 @@ def recommend(
     sigmas: Sequence[float],
     audits: AuditMeter | Auditing | None = None,
 ) -> Recommendation:
-    """Give the largest sigma whose violations, a decision, stay within a budget.
+    """Return the largest sigma whose violations, a decision, stay within a budget.
 
     If the agent kept to a certificate in every decision, and its α is within the budget, any sigma
     does: no policy that stays inside it violates more often. Else with audits, by a bound. With
@@ -141,7 +141,7 @@ def _refuted(certificate: Certificate, meter: AuditMeter | None) -> bool:
 
 
 def _in_force(events: Iterable[Event]) -> Certificate | None:
-    """Give the certificate that binds now, if there was one at every decision so far."""
+    """Return the certificate that binds now, if there was one at every decision so far."""
     now: Certificate | None = None
     gap = False
     for event in events:

@@ -167,14 +167,14 @@ class Survey:
         return len(self.fate)
 
     def only(self, rows: Bools) -> Survey:
-        """Give the table of these decisions alone."""
+        """Return the table of these decisions alone."""
         arrays = {name: getattr(self, name)[rows] for name in ("fate", "known", *SINGLE, *DOUBLE)}
         ids = [id for id, kept in zip(self.ids, rows, strict=True) if kept]
         return replace(self, ids=ids, **arrays)
 
 
 def mean_of(column: Floats) -> float:
-    """Give a mean that does not depend on how a machine adds."""
+    """Return a mean that does not depend on how a machine adds."""
     return math.fsum(column) / max(len(column), 1)
 
 
@@ -219,7 +219,7 @@ class _Table:
         self.single[row, GUESS] = look.guess
 
     def survey(self, policies: list[Policy], reward_range: tuple[float, float]) -> Survey:
-        """Give all of it."""
+        """Return all of it."""
         n = len(self._ids)
         low, high = reward_range
         columns = {name: self.single[:n, i] for i, name in enumerate(SINGLE)}
@@ -236,7 +236,7 @@ class _Table:
 
 
 def events_of(events: object, owner: str) -> Iterator[Event]:
-    """Give what a log holds, one after the other; what it is shows when it is folded."""
+    """Return what a log holds, one after the other; what it is shows when it is folded."""
     try:
         return iter(events)  # type: ignore[call-overload, no-any-return]
     except TypeError:
@@ -317,7 +317,7 @@ class _Erasures:
             raise unlike
 
     def resting(self) -> set[ItemId]:
-        """Give the decisions to leave out."""
+        """Return the decisions to leave out."""
         if self._first and not self._spans:  # erased by hand, and never written down
             self._spans.append((self._first, sys.maxsize))
         differing: set[tuple[int, int]] = set()
@@ -349,7 +349,7 @@ class _Surveyor:
         self.erasures = _Erasures()
 
     def found(self) -> Survey:
-        """Give all that was looked at, and does not rest on what was erased since."""
+        """Return all that was looked at, and does not rest on what was erased since."""
         found = self._table.survey(self._policies, self.state.settings.reward_range)
         resting = self.erasures.resting()
         out = np.array([id in resting for id in found.ids], np.bool_)
@@ -393,7 +393,7 @@ class _Surveyor:
             self._table.known[row] = event.propensity is not None
 
     def look(self, event: Choice) -> _Look | None:
-        """Say what each policy makes of a look; None where nothing was left to chance."""
+        """Return what each policy makes of a look; None where nothing was left to chance."""
         state = self.state
         if isinstance(event, Asked) and not state.settings.legacy:
             return None
@@ -434,7 +434,7 @@ class _Surveyor:
         )
 
     def _others(self, event: Choice, row: Floats, made: Made, mine: Odds) -> Iterator[Odds]:
-        """Give the odds of each target, in the agent's place."""
+        """Return the odds of each target, in the agent's place."""
         own = self.state.policy
         if own is not self._policies[0]:  # the dial was turned
             self._policies = [own, *(target(own) for target in self._targets)]
@@ -450,7 +450,7 @@ class _Surveyor:
         return selector.again(event, row, ask=self.state.settings.legacy, propensity=True)
 
     def _unlike(self, event: Choice, odds: float) -> CorruptState | None:
-        """Say so if the odds in the log are not those of its own states."""
+        """Return an error if the odds in the log are not those of its own states, else None."""
         told = event.propensity
         if odds > 0.0 and (told is None or abs(told - odds) <= SAME):
             return None
@@ -460,7 +460,7 @@ class _Surveyor:
         )
 
     def _guesses(self, row: Floats, made: Made) -> Floats:
-        """Give what each arm is expected to earn here, in the agent's own reward range."""
+        """Return what each arm is expected to earn here, in the agent's own reward range."""
         state = self.state
         if isinstance(made, Decision):
             parts = made.parts
@@ -472,7 +472,7 @@ class _Surveyor:
         return guesses
 
     def _allowed(self, row: Floats, id: ItemId, item: ArmId | None) -> Floats:
-        """Give the probability that each arm is allowed; what people said of it is certain."""
+        """Return the probability that each arm is allowed; what people said of it is certain."""
         state = self.state
         said = state.said(row, state.offered(row, None, item), item)
         waits = state.questions.waiting.get(id)
@@ -486,7 +486,7 @@ class _Surveyor:
 
 
 def _blended(policy: Policy, made: Decision) -> Odds:
-    """Give the odds of a policy that has the same arms in the running as the agent had.
+    """Return the odds of a policy that has the same arms in the running as the agent had.
 
     The scores are there already: it is four times as fast as to decide anew.
     """

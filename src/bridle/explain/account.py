@@ -77,7 +77,7 @@ def make_again(
 
 
 def remade(state: AgentState, event: Choice, row: Floats) -> Remade:
-    """Choose again; give all scores and draws, whatever comes of it."""
+    """Choose again; return all scores and draws, whatever comes of it."""
     made = make_again(state, event, row)
     among = None if event.among is None else [state.arm_number(arm) for arm in event.among]
     eligible = state.eligible(row, among, event.item)
@@ -176,7 +176,7 @@ def _why_not(state: AgentState, waits: Waiting, ask: bool) -> str | None:
 
 
 def _decision(event: Choice) -> ItemId:
-    """Give the id that keys the draws."""
+    """Return the id that keys the draws."""
     came_up_in = event.decision if isinstance(event, Asked) else None
     return event.id if came_up_in is None else came_up_in
 
@@ -184,7 +184,7 @@ def _decision(event: Choice) -> ItemId:
 def _parts(
     state: AgentState, row: Floats, id: ItemId, eligible: Bools, item: ArmId | None
 ) -> Floats:
-    """Give all scores and draws of a look that played nothing, as `Decision.parts` has them."""
+    """Return all scores and draws of a choice that played nothing, as `Decision.parts` does."""
     parts = np.empty((7, len(state.arms)))
     limits = state.limits_state.limits
     named = isinstance(id, str)
@@ -406,7 +406,7 @@ class Account:
     answered: tuple[ArmId, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain JSON values."""
+        """Return it as plain JSON values."""
         data: dict[str, Any] = _plain(self)
         return data
 

@@ -74,7 +74,7 @@ class Bound:
     high: float
 
     def text(self, name: str, word: str | None, ends: tuple[float, float], unit: str = "") -> str:
-        """Say it in words, with t in the number's own unit.
+        """Return it in words, with t in the number's own unit.
 
         >>> Bound(0, None, True, 1.0, 0.14, 0.16, 0.17).text("age", None, (0.0, 100.0))
         'age under about 16 (14 to 17)'
@@ -117,7 +117,7 @@ class _Unit:
         self._derive(self._lists(self.active))
 
     def copy(self) -> _Unit:
-        """Give a twin that learns apart: arrays are replaced, never changed."""
+        """Return a copy that learns apart: arrays are replaced, never changed."""
         twin = object.__new__(_Unit)
         twin.__dict__.update(self.__dict__)
         return twin
@@ -142,14 +142,14 @@ class _Unit:
         values = y[self.terms.scope[self.active[ids]]]
         spots = kernel.spots_of(values, ids, lists)
         chance: Floats = np.empty(len(ranks))
-        said = 1.0 - self.error if allowed else self.error
-        kernel.foretell(ranks, ids, values, spots, lists, cleared, said, chance)
+        right = 1.0 - self.error if allowed else self.error
+        kernel.foretell(ranks, ids, values, spots, lists, cleared, right, chance)
         turn = np.uint64(keys.bits_of(key, 0))
         gibbs.redraw(cast(Any, ranks), chance, turn)
         at = np.flatnonzero((self.held == held).all(axis=1) & (self.Y == y).all(axis=1))
         if not len(at):
             sides = np.uint64(keys.bits_of(key, 2))
-            kernel.split(ranks, ids, values, spots, lists, cleared, said, sides)
+            kernel.split(ranks, ids, values, spots, lists, cleared, right, sides)
             self.held = np.concatenate([self.held, held[None]])
             self.Y = np.concatenate([self.Y, y[None]])
             net, at = np.append(net, 0), np.array([len(net)])
@@ -164,7 +164,7 @@ class _Unit:
         kernel.share_allowing(held, Y, self.chains, self.aside, self.tails, self.terms, out)
 
     def segments(self, t: int) -> tuple[Floats, Floats, Floats]:
-        """Give the segments in which a term's threshold may be: lower end, upper end, mass."""
+        """Return the segments in which a term's threshold may be: lower end, upper end, mass."""
         a = int(self.place[t])
         if a < 0:
             b = int(self.aside[t])
@@ -178,12 +178,12 @@ class _Unit:
         return self.lists.edges[edges], self.lists.edges[edges + 1], mass
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Return all that was learned, as named arrays."""
         names = ("held", "net", "active", "ranks")
         return {"x": self.Y[:, 1::2].copy(), **{name: getattr(self, name) for name in names}}
 
     def read(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `to_state` gave."""
+        """Restore what `to_state` returned."""
         m, J, C, _ = self.sizes
         n, A, T = len(state["net"]), len(state["active"]), len(self.terms.logit)
         shapes: dict[str, tuple[type, tuple[int, ...]]] = {
@@ -231,7 +231,7 @@ class _Unit:
 
 
 def coordinates(x: Floats) -> Floats:
-    """Give 0, x₁, 1 − x₁, x₂, …, for numbers within [0, 1]: (n, 2·J + 1)."""
+    """Return 0, x₁, 1 − x₁, x₂, …, for numbers within [0, 1]: (n, 2·J + 1)."""
     out: Floats = np.zeros((len(x), 2 * x.shape[1] + 1))
     out[:, 1::2] = np.minimum(np.maximum(x, 0.0), 1.0)
     out[:, 2::2] = 1.0 - out[:, 1::2]
@@ -261,7 +261,7 @@ class BoundLimits(Beliefs):
     uniform over the number's encoded range, [0, 1]; a value outside it counts as the nearer end. An
     answer of the teacher is right with probability 1 − `error`.
 
-    The belief is a sample of `chains` sets. Each answer redraws them by how well they foretold it,
+    The belief is a sample of `chains` sets. Each answer redraws them by how well they predicted it,
     and then moves each by Gibbs sampling: whether a term is in the set, and between which two asked
     values its t is, are drawn from their full conditional. Between those two values t is uniform,
     and is integrated out, not drawn. Terms that are in no denied answer are not sampled: of them
@@ -401,7 +401,7 @@ class BoundLimits(Beliefs):
         return self._evidence.copy()
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed."""
+        """Fold one answer of the teacher; return the units whose belief changed."""
         owner = "BoundLimits.learn"
         row = validation.vector(context, self.features, "context", owner)
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
@@ -412,7 +412,7 @@ class BoundLimits(Beliefs):
     def fold(self, context: Floats, unit: int, allowed: bool, key: int) -> tuple[Parts, Ints]:
         """Fold one answer; return what `predictive` was until then, and the unit that changed."""
         held, Y = self._read_contexts(context[None])
-        look, answer = self._predicted(unit, held, Y)
+        prediction, answer = self._predicted(unit, held, Y)
         q = float(answer[0])
         if unit not in self._units:
             self._units[unit] = self._blank(unit).copy()
@@ -421,7 +421,7 @@ class BoundLimits(Beliefs):
         own = keys.mix(np.uint64(start) ^ np.uint64(key))
         self._units[unit].fold(held[0], Y[0], allowed, np.uint64(own))
         self._evidence[unit] += math.log(q if allowed else 1.0 - q)
-        return (look.p, answer, look.information, look.sd), np.array([unit])
+        return (prediction.p, answer, prediction.information, prediction.sd), np.array([unit])
 
     def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
@@ -454,35 +454,35 @@ class BoundLimits(Beliefs):
         return np.array([u])
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
         return self._checked(unit, contexts, "BoundLimits.predict")[0]
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         return self._checked(unit, contexts, "BoundLimits.predict_answer")[1]
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         C = validation.matrix(contexts, self.features, "contexts", "BoundLimits.predict_all")
         return self._predicted(None, *self._read_contexts(C))[0]
 
     def predictive(self, unit: int, contexts: Floats) -> Parts:
         """Return P(allowed), P(the teacher says so), information and standard deviation: (n,)."""
-        look, q = self._predicted(unit, *self._read_contexts(contexts))
-        return look.p, q, look.information, look.sd
+        prediction, q = self._predicted(unit, *self._read_contexts(contexts))
+        return prediction.p, q, prediction.information, prediction.sd
 
     def predictive_all(self, contexts: Floats) -> Floats:
         """Return what `predictive` does, of all units: (4, U, n), the same bits."""
-        look, q = self._predicted(None, *self._read_contexts(contexts))
-        return np.array((look.p, q, look.information, look.sd))
+        prediction, q = self._predicted(None, *self._read_contexts(contexts))
+        return np.array((prediction.p, q, prediction.information, prediction.sd))
 
     def marginals(self, unit: int) -> Floats:
-        """Give the probability that a word is denied, whatever the numbers, for each: (m,)."""
+        """Return the probability that a word is denied, whatever the numbers, for each: (m,)."""
         of = self._of(self._unit(unit, "BoundLimits.marginals"))
         return np.array([math.fsum(of.segments(i)[2]) for i in range(len(self.words))])
 
     def bounds(self, unit: int) -> list[Bound]:
-        """Say what is believed of each bound: those of a number alone come first."""
+        """Return what is believed of each bound: those of a number alone come first."""
         of = self._of(self._unit(unit, "BoundLimits.bounds"))
         out = []
         for t in range(len(self.words), len(of.terms.logit)):
@@ -576,7 +576,7 @@ class BoundLimits(Beliefs):
         self._evidence = np.concatenate([self._evidence, more])
 
     def copy(self) -> BoundLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(BoundLimits)
         twin.__dict__.update(self.__dict__)
         twin._units = {u: unit.copy() for u, unit in self._units.items()}
@@ -584,7 +584,7 @@ class BoundLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         rows = sorted((u, t, yes) for u, given in self._known.items() for t, yes in given.items())
         state: dict[str, npt.NDArray[Any]] = {
             "thresholds": self.thresholds.copy(),
@@ -602,7 +602,7 @@ class BoundLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"BoundLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -650,7 +650,7 @@ class BoundLimits(Beliefs):
         return self
 
     def _everywhere(self, unit: int) -> Floats:
-        """Give P(denied) with each word alone where, without it, all is allowed; 0 if not sure.
+        """Return P(denied) with each word alone where, without it, all is allowed; 0 if not sure.
 
         A mean over numbers of all sizes: "Horror under t" with t near the end is as good as Horror.
         """

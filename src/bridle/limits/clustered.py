@@ -54,7 +54,7 @@ class FoundGroup:
 
 
 def groups_of(proposal: Iterable[FoundGroup], arms: int) -> list[str | None]:
-    """Give the name of the group of each arm, None where it has none: for `RuleLimits`.
+    """Return the name of the group of each arm, None where it has none: for `RuleLimits`.
 
     Accepting a proposal, after a person has renamed, cut or joined its groups:
     `RuleLimits(arms=K, features=d, groups=groups_of(proposal, K))`, taught the same answers.
@@ -266,7 +266,7 @@ class FoundLimits(Beliefs):
         return float((self._classes.max(axis=1) + 1).mean())
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed: all of them."""
+        """Fold one answer of the teacher; return the units whose belief changed: all of them."""
         self._fold(*self._checked(context, arm, allowed, key, "FoundLimits.learn"))
         return np.arange(self.arms)
 
@@ -289,21 +289,21 @@ class FoundLimits(Beliefs):
         return np.arange(self.arms)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
         owner = "FoundLimits.predict"
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
-        return self._looked(self._beliefs()[k, self._free(contexts, owner)])
+        return self._prediction(self._beliefs()[k, self._free(contexts, owner)])
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
-        return self._looked(self._beliefs()[:, self._free(contexts, "FoundLimits.predict_all")])
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
+        return self._prediction(self._beliefs()[:, self._free(contexts, "FoundLimits.predict_all")])
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         return self.error + (1.0 - 2.0 * self.error) * self.predict(unit, contexts).p
 
     def marginals(self, unit: int) -> Floats:
-        """Give the probability that a term is denied, for each: (T,)."""
+        """Return the probability that a term is denied, for each: (T,)."""
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", "FoundLimits.marginals")
         return self._denied(self._beliefs()[k])
 
@@ -402,7 +402,7 @@ class FoundLimits(Beliefs):
         self._inside = None
 
     def copy(self) -> FoundLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(FoundLimits)
         twin.__dict__.update(self.__dict__)
         for name in ("_wrong", "_like", "_answers", "_classes"):
@@ -410,7 +410,7 @@ class FoundLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         above = np.full(self.features, np.nan)
         above[self.terms.columns] = self.terms.above
         return {
@@ -425,7 +425,7 @@ class FoundLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"FoundLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -530,10 +530,10 @@ class FoundLimits(Beliefs):
         return out
 
     def _free(self, contexts: npt.ArrayLike, owner: str) -> Ints:
-        """Give the terms that each context does not hold, as bits: a rule within them allows it."""
+        """Return the terms that each context does not hold, as bits; a rule within allows it."""
         return (len(self._prior) - 1) ^ self._masks(self.terms.held(contexts, "contexts", owner))
 
-    def _looked(self, p: Floats) -> Prediction:
+    def _prediction(self, p: Floats) -> Prediction:
         q = self.error + (1.0 - 2.0 * self.error) * p
         known = rulesets.entropy(self.error)
         information = np.maximum(-q * np.log(q) - (1.0 - q) * np.log1p(-q) - known, 0.0)

@@ -89,7 +89,7 @@ class When:
             raise InvalidValue("at_least", owner, f"no more than at_most = {high}", low)
 
     def _interval(self) -> tuple[float, float]:
-        """Give the raw values, both included, between which a number makes this hold."""
+        """Return the raw values, both included, between which a number makes this hold."""
         low = -math.inf if self.at_least is None else self.at_least
         high = math.inf if self.at_most is None else self.at_most
         return low, high
@@ -107,7 +107,7 @@ class When:
         return f"{self.feature} is {' and '.join(shown)}"
 
     def to_json(self) -> dict[str, object]:
-        """Give the condition as plain JSON values, without what is not set.
+        """Return the condition as plain JSON values, without what is not set.
 
         >>> When("genres", has="Horror").to_json()
         {'feature': 'genres', 'has': 'Horror'}
@@ -171,7 +171,7 @@ class Rule:
             text(self.note, "note", owner, MAX_NOTE)
 
     def to_json(self) -> dict[str, object]:
-        """Give the rule as plain JSON values, every setting in full.
+        """Return the rule as plain JSON values, every setting in full.
 
         >>> Rule("closed", arms=[3]).to_json()
         {'id': 'closed', 'when': [], 'arms': [3], 'groups': [], 'note': ''}
@@ -222,7 +222,7 @@ class CompiledRule:
     conditions: tuple[tuple[int, float, float], ...]
 
     def denied(self, context: Floats) -> bool:
-        """Say whether all conditions hold in an encoded context, so that `arms` are denied."""
+        """Return whether all conditions hold in an encoded context, so that `arms` are denied."""
         return all(low <= context[column] <= high for column, low, high in self.conditions)
 
 
@@ -277,7 +277,7 @@ def compile_rule(
 
 
 def denied_arms(rules: Sequence[CompiledRule], context: Floats, K: int) -> Bools:
-    """Say for each of K arms whether some rule denies it in an encoded context: (K,).
+    """Return for each of K arms whether some rule denies it in an encoded context: (K,).
 
     >>> rule = compile_rule(Rule("closed", arms=["b"]), Schema.plain(1), ["a", "b"], [None, None])
     >>> denied_arms([rule], np.zeros(1), 2)
@@ -291,7 +291,7 @@ def denied_arms(rules: Sequence[CompiledRule], context: Floats, K: int) -> Bools
 
 
 def denied_table(rules: Sequence[CompiledRule], contexts: Floats, K: int) -> Bools:
-    """Say the same for each of M encoded contexts: (M, K).
+    """Return the same for each of M encoded contexts: (M, K).
 
     >>> rule = compile_rule(
     ...     Rule("cold", when=[When("x0", at_most=0)]), Schema.plain(1), ["a", "b"], [None, None]
@@ -310,7 +310,7 @@ def denied_table(rules: Sequence[CompiledRule], contexts: Floats, K: int) -> Boo
 
 
 def describe(rule: Rule) -> str:
-    """Say a rule in a plain sentence.
+    """Return a rule as a plain sentence.
 
     >>> describe(Rule("r", when=[When("age", at_most=17), When("smoker", equals=True)], arms=[3]))
     '3: not if age is at most 17 and smoker is true'
@@ -325,7 +325,7 @@ def describe(rule: Rule) -> str:
 
 
 def _condition(when: When, schema: Schema, owner: str) -> tuple[int, float, float]:
-    """Give the column of a condition and the closed interval in which it holds."""
+    """Return the column of a condition and the closed interval in which it holds."""
     feature, column = schema.place(when.feature, owner)
     name, kind = f"when {when.feature}", type(feature).__name__.lower()
     if isinstance(feature, Id):
@@ -355,7 +355,7 @@ def _condition(when: When, schema: Schema, owner: str) -> tuple[int, float, floa
 
 
 def _settings(kind: type[Any], data: object, needed: list[str], owner: str) -> dict[str, Any]:
-    """Give `data` as keyword arguments: a dict with no key too many or too few."""
+    """Return `data` as keyword arguments: a dict with no key too many or too few."""
     names = [f.name for f in fields(kind)]
     if not isinstance(data, dict) or any(name not in data for name in needed):
         raise InvalidValue("data", owner, f"a dict with the key {', '.join(needed)}", data)

@@ -123,10 +123,10 @@ class AllAllowed:
         return np.array(self.predictive(0, contexts))[:, None]
 
     def check_room(self, unit: int, more: int) -> None:
-        """Take any number of answers."""
+        """Accept any number of answers."""
 
     def grow(self, arms: int = 1, groups: Sequence[Group] | None = None) -> None:
-        """Take any number of arms."""
+        """Accept any number of arms."""
 
     def copy(self) -> AllAllowed:
         """Return itself: it never changes."""
@@ -675,11 +675,15 @@ class MixtureLimits(Beliefs):
         stacked = np.ascontiguousarray(parts.transpose(1, 0, 2)[:, :, None, :])
         rates = np.ascontiguousarray(self._rates[:, u : u + 1])
         here = slice(u, u + 1)
-        look = self._mixed(
+        prediction = self._mixed(
             stacked, rates, self._weights[here], self._counts[here], _places(contexts)
         )
         return Prediction(
-            look.p[0], look.safe[0], look.possible[0], look.information[0], look.sd[0]
+            prediction.p[0],
+            prediction.safe[0],
+            prediction.possible[0],
+            prediction.information[0],
+            prediction.sd[0],
         )
 
     def _mixed(

@@ -74,7 +74,7 @@ def thresholds_of(schema: Schema) -> Floats:
 
 
 def how_many(features: int, thresholds: npt.ArrayLike | None) -> tuple[int, int]:
-    """Give the number of features that are terms, none perhaps, and of terms if pairs are too.
+    """Return the number of features that are terms, none perhaps, and of terms if pairs are too.
 
     >>> how_many(4, [0.5, 0.5, 0.5, float("nan")])
     (3, 6)
@@ -147,7 +147,7 @@ class Terms:
         return m + m * (m - 1) // 2 if self.pairs else m
 
     def held(self, contexts: npt.ArrayLike, name: str = "contexts", owner: str = "Terms") -> Bools:
-        """Say which of the m features each context holds: (n, m)."""
+        """Return which of the m features each context holds: (n, m)."""
         return self.held_in(validation.matrix(contexts, self.features, name, owner))
 
     def held_in(self, contexts: Floats) -> Bools:
@@ -155,20 +155,20 @@ class Terms:
         return contexts[:, self.columns] > self.above
 
     def all(self) -> list[Term]:
-        """Give the terms in the order of their numbers."""
+        """Return the terms in the order of their numbers."""
         single = self.columns.tolist()
         both = [(i, j) for a, i in enumerate(single) for j in single[a + 1 :]]
         return [*single, *both] if self.pairs else single
 
     def of(self, context: npt.ArrayLike) -> list[Term]:
-        """Give the terms that a context holds."""
+        """Return the terms that a context holds."""
         row = validation.vector(context, self.features, "context", "Terms.of")
         held = set(self.columns[self.held(row[None])[0]].tolist())
         each = ((term, term if isinstance(term, tuple) else (term,)) for term in self.all())
         return [term for term, parts in each if held.issuperset(parts)]
 
     def number(self, term: Term) -> int:
-        """Give the number of a term; the order of a pair does not matter."""
+        """Return the number of a term; the order of a pair does not matter."""
         parts = term if isinstance(term, tuple) else (term,)
         at = {column: i for i, column in enumerate(self.columns.tolist())}
         wanted = f"a column in [0, {self.features - 1}] that is a term"
@@ -241,7 +241,7 @@ class Reading:
         return cls(*map(tuple, out))
 
     def sentence(self, unit: str) -> str:
-        """Say it in a sentence; of what is unsure no more than a few."""
+        """Return it as a sentence; of what is unsure no more than a few."""
         parts = [", ".join(f"not {name}" for name in self.denied)] if self.denied else []
         if self.unsure:
             more = len(self.unsure) - SHOWN
@@ -278,7 +278,7 @@ DENSITY = validation.FloatRange(0.0, 1.0, open_low=True, open_high=True)
 def check(
     array: object, dtype: type, shape: tuple[int, ...], name: str, owner: str = "RuleLimits"
 ) -> None:
-    """Refuse an array of a saved state that is not as it was saved."""
+    """Raise `CorruptState` unless an array of a saved state is as it was saved."""
     good = isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape
     if not good:
         got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else array
@@ -308,19 +308,19 @@ class Enumerated:
         self._inside: Floats | None = None
 
     def copy(self) -> Enumerated:
-        """Give a twin that learns apart."""
+        """Return a copy that learns apart."""
         twin = object.__new__(Enumerated)
         twin.__dict__.update(self.__dict__)
         twin.wrong = self.wrong.copy()
         return twin
 
     def fold(self, held: Bools, allowed: bool, key: np.uint64) -> Floats:
-        """Fold one answer; give the log of the probability that it had, by rate of error."""
+        """Fold one answer; return the log of the probability that it had, by rate of error."""
         mask = self._masks(held[None])
-        said = self.errors + (1.0 - 2.0 * self.errors) * self._shares(mask)[:, 0]
+        q = self.errors + (1.0 - 2.0 * self.errors) * self._shares(mask)[:, 0]
         kernel.count_wrong(self.wrong, int(mask[0]), allowed)
         self._inside = None
-        out: Floats = np.log(said if allowed else 1.0 - said)
+        out: Floats = np.log(q if allowed else 1.0 - q)
         return out
 
     def seen(self, held: Bools) -> Ints:
@@ -336,11 +336,11 @@ class Enumerated:
         return 1.0 - self._shares(1 << np.arange(len(self.terms)))
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Return all that was learned, as named arrays."""
         return {"wrong": self.wrong.copy()}
 
     def read(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `to_state` gave."""
+        """Restore what `to_state` returned."""
         wrong = state["wrong"]
         check(wrong, np.int64, self.wrong.shape, "wrong")
         if set(state) != {"wrong"} or wrong.min() < 0:
@@ -388,7 +388,7 @@ class Sampled:
         self._index()
 
     def copy(self) -> Sampled:
-        """Give a twin that learns apart."""
+        """Return a copy that learns apart."""
         twin = object.__new__(Sampled)
         twin.__dict__.update(self.__dict__)
         for name in ("net", "cleared", "sets", "log_out"):
@@ -396,7 +396,7 @@ class Sampled:
         return twin
 
     def fold(self, held: Bools, allowed: bool, key: np.uint64) -> Floats:
-        """Fold one answer; give the log of the probability that it had, by rate of error."""
+        """Fold one answer; return the log of the probability that it had, by rate of error."""
         scratch: Ints = np.empty(len(self.terms), np.int64)
         own = scratch[: kernel.terms_of(held, self.terms.pairs, scratch)]
         new = own[self.place[own] < 0] if not (allowed and self.clearing) else own[:0]
@@ -416,8 +416,8 @@ class Sampled:
         heads, contexts = gibbs.index_terms(starts, each, len(self.active))
         for g, error in enumerate(self.errors.tolist()):
             open_ = float(np.exp(self.log_out[g, rest].sum()))
-            said = gibbs.foretell(self.sets[g], ids, open_, error, likelihood)
-            out[g] = np.log(said if allowed else 1.0 - said)
+            q = gibbs.foretell(self.sets[g], ids, open_, error, likelihood)
+            out[g] = np.log(q if allowed else 1.0 - q)
             chance = likelihood if allowed else 1.0 - likelihood
             turn = np.uint64(keys.bits_of(key, g))
             gibbs.redraw(self.sets[g], chance, turn)
@@ -457,12 +457,12 @@ class Sampled:
         return out
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Return all that was learned, as named arrays."""
         names = ("held", "net", "cleared", "active", "sets")
         return {name: getattr(self, name).copy() for name in names}
 
     def read(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `to_state` gave."""
+        """Restore what `to_state` returned."""
         G, C, _ = self.sets.shape
         n, A, T = len(state["net"]), len(state["active"]), len(self.terms)
         check(state["held"], np.bool_, (n, self.terms.singles), "held")
@@ -505,7 +505,7 @@ class Sampled:
 
 
 def checked_groups(groups: object, n: int, owner: str) -> tuple[Group, ...]:
-    """Give the group of each of n arms, or refuse them."""
+    """Return the group of each of n arms, or raise `InvalidValue`."""
     if groups is None:
         return (None,) * n
     given = groups.tolist() if isinstance(groups, np.ndarray) else groups
@@ -520,14 +520,14 @@ def checked_groups(groups: object, n: int, owner: str) -> tuple[Group, ...]:
 
 
 def units_of(groups: tuple[Group, ...]) -> Ints:
-    """Give each arm the number of its unit: that of its group, or one of its own."""
+    """Return the unit of each arm: that of its group, or one of its own."""
     units: dict[object, int] = {}
     each = [(k,) if group is None else group for k, group in enumerate(groups)]
     return np.array([units.setdefault(name, len(units)) for name in each], np.int64)
 
 
 def density_of(given: float | None, terms: int, kind: int, name: str) -> float:
-    """Give the prior probability of a term of one kind: as declared, or for a short rule."""
+    """Return the prior probability of a term of one kind: as declared, or for a short rule."""
     if given is not None:
         return DENSITY.check(given, name, "RuleLimits")
     return min(MOST[kind], EXPECTED / max(terms, 1))
@@ -546,7 +546,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def take_settings(rest: Arrays, errors: npt.NDArray[Any]) -> dict[str, Any]:
-    """Take the settings out of a state, as `RuleLimits` takes them."""
+    """Return the settings in a state, as `RuleLimits` takes them, and remove them from it."""
     above, pairs = rest.pop("thresholds"), bool(rest.pop("pairs"))
     every = Terms(len(above), pairs, above).all()
     known: dict[int, dict[Term, bool]] = {}
@@ -606,7 +606,7 @@ _SAMPLE = np.uint64(0x52554C45)  # what the keys are for: no other use of the se
 
 
 def doubt_of(doubt: float | None, error: float | None, owner: str) -> float:
-    """Give the doubt that was asked for, or what serves for a teacher of this kind."""
+    """Return the doubt that was asked for, or what serves for a teacher of this kind."""
     if doubt is not None:
         return DOUBT.check(doubt, "doubt", owner)
     rate = 1.0 if error is None else ERROR.check(error, "error", owner)
@@ -620,7 +620,7 @@ class RuleLimits(Beliefs):
     means). A priori each term is in S on its own, with probability `density`; an answer of the
     teacher is right with probability 1 − `error`. Up to 12 terms the belief over S is exact: all
     sets are weighed. Beyond, it is a sample of `chains` sets: each answer redraws them by how well
-    they foretold it and then moves each by Gibbs sampling. Terms in no answer so far are never
+    they predicted it and then moves each by Gibbs sampling. Terms in no answer so far are never
     sampled: of them the prior is exact. Above 200 terms only those that occur in some denied answer
     are sampled; the others are taken to be cleared, one by one, by the allowed answers that they
     occur in: P(in S) = density · ρ^n / (1 − density + density · ρ^n) with ρ = error / (1 − error),
@@ -768,7 +768,7 @@ class RuleLimits(Beliefs):
         return np.array([log_mean(row) for row in self._evidence.tolist()])
 
     def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
-        """Fold one answer of the teacher; give the units whose belief changed.
+        """Fold one answer of the teacher; return the units whose belief changed.
 
         If the rate of error is estimated, any answer moves the beliefs of all units.
         """
@@ -824,16 +824,16 @@ class RuleLimits(Beliefs):
         return np.array([u]) if len(self.errors) == 1 else np.arange(self.units)
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of a unit in each of n contexts, (n, d)."""
-        return self._looked(*self._checked(unit, contexts, "RuleLimits.predict"))
+        """Return what is believed of a unit in each of n contexts, (n, d)."""
+        return self._prediction(*self._checked(unit, contexts, "RuleLimits.predict"))
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
-        """Say what is believed of all units at once: (U, n), the bits of `predict` unit by unit."""
+        """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         held = self.terms.held(contexts, "contexts", "RuleLimits.predict_all")
-        return self._looked(*self._mixed_all(held))
+        return self._prediction(*self._mixed_all(held))
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
-        """Give the probability that the teacher, who may err, says "allowed": (n,)."""
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         return self._checked(unit, contexts, "RuleLimits.predict_answer")[1]
 
     def predictive(self, unit: int, contexts: Floats) -> Parts:
@@ -863,7 +863,7 @@ class RuleLimits(Beliefs):
         return p.reshape(U, n), q.reshape(U, n), information.reshape(U, n)
 
     def marginals(self, unit: int) -> Floats:
-        """Give the probability that a term is denied, for each: (T,)."""
+        """Return the probability that a term is denied, for each: (T,)."""
         u = self._unit(unit, "RuleLimits.marginals")
         shares = self._of(u).marginals()
         return np.array([math.fsum(self._error_weights * column) for column in shares.T])
@@ -929,7 +929,7 @@ class RuleLimits(Beliefs):
         self._evidence = np.concatenate([self._evidence, more])
 
     def copy(self) -> RuleLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(RuleLimits)
         twin.__dict__.update(self.__dict__)
         twin._units = {u: unit.copy() for u, unit in self._units.items()}
@@ -938,7 +938,7 @@ class RuleLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         d = self.features
         above = np.full(d, np.nan)
         above[self.terms.columns] = self.terms.above
@@ -961,7 +961,7 @@ class RuleLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"RuleLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -1041,6 +1041,6 @@ class RuleLimits(Beliefs):
         kernel.mix_errors(shares, self.errors, self._error_weights, p, q, information)
         return p, q, information
 
-    def _looked(self, p: Floats, q: Floats, information: Floats) -> Prediction:
+    def _prediction(self, p: Floats, q: Floats, information: Floats) -> Prediction:
         safe, possible = p >= 1.0 - self.doubt, p >= self.doubt
         return Prediction(p, safe, possible, information, np.sqrt(p * (1.0 - p)))

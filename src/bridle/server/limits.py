@@ -1,7 +1,7 @@
 """A limit on everything that comes from outside; each with its range, declared once.
 
-What a single body may hold (contexts of a batch, features, arms, entries of a page) stands in the
-forms, as there it is part of the documented schema.
+How much a single body may hold (contexts of a batch, features, arms, entries of a page) is part of
+its model, and so of the documented schema.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ _SECONDS = FloatRange(0.0, 86_400.0, open_low=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much a server takes, and how long it waits.
+    """How much a server accepts, and how long it waits.
 
     Attributes
     ----------
     body_bytes : int
-        Of one request's body, counted while it is read.
+        Size of a request's body, counted while it is read.
     head_bytes, head_fields : int
-        Of one request's line and headers.
+        Size of a request's line and headers, and their number.
     in_flight : int
         Requests that are being answered; more get 503.
     connections : int
         Open connections; more get 503 from the server itself.
     waiting, together, agents_held : int
-        Of the writer: work that may wait, work in one commit, agents in memory.
+        The writer's queue, the work in one commit, and the agents in memory.
     aside_threads, aside_waiting : int
-        Slow reads at a time, and how many more may wait.
+        Slow reads at a time, and their queue.
     tokens : int
-        That are neither revoked nor expired.
+        Tokens that are neither revoked nor expired.
     rate, burst : float
-        Requests a second for each token, and how many may come at once.
+        Requests a second for each token, and how many at once.
     head_seconds, read_seconds, answer_seconds, idle_seconds : float
         To send the headers; to send the body; to answer; between two requests of a connection.
     token_seconds : float
-        After so long a token that was revoked elsewhere is refused here.
+        After how long a token that another process revoked is refused.
     tick_seconds : float
-        How often decisions are looked for that have waited long enough, and examples that end.
+        How often decisions expire and examples end.
     sweep_seconds : float
-        How often all agents are looked through for those that others have changed.
+        How often agents are looked for that other processes have changed.
     expired_at_once : int
-        Decisions that expire and examples that end, of one agent, in one piece of work.
+        Decisions that expire and examples that end, of one agent, in one unit of work.
     stop_seconds : float
         For requests that are under way when the server is stopped.
     open_metrics : bool

@@ -1,4 +1,4 @@
-"""What goes wrong, as an answer: one shape for all of it.
+"""Errors as answers: one shape for all of them.
 
     {"error": {"code": "invalid_value", "message": "…", "field": "context.age", "remedy": null,
                "request": "4f1c…"}}
@@ -27,15 +27,15 @@ from bridle.errors import (
     UnknownId,
 )
 
-__all__ = ["CODES", "ErrorAnswer", "Problem", "problem_of", "wrong_form"]
+__all__ = ["CODES", "ErrorAnswer", "Problem", "problem_of", "retry_after", "wrong_form"]
 
 log = logging.getLogger("bridle.server")
 
-SHOWN = 100  # characters of a wrong value
-LONGEST = 1_000  # characters of a message
-MOST_ERRORS = 2_000  # of one body, that are looked through for the one to tell
+MAX_VALUE = 100  # characters of a wrong value
+MAX_MESSAGE = 1_000  # characters
+MAX_ERRORS = 2_000  # of one body, that are looked through for the one to report
 
-# The status of each code, and what it means; the documentation is made from it.
+# The status and the meaning of each code; the documentation is made from it.
 CODES: dict[str, tuple[int, str]] = {
     "malformed": (400, "The request is not well formed"),
     "no_token": (401, "There is no token, or not a valid one"),
@@ -78,20 +78,20 @@ class ErrorAnswer(BaseModel):
 
 
 class Problem(BridleError):
-    """Something to be answered with, in place of what was asked for.
+    """An error that is answered with its own status and code.
 
     Parameters
     ----------
     code : str
         One of `CODES`.
     message : str
-        What is wrong, in words.
+        What is wrong, for people.
     field : str, optional
-        Which value is meant.
+        The value it is about.
     remedy : str, optional
         What to do.
     headers : mapping
-        What else to send: Retry-After, Allow ….
+        Headers to send with it: Retry-After, Allow ….
     """
 
     def __init__(
@@ -106,25 +106,25 @@ class Problem(BridleError):
         super().__init__(message)
         self.status = CODES[code][0]
         self.code = code
-        self.message = _cut(message, LONGEST)
-        self.field = None if field is None else _cut(field, 2 * SHOWN)
+        self.message = _cut(message, MAX_MESSAGE)
+        self.field = None if field is None else _cut(field, 2 * MAX_VALUE)
         self.remedy = remedy or None
         self.headers = dict(headers or {})
 
     def body(self, request: str) -> dict[str, object]:
-        """Give what is answered."""
-        said = {
+        """Return the body of the answer."""
+        error = {
             "code": self.code,
             "message": self.message,
             "field": self.field,
             "remedy": self.remedy,
             "request": request,
         }
-        return {"error": said}
+        return {"error": error}
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Say how an error is answered. What nobody foresaw is logged, and told to nobody."""
+    """Return how an error is answered. An unexpected one is logged, and not shown to the caller."""
     match error:
         case Problem():
             return error
@@ -145,7 +145,7 @@ def problem_of(error: BaseException) -> Problem:
         case LimitReached():
             return Problem("limit_reached", str(error), field=error.what, remedy=error.remedy)
         case Busy():
-            return Problem("busy", str(error), headers=later(error.seconds))
+            return Problem("busy", str(error), headers=retry_after(error.seconds))
         case StoreFailed():
             # What exactly failed may name hosts and files.
             log.error("the store failed: %s", error)
@@ -154,21 +154,21 @@ def problem_of(error: BaseException) -> Problem:
                 "store_failed",
                 "The store could not read or commit. Nothing was acknowledged.",
                 remedy=again if error.unknown else "Try again.",
-                headers=later(1.0),
+                headers=retry_after(1.0),
             )
         case ValidationError():
             return wrong_form(error)
     if isinstance(error, BridleError):  # CorruptState among them
         log.error("%s: %s", type(error).__name__, error)
     else:
-        log.error("a request failed for a reason that was not foreseen", exc_info=error)
+        log.error("a request failed unexpectedly", exc_info=error)
     return Problem("failed", "Something failed here. The log of the server has it by its request.")
 
 
 def wrong_form(error: ValidationError, where: str = "body") -> Problem:
-    """Tell what is wrong with a body or with parameters: one thing, and how much more there is."""
+    """Return what is wrong with a body or a query: one thing, and how many more there are."""
     count = error.error_count()
-    if count > MOST_ERRORS:
+    if count > MAX_ERRORS:
         # To list millions of them takes seconds and gigabytes.
         message = f"{count:,} values are not what is taken. Send some of them alone to see why."
         return Problem("invalid_value", message, field=where)
@@ -180,24 +180,24 @@ def wrong_form(error: ValidationError, where: str = "body") -> Problem:
     if first["type"] == "finite_number" and where == "body":
         return Problem("malformed", "NaN and Infinity are no numbers of JSON.", field=where)
     path = ".".join(str(part) for part in first["loc"]) or where
-    got = _cut(_shown(first["input"]), SHOWN)
+    got = _cut(_shown(first["input"]), MAX_VALUE)
     rest = f" ({count - 1:,} more)" if count > 1 else ""
     return Problem(
         "invalid_value",
-        f"'{_cut(path, SHOWN)}': {first['msg']}. Got {got} instead.{rest}",
+        f"'{_cut(path, MAX_VALUE)}': {first['msg']}. Got {got} instead.{rest}",
         field=path,
     )
 
 
-def later(seconds: float) -> dict[str, str]:
-    """Say when to try again."""
+def retry_after(seconds: float) -> dict[str, str]:
+    """Return the header that says when to try again."""
     return {"Retry-After": str(max(1, math.ceil(seconds)))}
 
 
 def _shown(value: object) -> str:
     # The repr of a large value is large: what would be cut is not made.
     if isinstance(value, str | bytes):
-        return repr(value[:SHOWN])
+        return repr(value[:MAX_VALUE])
     if isinstance(value, dict):
         return f"an object of {len(value):,}"
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""What can be watched: counts and times, in the form that Prometheus reads.
+"""A service: a store, its one writer, and what a running process has around them.
 
-Requests are counted by hand, in plain numbers, and only told in Prometheus' form: they are counted
-thousands of times a second, and asked for every few seconds.
+Handlers use `Service.do` for all that needs an agent in memory, `Service.aside` for slow reads, and
+`Service.clock`. Beside it stand the `Metrics` of a service and its `Ticker`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from bridle.web.jobs import Jobs
     from bridle.web.visitor import Visiting
 
-__all__ = ["Door", "Metrics", "Service", "Ticker"]
+__all__ = ["Guest", "Metrics", "Service", "Ticker"]
 
+
+# --- Metrics ------------------------------------------------------------------------------
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -42,7 +44,11 @@ _OUTCOMES = {"Decided": "decision", "Abstained": "abstention", "Asked": "questio
 
 
 class _Requests(Collector):
-    """Requests by endpoint and status, and the times to answer them. For one thread."""
+    """Requests by endpoint and status, and the times to answer them. For one thread.
+
+    They are counted in plain numbers, thousands of times a second, and put into Prometheus' form
+    only when it asks, every few seconds.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str, int], int] = {}
@@ -59,7 +65,7 @@ class _Requests(Collector):
         times[-1] += seconds
 
     def collect(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
-        """Tell all of it."""
+        """Yield all counts and times, for Prometheus."""
         counts = CounterMetricFamily(
             "bridle_requests", "Requests", labels=["method", "path", "status"]
         )
@@ -77,7 +83,7 @@ class _Requests(Collector):
 
 
 class Metrics:
-    """Counts of one service, apart from those of any other in the same process."""
+    """Counts and times of one service, apart from any other in the same process."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -98,7 +104,7 @@ class Metrics:
             self._outcomes.labels(outcome)
 
     def watch(self, name: str, words: str, value: Callable[[], float]) -> None:
-        """Add a value that is looked up whenever it is asked for."""
+        """Add a gauge whose value is read whenever Prometheus asks."""
         Gauge(f"bridle_{name}", words, registry=self._registry).set_function(value)
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:
@@ -119,43 +125,42 @@ class Metrics:
                 self._outcomes.labels(outcome).inc(count)
 
     def text(self) -> bytes:
-        """Give all of it."""
+        """Return all metrics in Prometheus' text form."""
         return generate_latest(self._registry)
 
 
-# --- When the wait for a reward is over, or the life of an example: a ticker that says so in the
-# log
+# --- The ticker: records in the log when the wait for a reward is over, or the life of an example
 #
-# The clock decides only when that is. What follows from it, the log alone says.
+# The clock decides only when that is. What follows from it, the log alone decides.
 
 
 log = logging.getLogger("bridle.server")
 
-MOST_AGENTS = 100  # that are looked at in one tick
+MAX_AGENTS = 100  # of one tick
 ENDING_SECONDS = 0.25  # after which no further example of an agent is ended in one tick
 OVER = "Its time is over."  # as `Agent.end_examples` says it
 
 
-class _Noted(NamedTuple):
-    version: int
-    due: float | None  # when a decision may have waited long enough, or an example ends
+class _Due(NamedTuple):
+    version: int  # of the agent that it was computed from
+    at: float | None  # when a decision may have waited long enough, or an example ends
 
 
 class Ticker:
-    """Knows of each agent when to look at it next.
+    """Expires decisions and ends examples when their time is over.
 
-    It learns that from all work that is done. Agents that nothing was done with since the start, or
-    that others have changed, are found by a sweep over the heads of all logs.
+    When that is next, it learns from all work that is done. Agents that nothing was done with since
+    the start, or that other processes have changed, are found by a sweep over all heads of logs.
     """
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._noted: dict[str, _Noted] = {}
+        self._due: dict[str, _Due] = {}
         self._held: set[str] = set()  # agents that the writer has worked with
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start ticking."""
         limits = self._service.limits
         self._tasks = [
             asyncio.create_task(self._every(limits.sweep_seconds, self.sweep, at_once=True)),
@@ -163,64 +168,62 @@ class Ticker:
         ]
 
     async def stop(self) -> None:
-        """Tick no more."""
+        """Stop ticking."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    def note(self, agent: str, kept: Aggregate) -> None:
-        """Take note of an agent that work was just done with. It is called by the writer."""
+    def note(self, agent: str, aggregate: Aggregate) -> None:
+        """Update what is due of an agent that work was just done with. The writer calls it."""
         self._held.add(agent)
-        self._noted[agent] = _noted(kept)
+        self._due[agent] = _due(aggregate)
 
     def forget(self, agent: str) -> None:
-        """Know nothing of an agent: its last work failed, and the sweep must look again."""
-        self._noted.pop(agent, None)
+        """Drop what is due of an agent: its last work failed, and the sweep must read it again."""
+        self._due.pop(agent, None)
 
     async def tick(self) -> int:
-        """Have expired what has waited long enough, and ended what is over; say how many."""
+        """Expire decisions and end examples whose time is over; return how many."""
         now = self._service.clock()
-        noted = list(self._noted.items())
-        due = [agent for agent, (_, at) in noted if at is not None and at <= now]
-        expired = await asyncio.gather(*(self._expire(agent) for agent in due[:MOST_AGENTS]))
+        due = [agent for agent, (_, at) in [*self._due.items()] if at is not None and at <= now]
+        expired = await asyncio.gather(*(self._expire(agent) for agent in due[:MAX_AGENTS]))
         return sum(expired)
 
     async def sweep(self) -> None:
-        """Look at all agents of which the log says more than what was noted."""
+        """Read all agents whose log has grown since what is due of them was computed."""
         for row in await self._service.aside(self._service.store.agents):
-            noted = self._noted.get(row.name)
-            if noted is None or noted.version < row.head.seq:
+            due = self._due.get(row.name)
+            if due is None or due.version < row.head.seq:
                 with contextlib.suppress(Busy):
-                    await self._look(row.name, row.head.seq)
+                    await self._read(row.name, row.head.seq)
 
-    async def _look(self, agent: str, version: int) -> None:
+    async def _read(self, agent: str, version: int) -> None:
         service = self._service
         try:
             if agent in self._held:
-                await service.do(agent, lambda unit_of_work: None)
+                await service.do(agent, lambda work: None)
             else:
                 # Not through the writer: a long log takes long, and others want to write.
-                noted = await service.aside(lambda: _noted(load(service.store, agent)))
-                known = self._noted.get(agent)
-                if known is None or known.version < noted.version:
-                    self._noted[agent] = noted
+                due = await service.aside(lambda: _due(load(service.store, agent)))
+                known = self._due.get(agent)
+                if known is None or known.version < due.version:
+                    self._due[agent] = due
         except Busy:
             raise
         except BridleError as error:
             log.warning("the deadlines of agent %s are not known: %s", agent, error)
-            self._noted[agent] = _Noted(version, None)
+            self._due[agent] = _Due(version, None)
 
     async def _expire(self, agent: str) -> int:
         most = self._service.limits.expired_at_once
 
-        def expire(unit_of_work: UnitOfWork) -> int:
-            ids = list(islice(unit_of_work.aggregate.deadlines.due(unit_of_work.now), most))
+        def expire(work: UnitOfWork) -> int:
+            aggregate = work.aggregate
+            ids = list(islice(aggregate.deadlines.due(work.now), most))
             for id in ids:
-                unit_of_work.aggregate.record(
-                    unit_of_work.aggregate.agent.make.expired(id, at=unit_of_work.now)
-                )
-            return len(ids) + _end(unit_of_work, most, self._service.steady)
+                aggregate.record(aggregate.agent.make.expired(id, at=work.now))
+            return len(ids) + _end_examples(work, most, self._service.steady)
 
         try:
             return await self._service.do(agent, expire)
@@ -238,58 +241,57 @@ class Ticker:
             except BridleError as error:
                 log.warning("the ticker will try again: %s", error)
             except Exception:
-                log.exception("the ticker failed for a reason that was not foreseen")
+                log.exception("the ticker failed unexpectedly")
             await asyncio.sleep(seconds)
 
 
-def _end(unit_of_work: UnitOfWork, most: int, steady: Callable[[], float]) -> int:
+def _end_examples(work: UnitOfWork, most: int, steady: Callable[[], float]) -> int:
     """Retract examples whose time is over, one or more; the rest is still due at the next tick."""
-    kept, began, ended = unit_of_work.aggregate, steady(), 0
-    for id in kept.lives.due(unit_of_work.now, most):
-        # What an example taught is learned anew without it, which takes long where there are many.
+    aggregate, began, ended = work.aggregate, steady(), 0
+    for id in aggregate.expiries.due(work.now, most):
+        # The limits are refitted without the example, which takes long where there are many.
         if ended and steady() - began > ENDING_SECONDS:
             break
-        kept.record(kept.agent.make.retracted(id, note=OVER, at=unit_of_work.now))
+        aggregate.record(aggregate.agent.make.retracted(id, note=OVER, at=work.now))
         ended += 1
     return ended
 
 
-def _noted(kept: Aggregate) -> _Noted:
-    wait, since = kept.state.wait, kept.deadlines.since
-    dues = [since[0][1] + wait] if since and wait is not None else []
-    ends = kept.lives.next
-    return _Noted(kept.version, min([*dues, *([] if ends is None else [ends])], default=None))
+def _due(aggregate: Aggregate) -> _Due:
+    wait, since = aggregate.state.wait, aggregate.deadlines.since
+    times = [since[0][1] + wait] if since and wait is not None else []
+    ends = aggregate.expiries.next
+    if ends is not None:
+        times.append(ends)
+    return _Due(aggregate.state.version, min(times, default=None))
 
 
-# --- A service: a store, its one writer, and what stands around them in a running process -
-#
-# Handlers use three things of it: `do` for all that has to do with an agent in memory, `aside` for
-# slow reads, and `clock`.
+# --- The service --------------------------------------------------------------------------
 
 
 T = TypeVar("T")
 
 
-class Door(NamedTuple):
-    """A way into the pages of a demonstration, for whoever comes."""
+class Guest(NamedTuple):
+    """A role that anyone may take on the pages of a demonstration, with its token."""
 
     name: str
     token: str
 
 
 class Service:
-    """All that a handler needs. It is started and stopped inside an event loop.
+    """What handlers work with. It is started and stopped inside an event loop.
 
     Parameters
     ----------
     store : Store
         Where the logs are. It is not closed with the service.
     limits : Limits, optional
-        How much is taken.
+        How much is accepted.
     clock : callable
-        Gives the time, in seconds since 1970.
+        Returns the time, in seconds since 1970.
     steady : callable
-        Gives a time that is never set back; for rates.
+        Returns a time that is never set back; for rates.
     """
 
     def __init__(
@@ -309,10 +311,10 @@ class Service:
         self.ticker = Ticker(self)
         self.in_flight = 0
         self.document = b""  # the OpenAPI document; the app writes it
-        self.open_doors: tuple[Door, ...] = ()  # of a demonstration: who may come in, by a click
-        self.visiting: Visiting | None = None  # of a demonstration: how a visitor is recommended to
-        self.jobs: Jobs | None = None  # long work that pages began: see `jobs_of`
-        self.leaving = False  # whether the server is about to stop: what has no end ends now
+        self.guests: tuple[Guest, ...] = ()  # of a demonstration: who may sign in by a click
+        self.visiting: Visiting | None = None  # of a demonstration: its recommendations
+        self.jobs: Jobs | None = None  # long work that pages started: see `jobs_of`
+        self.leaving = False  # whether the server is about to stop: endless streams end
         self._aside = 0
         self._many: dict[Any, Any] = {}
         self._writer: Writer | None = None
@@ -322,7 +324,7 @@ class Service:
         self.metrics.watch("in_flight", "Requests under way", lambda: self.in_flight)
         self.metrics.watch("agents_held", "Agents in memory", lambda: self.agents_held)
 
-    # -- beginning and end -------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
@@ -330,7 +332,7 @@ class Service:
         return self._writer is not None
 
     async def start(self, *, ticking: bool = True) -> NewToken | None:
-        """Begin; give the first admin token if this made it. It is told nowhere else."""
+        """Start; return the first admin token if this made it. It is shown nowhere else."""
         limits = self.limits
         first = await asyncio.to_thread(self.tokens.first)
         self._loop = asyncio.get_running_loop()
@@ -348,7 +350,7 @@ class Service:
         return first
 
     async def stop(self) -> None:
-        """Do what waits, keep snapshots, and end."""
+        """Do the work that waits, write snapshots, and stop."""
         await self.ticker.stop()
         jobs, self.jobs = self.jobs, None
         if jobs is not None:
@@ -374,22 +376,22 @@ class Service:
         many: Callable[[UnitOfWork, list[Any]], list[T] | None] | None = None,
         item: Any = None,
     ) -> T:
-        """Have the writer do something with an agent; give what it gave, after the commit.
+        """Return what `do` returns in the writer's thread, once its events are committed.
 
-        With `many`, a function of a module, what waits in a row is done at once: see `Work`.
+        With `many`, a function of a module, work that waits in a row is done at once: see `Work`.
 
-        A request has a limit on its time already; `timeout` is for who has none. If it passes, the
-        work may be done all the same.
+        Requests have a time limit of their own; `timeout` is for callers that have none. If it
+        passes, the work may be done all the same.
         """
         writer, loop = self._writer, self._loop
         if writer is None or loop is None:
             raise StoreFailed("The service is not running.")
         future: asyncio.Future[T] = loop.create_future()
 
-        def watched(unit_of_work: UnitOfWork) -> tuple[T, list[New]]:
-            return self._watched(agent, unit_of_work, do, created)
+        def watched(unit: UnitOfWork) -> tuple[T, list[New]]:
+            return self._watched(agent, unit, do, created)
 
-        # The writer only hands it back.
+        # The writer only hands the future back.
         together = None if many is None else self._watched_many(many)
         work = Work(agent, watched, created, cast(Any, future), many=together, item=item)
         writer.put(work)
@@ -399,10 +401,10 @@ class Service:
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:
-            raise StoreFailed(f"Nothing was heard of the work for {timeout:g} s.", True) from None
+            raise StoreFailed(f"The work did not end within {timeout:g} s.", True) from None
 
     async def aside(self, do: Callable[[], T]) -> T:
-        """Do something slow that reads, in a thread of its own; `Busy` if too much waits."""
+        """Return the result of a slow read in another thread; raise `Busy` if too many wait."""
         pool, limits = self._pool, self.limits
         if pool is None:
             raise StoreFailed("The service is not running.")
@@ -411,7 +413,7 @@ class Service:
         self._aside += 1
         future = asyncio.get_running_loop().run_in_executor(pool, do)
         future.add_done_callback(self._done_aside)
-        # Who waits may give up; the thread goes on, and counts until it ends.
+        # The caller may give up; the thread goes on, and counts until it ends.
         return await asyncio.shield(future)
 
     async def check_ready(self) -> None:
@@ -419,13 +421,13 @@ class Service:
         await self.aside(lambda: self.store.token(""))
         writer = self._writer
         if writer is not None and writer.failing:
-            # Nobody sends work to who is not ready: an empty commit is tried in its place.
+            # A service that is not ready gets no work: an empty commit is tried in its place.
             with contextlib.suppress(UnknownId):
-                await self.do("", lambda unit_of_work: None)
+                await self.do("", lambda work: None)
 
     @property
     def waiting(self) -> int:
-        """How much work waits for the writer."""
+        """How many pieces of work wait for the writer."""
         return 0 if self._writer is None else self._writer.waiting
 
     @property
@@ -434,46 +436,44 @@ class Service:
         return 0 if self._writer is None else self._writer.agents_held
 
     def head_of(self, agent: str) -> Head | None:
-        """Give the end of a log as memory has it: it holds all that was answered so far."""
-        kept = None if self._writer is None else self._writer.held(agent)
-        return None if kept is None else kept.head
+        """Return the end of a log as memory has it: it covers all that was answered so far."""
+        held = None if self._writer is None else self._writer.held(agent)
+        return None if held is None else held.head
 
     # -- the writer's thread -----------------------------------------------------------------
 
     def _watched(
         self,
         agent: str,
-        unit_of_work: UnitOfWork,
+        work: UnitOfWork,
         do: Callable[[UnitOfWork], T],
         created: Created | None,
     ) -> tuple[T, list[New]]:
-        kept = unit_of_work.aggregate
-        before = len(kept.staged)
+        aggregate = work.aggregate
+        before = len(aggregate.staged)
         try:
-            given = do(unit_of_work)
+            given = do(work)
         except Exception as error:
-            if len(kept.staged) == before or isinstance(error, StoreFailed):
+            if len(aggregate.staged) == before or isinstance(error, StoreFailed):
                 raise
             raise PartialWork from error
-        self.ticker.note(agent, kept)
-        return given, kept.staged[0 if created is not None else before :]
+        self.ticker.note(agent, aggregate)
+        return given, aggregate.staged[0 if created is not None else before :]
 
     def _watched_many(self, many: Callable[[UnitOfWork, list[Any]], list[T] | None]) -> Any:
-        """Give what does many pieces of work, and says what was recorded. One for each `many`."""
+        """Return `many` with its events beside the results; the same for the same `many`."""
         found = self._many.get(many)
         if found is None:
 
-            def found(
-                unit_of_work: UnitOfWork, items: list[Any]
-            ) -> list[tuple[T, list[New]]] | None:
-                kept = unit_of_work.aggregate
-                before = len(kept.staged)
-                given = many(unit_of_work, items)
+            def found(work: UnitOfWork, items: list[Any]) -> list[tuple[T, list[New]]] | None:
+                aggregate = work.aggregate
+                before = len(aggregate.staged)
+                given = many(work, items)
                 if given is None:
                     return None
-                self.ticker.note(unit_of_work.agent, kept)
+                self.ticker.note(work.agent, aggregate)
                 nothing: list[New] = []
-                staged = kept.staged[before:]
+                staged = aggregate.staged[before:]
                 return [(one, nothing if n else staged) for n, one in enumerate(given)]
 
             self._many[many] = found
@@ -481,7 +481,7 @@ class Service:
 
     def _deliver(self, works: Sequence[Work[Any]]) -> None:
         assert self._loop is not None
-        # A loop that is closed has nobody left who waits.
+        # Nobody waits in a loop that is closed.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._hand_out, works)
 
@@ -510,4 +510,4 @@ class Service:
     def _done_aside(self, future: asyncio.Future[Any]) -> None:
         self._aside -= 1
         if not future.cancelled():
-            future.exception()  # it is told to who waits, if anyone does
+            future.exception()  # whoever waits gets it; nobody may

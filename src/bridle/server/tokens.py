@@ -1,4 +1,4 @@
-"""Who calls: tokens of the form brd_<id>_<secret>, of which only a hash is kept.
+"""Tokens, of the form brd_<id>_<secret>, of which only a hash is kept; and what they permit.
 
 All tokens that are in force are held in memory and read anew every two seconds. So an id that is
 unknown costs as much as a wrong secret, and neither reaches the store.
@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 from bridle.errors import LimitReached, NotPossible
 from bridle.server.endpoints import Caller, Role
 from bridle.server.limits import Limits
-from bridle.server.problems import Problem, later
+from bridle.server.problems import Problem, retry_after
 from bridle.store.log import Store, TokenRow
 
 __all__ = ["NewToken", "Tokens", "in_force", "is_master", "make_token"]
@@ -32,7 +32,7 @@ _REMEDY = "Send the header 'Authorization: Bearer brd_…' with a token that is 
 
 
 class NewToken(NamedTuple):
-    """A token that was just made. `text` is shown once, and kept nowhere."""
+    """A token that was just made. `text` is shown once, and stored nowhere."""
 
     row: TokenRow
     text: str
@@ -41,7 +41,7 @@ class NewToken(NamedTuple):
         return f"NewToken({self.row.id})"
 
 
-class _Known(NamedTuple):
+class _Held(NamedTuple):
     hash: bytes
     expires: float | None
     caller: Caller
@@ -63,12 +63,12 @@ def make_token(
 
 
 class Tokens:
-    """The tokens that are in force, and how much of its rate each has left.
+    """The tokens that are in force, and what is left of the rate of each.
 
     Parameters
     ----------
     store : Store
-        Where they are kept.
+        Where they are stored.
     limits : Limits
         How many, how often, and how soon a change elsewhere is seen.
     clock : callable
@@ -89,7 +89,7 @@ class Tokens:
         self._limits = limits
         self._clock = clock
         self._steady = steady
-        self._known: dict[str, _Known] = {}
+        self._held: dict[str, _Held] = {}
         self._read_at = -float("inf")
         self._changes = 0  # made here, so that an older reading does not undo them
         self._reading: asyncio.Task[None] | None = None
@@ -97,11 +97,30 @@ class Tokens:
 
     # -- checking ----------------------------------------------------------------------------
 
-    async def fresh(self) -> None:
-        """See to it that what is held is not too old. Nearly always there is nothing to do."""
+    async def admit(
+        self, header: bytes | None, roles: frozenset[Role], agent: str | None
+    ) -> Caller:
+        """Return who calls, and count the call against their rate; raise a 401, 429 or 403."""
+        caller = await self.authenticate(header)
+        self._spend(caller)
+        if caller.role not in roles:
+            raise Problem(
+                "forbidden",
+                f"A token of the role {caller.role!r} may not do this.",
+                remedy=f"It takes one of: {', '.join(sorted(roles))}.",
+            )
+        if agent is not None and caller.agents is not None and agent not in caller.agents:
+            raise Problem("forbidden", "The token is not for this agent.", field="agent")
+        return caller
+
+    async def authenticate(self, header: bytes | None) -> Caller:
+        """Return the owner of a token, as the store has it by now; raise a 401."""
+        if 2.0 * (self._steady() - self._read_at) >= self._limits.token_seconds:
+            await self._refresh()
+        return self.caller(header)
+
+    async def _refresh(self) -> None:
         age = self._steady() - self._read_at
-        if 2.0 * age < self._limits.token_seconds:
-            return
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
             # Whoever waits for it gets the error; if nobody does, the next one tries again.
@@ -110,23 +129,22 @@ class Tokens:
             await asyncio.shield(self._reading)
 
     def caller(self, header: bytes | None) -> Caller:
-        """Say whose token it is, or raise a 401."""
+        """Return the owner of a token, as it is held; raise a 401."""
         if header is None:
             raise _refused("There is no token.")
         match = _FORM.fullmatch(header)
         if match is None:
             raise _refused("That is no token of the form brd_<id>_<secret>.")
-        known = self._known.get(match[1].decode())
-        expected = _NOBODY if known is None else known.hash
+        held = self._held.get(match[1].decode())
+        expected = _NOBODY if held is None else held.hash
         same = hmac.compare_digest(hashlib.sha256(match[2]).digest(), expected)
-        if known is None or not same:
+        if held is None or not same:
             raise _refused("The token is unknown, or was revoked.")
-        if known.expires is not None and known.expires <= self._clock():
+        if held.expires is not None and held.expires <= self._clock():
             raise _refused("The token has expired.")
-        return known.caller
+        return held.caller
 
-    def spend(self, caller: Caller) -> None:
-        """Count a request against the rate of its token, or raise a 429."""
+    def _spend(self, caller: Caller) -> None:
         limits, now = self._limits, self._steady()
         left, at = self._buckets.get(caller.id, (limits.burst, now))
         left = min(limits.burst, left + (now - at) * limits.rate)
@@ -136,7 +154,7 @@ class Tokens:
                 "too_often",
                 f"A token may be used {limits.rate:g} times a second.",
                 remedy="Wait, or send batches.",
-                headers=later((1.0 - left) / limits.rate),
+                headers=retry_after((1.0 - left) / limits.rate),
             )
         self._buckets[caller.id] = left - 1.0, now
 
@@ -149,10 +167,10 @@ class Tokens:
             self.hold(rows, at)
 
     def hold(self, rows: list[TokenRow], at: float) -> None:
-        """Take what the store has, read at a time of the steady clock."""
+        """Hold what the store has, read at a time of the steady clock."""
         now = self._clock()
-        self._known = {row.id: _known(row) for row in rows if in_force(row, now)}
-        self._buckets = {id: left for id, left in self._buckets.items() if id in self._known}
+        self._held = {row.id: _held(row) for row in rows if in_force(row, now)}
+        self._buckets = {id: left for id, left in self._buckets.items() if id in self._held}
         self._read_at = at
 
     def first(self) -> NewToken | None:
@@ -168,20 +186,20 @@ class Tokens:
         return made
 
     async def add(self, made: NewToken) -> None:
-        """Keep a token in the store."""
+        """Store a token."""
         await asyncio.to_thread(self._add, made.row)
         self._changes += 1
-        self._known[made.row.id] = _known(made.row)
+        self._held[made.row.id] = _held(made.row)
 
     async def revoke(self, id: str) -> bool:
-        """Revoke a token, here at once; say whether there was one to revoke."""
+        """Revoke a token, here at once; return whether there was one to revoke."""
         revoked = await asyncio.to_thread(self._revoke, id)
         self._changes += 1
-        self._known.pop(id, None)
+        self._held.pop(id, None)
         return revoked
 
     async def all(self) -> list[TokenRow]:
-        """Give all tokens, oldest first, also those that are not in force."""
+        """Return all tokens, oldest first, also those that are not in force."""
         return await asyncio.to_thread(self._store.tokens)
 
     def _add(self, row: TokenRow) -> None:
@@ -201,17 +219,17 @@ class Tokens:
 
 
 def in_force(row: TokenRow, now: float) -> bool:
-    """Say whether a token is neither revoked nor expired."""
+    """Return whether a token is neither revoked nor expired."""
     return row.revoked is None and (row.expires is None or row.expires > now)
 
 
 def is_master(row: TokenRow, now: float) -> bool:
-    """Say whether a token can make any other."""
+    """Return whether a token can make any other."""
     return row.role == "admin" and row.agents is None and in_force(row, now)
 
 
-def _known(row: TokenRow) -> _Known:
-    return _Known(row.hash, row.expires, Caller(row.id, cast(Role, row.role), row.agents, row.note))
+def _held(row: TokenRow) -> _Held:
+    return _Held(row.hash, row.expires, Caller(row.id, cast(Role, row.role), row.agents, row.note))
 
 
 def _refused(why: str) -> Problem:

@@ -1,23 +1,19 @@
-"""The few calls through which a store talks to its database, and SQLite's two libraries for it.
+"""Logs in an SQL database: what is read and written, the same for SQLite and PostgreSQL.
 
-`sqlite3` of the standard library is what runs. `apsw`, which brings a SQLite of its own, is asked
-for by tests that need a file system that loses power. Both get the same statements. PostgreSQL
-serves the same calls, in postgreslink.py.
+A store talks to its database through a `Connection` of a few calls, which sqlite.py and postgres.py
+serve.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -53,20 +49,15 @@ from bridle.store.log import (
     link,
 )
 
-if TYPE_CHECKING:
-    import apsw
-
 __all__ = [
     "PLACE",
     "Connection",
     "Kind",
-    "Library",
     "NameRow",
     "Row",
     "SqlError",
     "SqlStore",
     "SqlTransaction",
-    "connect",
     "failed",
     "read_agents",
     "read_entries",
@@ -76,11 +67,9 @@ __all__ = [
     "read_snapshot",
     "read_snapshots",
     "read_tokens",
-    "statements",
 ]
 
 
-Library: TypeAlias = Literal["sqlite3", "apsw"]
 Row: TypeAlias = tuple[Any, ...]
 Kind: TypeAlias = Literal[
     "busy",
@@ -94,21 +83,6 @@ Kind: TypeAlias = Literal[
     "unopened",
     "other",
 ]
-
-# By SQLite's primary result codes; both libraries give the same ones.
-_KINDS: dict[int, Kind] = {
-    5: "busy",
-    6: "busy",
-    8: "readonly",
-    10: "io",
-    11: "corrupt",
-    13: "full",
-    14: "unopened",
-    19: "constraint",
-    26: "corrupt",  # not a database
-}
-
-_APSW_CODES = {"IOError": 10, "FullError": 13}
 
 
 class SqlError(Exception):
@@ -160,129 +134,6 @@ def failed(error: SqlError, doing: str, where: str, unknown: bool = False) -> Br
     }.get(error.kind, "")
     text = str(error).rstrip(".")
     return StoreFailed(f"{what}: {text}. {remedy}".rstrip(), unknown=unknown)
-
-
-def connect(
-    path: Path, *, library: Library = "sqlite3", vfs: str | None = None, wait: float
-) -> Connection:
-    """Open an existing database file, or raise `SqlError`.
-
-    Parameters
-    ----------
-    path : Path
-        The file. With a `vfs` of its own it may be one that only that file system knows, and is
-        made if it is missing.
-    library : str
-        Who serves the calls.
-    vfs : str, optional
-        The name of a file system that was registered with apsw; for tests.
-    wait : float
-        How many seconds to wait for other processes' locks.
-    """
-    if library == "apsw":
-        return _Apsw(path, vfs, wait)
-    return _Sqlite3(path, wait)
-
-
-class _Sqlite3:
-    def __init__(self, path: Path, wait: float) -> None:
-        try:
-            # Any thread may use it, one at a time: the store sees to that.
-            self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=rw",
-                timeout=wait,
-                isolation_level=None,
-                check_same_thread=False,
-                uri=True,
-            )
-        except sqlite3.Error as error:
-            raise _from_sqlite3(error) from None
-
-    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        try:
-            return self._connection.execute(statement, values).fetchall()
-        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
-            raise _from_sqlite3(error) from None
-
-    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        try:
-            self._connection.executemany(statement, rows)
-        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
-            raise _from_sqlite3(error) from None
-
-    def script(self, text: str) -> None:
-        for statement in statements(text):
-            self.execute(statement)
-
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
-
-
-class _Apsw:
-    def __init__(self, path: Path, vfs: str | None, wait: float) -> None:
-        import apsw
-
-        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
-        self._error: type[Exception] = apsw.Error
-        try:
-            self._connection: apsw.Connection = apsw.Connection(
-                str(path.absolute()), flags=flags, vfs=vfs
-            )
-            self._connection.set_busy_timeout(int(1000 * wait))
-        except apsw.Error as error:
-            raise _from_apsw(error) from None
-
-    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        try:
-            return list(self._connection.execute(statement, tuple(values)))
-        except (self._error, UnicodeEncodeError, OverflowError, OSError) as error:
-            raise _from_apsw(error) from None
-
-    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        try:
-            self._connection.executemany(statement, rows)
-        except (self._error, UnicodeEncodeError, OverflowError, OSError) as error:
-            raise _from_apsw(error) from None
-
-    def script(self, text: str) -> None:
-        for statement in statements(text):
-            self.execute(statement)
-
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        with contextlib.suppress(self._error, OSError):
-            self._connection.close(True)
-
-
-def statements(text: str) -> Iterator[str]:
-    """Split a script: `executescript` would commit what came before."""
-    statement = ""
-    for line in text.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-    if statement.strip():
-        yield statement
-
-
-def _from_sqlite3(error: Exception) -> SqlError:
-    code = getattr(error, "sqlite_errorcode", 0)
-    return SqlError(_KINDS.get(code & 0xFF, "other"), str(error))
-
-
-def _from_apsw(error: Exception) -> SqlError:
-    # What a file system written in Python raises has no code, or is an error of Python's own.
-    code = getattr(error, "result", 0) or _APSW_CODES.get(type(error).__name__, 0)
-    if isinstance(error, OSError):
-        code = 10
-    return SqlError(_KINDS.get(code & 0xFF, "other"), str(error) or type(error).__name__)
 
 
 # --- What is read from a database, in a transaction or beside it; the same words do for both kinds
@@ -422,7 +273,7 @@ def read_tokens(connection: Connection, id: str | None = None) -> list[TokenRow]
     ]
 
 
-# --- What can be done in a transaction; the same for both kinds of database but for two steps
+# --- What can be done in a transaction; databases differ in `_take` and `_insert` ----------------
 
 
 _FORKED_AT_ONCE = 50_000
@@ -448,9 +299,12 @@ class SqlTransaction(ABC):
         self.spoiled: BridleError | None = None
         self.erased = False
 
-    @abstractmethod
     def _take(self, agents: Sequence[str]) -> dict[str, tuple[int, Head]]:
-        """Lock the heads of these agents and give them, with the agents' numbers."""
+        """Lock the heads of these agents and return them, with the agents' numbers.
+
+        Where whoever writes is alone with the database, to read them is enough.
+        """
+        return read_heads(self._connection, agents)
 
     @abstractmethod
     def _insert(

@@ -108,7 +108,7 @@ async def show(visit: Visit) -> Shown:
             len(work.aggregate.state.checks.open),
         )
 
-    look = await visit.service.do(visit.agent, read)
+    data = await visit.service.do(visit.agent, read)
     values = {
         "agent": visit.agent,
         "total": listed.total,
@@ -117,8 +117,8 @@ async def show(visit: Visit) -> Shown:
         "most_lines": MOST_LINES,
         "voice": voice,
         "to": to if to in voice.names else "",
-        "elsewhere": look.open - listed.total,
-        **look._asdict(),
+        "elsewhere": data.open - listed.total,
+        **data._asdict(),
     }
     return Html("checks.html", values)
 
@@ -186,9 +186,9 @@ def _pending_check(work: UnitOfWork, one: CheckShown) -> PendingCheck:
 
 def _when(work: UnitOfWork, id: str) -> float | None:
     """Return when a play was made; one that asked first was made when it was settled."""
-    for stood in (work.stood("settled", id), work.stood("decision", id)):
-        if stood is not None and isinstance(stood.event, Decided):
-            return stood.event.at
+    for existing in (work.stood("settled", id), work.stood("decision", id)):
+        if existing is not None and isinstance(existing.event, Decided):
+            return existing.event.at
     return None
 
 
@@ -275,7 +275,7 @@ async def audits(visit: Visit) -> Shown:
     if not await visit.service.do(
         visit.agent, lambda work: work.aggregate.auditing.meter is not None
     ):
-        return Html("audits-none.html", {"agent": visit.agent})
+        return Html("checks-audits-none.html", {"agent": visit.agent})
     level = visit.query.number("level", 1.0, low=0.0, high=100.0)
     after = visit.query.whole("after", 0, low=0, high=2**53)
     audit = await _audit(visit, level, after)
@@ -297,7 +297,7 @@ async def audits(visit: Visit) -> Shown:
         "waiting": await visit.service.do(visit.agent, lambda work: _in_words(work, ids, events)),
         "lines": await visit.service.do(visit.agent, _lines),
     }
-    return Html("audits.html", values)
+    return Html("checks-audits.html", values)
 
 
 async def _audit(visit: Visit, level: float, after: int) -> AuditShown:
@@ -375,7 +375,7 @@ def _lines(work: UnitOfWork) -> list[Line]:
     """Return both bounds over the log: at most a few hundred points."""
     meter = work.aggregate.auditing.meter
     assert meter is not None
-    tallies = [span.audits for span in work.aggregate.chronicle.spans if span.audits is not None]
+    tallies = [span.audits for span in work.aggregate.timeline.spans if span.audits is not None]
     points = [(float(tally.actions), meter.bounds_at(tally)) for tally in tallies]
     return [
         Line("at most", [(x, bounds.upper) for x, bounds in points], "c2"),

@@ -183,13 +183,13 @@ class ChoiceFilter:
         if self.arms is not None:
             made = [one for one in made if one.arm in self.arms]
         if self.rewarded is not None:
-            had = rewards_of(store, agent, made)
+            rewards = rewards_of(store, agent, made)
             made = [
                 one
                 for one in made
                 if not one.erased
                 and one.outcome == "decision"
-                and _has_reward(had.get(str(one.id))) == self.rewarded
+                and _has_reward(rewards.get(str(one.id))) == self.rewarded
             ]
         if self.check is not None:
             said = verdicts(store, agent, made)
@@ -278,14 +278,16 @@ def rewards_of(store: Store, agent: str, made: Sequence[Choice]) -> dict[str, Re
     for entry in entries_at(store, agent, sorted(places)):
         event = event_of(entry)
         if isinstance(event, Rewarded):
-            had = RewardOutcome("came", event.value, event.at)
+            reward = RewardOutcome("came", event.value, event.at)
         elif isinstance(event, Expired):
-            had = RewardOutcome("none" if event.value is None else "assumed", event.value, event.at)
+            reward = RewardOutcome(
+                "none" if event.value is None else "assumed", event.value, event.at
+            )
         elif isinstance(event, RewardedLate):  # it comes after the deadline, and tells more
-            had = RewardOutcome("late", event.value, event.at)
+            reward = RewardOutcome("late", event.value, event.at)
         else:
             continue  # it was erased
-        found[places[entry.seq]] = had
+        found[places[entry.seq]] = reward
     return found
 
 
@@ -308,9 +310,9 @@ def check_of(made: Choice, said: Mapping[str, Taught]) -> str | None:
     return "waiting" if verdict is None else "allowed" if verdict.allowed else "denied"
 
 
-def reward_of(made: Choice, had: Mapping[str, RewardOutcome]) -> RewardOutcome | None:
+def reward_of(made: Choice, rewards: Mapping[str, RewardOutcome]) -> RewardOutcome | None:
     """Return the reward of a choice: a play earns one, a question along with it does not."""
-    return had.get(str(made.id)) if made.outcome == "decision" else None
+    return rewards.get(str(made.id)) if made.outcome == "decision" else None
 
 
 def entries_at(store: Store, agent: str, seqs: Sequence[int]) -> Iterator[Entry]:
@@ -340,7 +342,7 @@ def parse_time(text: str, name: str) -> float | None:
 
     Examples
     --------
-    >>> time_of("1970-01-02T00:00", "from"), time_of("", "from")
+    >>> parse_time("1970-01-02T00:00", "from"), parse_time("", "from")
     (86400.0, None)
     """
     if not text:
@@ -369,8 +371,8 @@ def _when(store: Store, agent: str, after: int, last: int) -> tuple[int, float] 
     return None
 
 
-def _has_reward(had: RewardOutcome | None) -> bool:
-    return had is not None and had.value is not None
+def _has_reward(reward: RewardOutcome | None) -> bool:
+    return reward is not None and reward.value is not None
 
 
 def _named(store: Store, agent: str, made: Sequence[Choice]) -> list[Choice]:
@@ -433,7 +435,7 @@ class ChoiceFormatter:
 
         return await service.do(agent, do)
 
-    async def learn(self, service: Service, made: Iterable[Choice]) -> None:
+    async def load_arms(self, service: Service, made: Iterable[Choice]) -> None:
         """Load the arms of these choices, as far as they are not known."""
         wanted = {one.arm for one in made if one.arm is not None} - self.arms.keys()
         if not wanted:
@@ -455,8 +457,8 @@ class ChoiceFormatter:
         words = context_words(self.schema.decode(made.context))
         return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
 
-    def shown(
-        self, made: Choice, had: RewardOutcome | None = None, check: str | None = None
+    def as_row(
+        self, made: Choice, reward: RewardOutcome | None = None, check: str | None = None
     ) -> dict[str, Any]:
         """Return a choice as plain values, all of them words or numbers."""
         said = {
@@ -476,7 +478,7 @@ class ChoiceFormatter:
             "chance": made.propensity,
             "check": check,
             "erased": made.erased,
-            "reward": "" if had is None else reward_words(had),
+            "reward": "" if reward is None else reward_words(reward),
             "href": None if made.id is None else url("agents", self.agent, "decisions", made.id),
         }
 
@@ -492,38 +494,42 @@ def arms_like(aggregate: Aggregate, text: str) -> frozenset[ArmId]:
     )
 
 
-def reward_words(had: RewardOutcome) -> str:
+def reward_words(reward: RewardOutcome) -> str:
     """Return what became of a reward in a few words.
 
     Examples
     --------
-    >>> reward_words(Earned("came", 0.5, None)), reward_words(Earned("late", 1.0, None))
-    ('0.5', '1 (late, not learned)')
+    >>> reward_words(RewardOutcome("came", 0.5, None))
+    '0.5'
+    >>> reward_words(RewardOutcome("late", 1.0, None))
+    '1 (late, not learned)'
     """
-    value = number_words(had.value)
+    value = number_words(reward.value)
     return {
         "came": value,
         "assumed": f"{value} (assumed, none came)",
         "late": f"{value} (late, not learned)",
         "none": "none came",
-    }[had.how]
+    }[reward.how]
 
 
-def reward_phrase(had: RewardOutcome) -> str:
+def reward_phrase(reward: RewardOutcome) -> str:
     """Return the same where no heading says that it is a reward.
 
     Examples
     --------
-    >>> earned_words(Earned("came", 0.5, None)), earned_words(Earned("none", None, None))
-    ('earned 0.5', 'no reward')
+    >>> reward_phrase(RewardOutcome("came", 0.5, None))
+    'earned 0.5'
+    >>> reward_phrase(RewardOutcome("none", None, None))
+    'no reward'
     """
-    value = number_words(had.value)
+    value = number_words(reward.value)
     return {
         "came": f"earned {value}",
         "assumed": f"{value} assumed",
         "late": f"{value}, late",
         "none": "no reward",
-    }[had.how]
+    }[reward.how]
 
 
 def _arms_by_id(aggregate: Aggregate, wanted: Iterable[ArmId]) -> dict[ArmId, Arm]:
@@ -569,9 +575,9 @@ async def listing(visit: Visit) -> Shown:
     asked = _filter(visit)
     service, store, agent = visit.service, visit.service.store, visit.agent
     formatter = await ChoiceFormatter.of(service, agent)
-    had: dict[str, RewardOutcome] = {}
+    rewards: dict[str, RewardOutcome] = {}
     said: dict[str, Taught] = {}
-    looked, wrong = SearchResult([], 1, False), None
+    result, wrong = SearchResult([], 1, False), None
     before = visit.query.whole("before", 2**53, low=1, high=2**53)
     try:
         arms = await _wanted_arms(visit, asked)
@@ -589,10 +595,10 @@ async def listing(visit: Visit) -> Shown:
                 verdicts(store, agent, found.found),
             )
 
-        looked, had, said = await service.aside(read)
+        result, rewards, said = await service.aside(read)
     except InvalidValue as error:
         wrong = str(error)
-    await formatter.learn(service, looked.found)
+    await formatter.load_arms(service, result.found)
     here = {"before": before} if before < 2**53 else {}
     return Html(
         "decisions.html",
@@ -602,10 +608,10 @@ async def listing(visit: Visit) -> Shown:
             "query": asked.query,
             "wrong": wrong,
             "rows": [
-                formatter.shown(one, reward_of(one, had), check_of(one, said))
-                for one in looked.found
+                formatter.as_row(one, reward_of(one, rewards), check_of(one, said))
+                for one in result.found
             ],
-            "looked": looked,
+            "search": result,
             "later": bool(here),
             "size": A_PAGE,
             "csv": url("agents", agent, "decisions.csv", **asked.query),
@@ -732,13 +738,13 @@ async def _export(
         after = wanted.first - 1
         while after < wanted.last:
             try:
-                made, had, said, after = await service.aside(partial(read, after))
+                made, rewards, said, after = await service.aside(partial(read, after))
             except Busy:
                 await asyncio.sleep(0.25)  # requests that wait come first
                 continue
-            await formatter.learn(service, made)
+            await formatter.load_arms(service, made)
             text = "".join(
-                row(formatter, choice, reward_of(choice, had), check_of(choice, said))
+                row(formatter, choice, reward_of(choice, rewards), check_of(choice, said))
                 for choice in made
             )
             if text:
@@ -748,7 +754,7 @@ async def _export(
 
 
 def _csv_row(
-    formatter: ChoiceFormatter, made: Choice, had: RewardOutcome | None, check: str | None
+    formatter: ChoiceFormatter, made: Choice, reward: RewardOutcome | None, check: str | None
 ) -> str:
     context: Sequence[Any] = [""] * len(_context_features(formatter.schema))
     if made.context is not None:
@@ -765,8 +771,8 @@ def _csv_row(
             *context,
             made.propensity,
             made.version,
-            None if had is None else had.value,
-            None if had is None else had.how,
+            None if reward is None else reward.value,
+            None if reward is None else reward.how,
             made.coin,
             None if check is None else CHECK_WORDS[check],
         ]
@@ -774,7 +780,7 @@ def _csv_row(
 
 
 def _json_row(
-    formatter: ChoiceFormatter, made: Choice, had: RewardOutcome | None, check: str | None
+    formatter: ChoiceFormatter, made: Choice, reward: RewardOutcome | None, check: str | None
 ) -> str:
     said = {
         "entry": made.seq,
@@ -788,8 +794,8 @@ def _json_row(
         "context": None if made.context is None else formatter.schema.decode(made.context),
         "propensity": made.propensity,
         "version": made.version,
-        "reward": None if had is None else had.value,
-        "reward_outcome": None if had is None else had.how,
+        "reward": None if reward is None else reward.value,
+        "reward_outcome": None if reward is None else reward.how,
         "coin": made.coin,
         "check": check,
     }
@@ -1185,12 +1191,12 @@ async def why(visit: Visit) -> Shown:
     arms = _arms_shown(account, now)
     page = visit.query.whole("page", 1, low=1, high=max(1, -(-len(arms) // ARMS_A_PAGE)))
     shown = arms[(page - 1) * ARMS_A_PAGE : page * ARMS_A_PAGE]
-    await formatter.learn(
+    await formatter.load_arms(
         service,
         [Choice(0, "decision", None, arm=one) for one in _arms_named(account, since, shown)],
     )
     return Html(
-        "why.html",
+        "decisions-why.html",
         {
             "agent": agent,
             "id": id,
@@ -1237,7 +1243,7 @@ async def why(visit: Visit) -> Shown:
 
 def _gone(visit: Visit, how: str, status: int) -> Shown:
     values = {"agent": visit.agent, "id": visit.path["id"], "how": how}
-    return Html("why-gone.html", values, status)
+    return Html("decisions-gone.html", values, status)
 
 
 def _agent_now(work: UnitOfWork, account: dict[str, Any], id: str, find: str) -> AgentNow:
@@ -1356,7 +1362,7 @@ def coin_words(made: Choice | None) -> str:
 
     Examples
     --------
-    >>> coin_words(Made(1, "decision", "7", coin=0.025)), coin_words(Made(1, "decision", "7"))
+    >>> coin_words(Choice(1, "decision", "7", coin=0.025)), coin_words(Choice(1, "decision", "7"))
     ('1 in 40 such plays is checked.', '')
     """
     if made is None or made.coin is None:

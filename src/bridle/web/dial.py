@@ -459,8 +459,8 @@ async def turn(visit: Visit) -> Shown:
         return await _dial(visit, "The dial has positions from 0 to 1.", form)
     now = (await visit.service.do(visit.agent, _read_agent)).sigma
     if now is not None and abs(sigma - now) < 1e-9:
-        stands = f"The dial stands at {sigma:g} already. Nothing was changed or written down."
-        return await _dial(visit, stands, form)
+        message = f"The dial stands at {sigma:g} already. Nothing was changed or written down."
+        return await _dial(visit, message, form)
     try:
         said = said_of(visit)
     except Problem as problem:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from python_multipart.exceptions import MultipartParseError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from bridle.errors import InvalidValue
 from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema
@@ -124,13 +125,13 @@ def read_query(raw: bytes) -> Fields:
     return Fields(_pairs(raw))
 
 
-def read_form(content_type: bytes, body: bytes) -> Fields:
-    """Read the body of a form, with or without files."""
+async def read_form(content_type: bytes, body: bytes) -> Fields:
+    """Return the fields of a form, sent with or without files."""
     kind, options = parse_options_header(content_type)
     if kind == URLENCODED or (not kind and not body):
         return Fields(_pairs(body))
     if kind == MULTIPART and b"boundary" in options:
-        return _parts(options[b"boundary"], body)
+        return await _parts(content_type, body)
     raise Problem("no_json", "The body is not a form.", remedy="Send it from the page.")
 
 
@@ -143,47 +144,35 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
         raise Problem("malformed", "The form is not encoded as a form.") from None
 
 
-def _parts(boundary: bytes, body: bytes) -> Fields:
-    """Read a form in parts, as it comes with files."""
+async def _parts(content_type: bytes, body: bytes) -> Fields:
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    headers = Headers(raw=[(b"content-type", content_type)])
+    parser = MultiPartParser(
+        headers,
+        stream(),
+        max_files=MAX_FIELDS,
+        max_fields=MAX_FIELDS,
+        max_part_size=len(body),
+    )
+    parser.spool_max_size = len(body) + 1  # the body is in memory: no file on disk
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        if error.message.startswith("Too many"):
+            raise Problem("too_large", f"A form may have {MAX_FIELDS:,} fields.") from None
+        raise Problem("malformed", "The form is not encoded as a form.") from None
     pairs: list[tuple[str, str]] = []
     files: dict[str, Upload] = {}
-    header, value, data = bytearray(), bytearray(), bytearray()
-    headers: dict[bytes, bytes] = {}
-
-    def end_header() -> None:
-        headers[bytes(header).lower()] = bytes(value)
-        header.clear()
-        value.clear()
-
-    def end_part() -> None:
-        _, options = parse_options_header(headers.get(b"content-disposition", b""))
-        name = options.get(b"name", b"").decode(errors="replace")
-        if b"filename" in options:
-            filename = options[b"filename"].decode(errors="replace")
-            if filename or data:
-                files[name] = Upload(filename, bytes(data))
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            pairs.append((name, value))
         else:
-            pairs.append((name, data.decode(errors="replace")))
-        headers.clear()
-        data.clear()
-        if len(pairs) + len(files) > MAX_FIELDS:
-            raise Problem("too_large", f"A form may have {MAX_FIELDS:,} fields.")
-
-    parser = MultipartParser(
-        boundary,
-        {
-            "on_header_field": lambda raw, start, end: header.extend(raw[start:end]),
-            "on_header_value": lambda raw, start, end: value.extend(raw[start:end]),
-            "on_header_end": end_header,
-            "on_part_data": lambda raw, start, end: data.extend(raw[start:end]),
-            "on_part_end": end_part,
-        },
-    )
-    try:
-        parser.write(body)
-        parser.finalize()
-    except MultipartParseError:
-        raise Problem("malformed", "The form is not encoded as a form.") from None
+            data = await value.read()
+            if value.filename or data:
+                files[name] = Upload(value.filename or "", data)
+    await form.close()
     return Fields(pairs, files)
 
 

@@ -1,7 +1,7 @@
-"""Long work that a page begins and looks at again later: a replay, an evaluation, a backup.
+"""Background jobs that a page starts and comes back to: a replay, an evaluation, a backup.
 
-It runs in a few threads of its own, so that it takes none of those that answer requests. What is
-kept of it is bounded: the last jobs, each with its result.
+They run in a few threads of their own, and take none of those that answer requests. Only the last
+jobs are held, each with its result.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from bridle.server.problems import problem_of
 if TYPE_CHECKING:
     from bridle.server.service import Service
 
-__all__ = ["MOST_KEPT", "Job", "Jobs", "Progress", "Report", "jobs_of"]
+__all__ = ["MAX_JOBS", "Job", "Jobs", "Progress", "Report", "jobs_of"]
 
-MOST_KEPT = 50
-MOST_UNDER_WAY = 8  # running, or waiting for a thread
+MAX_JOBS = 50
+MAX_RUNNING = 8  # running, or waiting for a thread
 THREADS = 2
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -39,12 +39,12 @@ class _Stopped(Exception):
 
 
 class Job:
-    """Some work, and what became of it. Only its own thread changes it.
+    """One piece of work and its result. Only its own thread changes it.
 
     Attributes
     ----------
     key : str
-        What it is found by; it names the agent, where it is about one.
+        Its name; with the agent's, if it is about one.
     what : str
         What is being done, for people: "Replaying every choice".
     state : str
@@ -52,7 +52,7 @@ class Job:
     progress : Report or None
         How much is done, of how much, if that is known.
     result : object
-        What the work gave, once it is done.
+        The result, once it is done.
     error : str or None
         Why it failed, for people.
     began, ended : float
@@ -74,22 +74,22 @@ class Job:
         self._over = threading.Event()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it has ended; say whether it has."""
+        """Wait until it has ended; return whether it has."""
         return self._over.wait(seconds)
 
     def discard(self) -> None:
-        """Give back what the result holds: a file, say."""
+        """Release what the result holds, such as a file."""
         if self._drop is not None and self.state == "done":
             self._drop(self.result)
 
 
 class Jobs:
-    """Long work in the background: one at a time for each key, and a few at all.
+    """Background jobs: one at a time for each key, and a few in all.
 
     Parameters
     ----------
     clock : callable
-        Gives the time, in seconds since 1970.
+        Returns the time, in seconds since 1970.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Jobs:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: dict[str, Job] = {}  # the latest of each key, the oldest first
+        self._jobs: dict[str, Job] = {}  # the latest of each key, the oldest first
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="bridle-job")
         self._closing = False
 
@@ -117,20 +117,19 @@ class Jobs:
         *,
         drop: Callable[[Any], None] | None = None,
     ) -> Job:
-        """Begin some work, and give its job; if it runs already under this key, that one.
+        """Start a job and return it; if one runs already under this key, that one.
 
         Parameters
         ----------
         key : str
-            What it is found by. What ran under this key before is forgotten.
+            Its name. What ran under this key before is dropped.
         what : str
-            What is being done, for people.
+            What it does, for people.
         do : callable
-            The work, in a thread. It gets a function to report progress with, of how much is done
-            and of how much there is, and should call it now and then: that is also where it ends if
-            the service stops.
+            The work, in a thread. It takes a function to report how much is done, of how much, and
+            should call it now and then: that is also where it ends if the service stops.
         drop : callable, optional
-            Takes the result when it is forgotten.
+            Takes the result when the job is dropped.
 
         Raises
         ------
@@ -138,15 +137,15 @@ class Jobs:
             If too much is under way.
         """
         with self._lock:
-            old = self._kept.get(key)
+            old = self._jobs.get(key)
             if old is not None and old.state == "running":
                 return old
-            under_way = sum(job.state == "running" for job in self._kept.values())
-            if self._closing or under_way >= MOST_UNDER_WAY:
+            under_way = sum(job.state == "running" for job in self._jobs.values())
+            if self._closing or under_way >= MAX_RUNNING:
                 raise Busy(under_way)
             job = Job(key, what, self._clock(), drop)
-            self._kept.pop(key, None)
-            self._kept[key] = job
+            self._jobs.pop(key, None)
+            self._jobs[key] = job
             gone = [] if old is None else [old]
             gone += self._beyond()
             self._pool.submit(self._run, job, do)
@@ -155,34 +154,34 @@ class Jobs:
         return job
 
     def find(self, key: str) -> Job | None:
-        """Give the latest job of a key; None if there was none, or it is forgotten."""
-        return self._kept.get(key)
+        """Return the latest job of a key; None if there was none, or it was dropped."""
+        return self._jobs.get(key)
 
     def forget(self, key: str) -> None:
-        """Forget what has ended under a key."""
+        """Drop the job of a key if it has ended."""
         with self._lock:
-            job = self._kept.get(key)
+            job = self._jobs.get(key)
             if job is None or job.state == "running":
                 return
-            del self._kept[key]
+            del self._jobs[key]
         job.discard()
 
     def close(self) -> None:
-        """End. Work that reports its progress is broken off; other work is waited for."""
+        """Stop. Work that reports its progress is cancelled; other work is waited for."""
         with self._lock:
             self._closing = True
         self._pool.shutdown(wait=True, cancel_futures=True)
         with self._lock:
-            kept, self._kept = list(self._kept.values()), {}
-        for job in kept:
+            jobs, self._jobs = list(self._jobs.values()), {}
+        for job in jobs:
             job.discard()
 
     def _beyond(self) -> list[Job]:
-        """Take out the oldest that have ended, down to how many are kept."""
-        ended = [job for job in self._kept.values() if job.state != "running"]
-        gone = ended[: max(0, len(self._kept) - MOST_KEPT)]
+        """Remove and return the oldest that have ended, beyond how many are held."""
+        ended = [job for job in self._jobs.values() if job.state != "running"]
+        gone = ended[: max(0, len(self._jobs) - MAX_JOBS)]
         for job in gone:
-            del self._kept[job.key]
+            del self._jobs[job.key]
         return gone
 
     def _run(self, job: Job, do: Callable[[Progress], Any]) -> None:
@@ -202,14 +201,14 @@ class Jobs:
         except Exception as error:
             problem = problem_of(error)
             job.error = " ".join(filter(None, (problem.message, problem.remedy)))
-        # The state comes last: who sees that it has ended finds all the rest in place.
+        # The state comes last: whoever sees that it has ended finds all the rest in place.
         job.ended = self._clock()
         job.state = state
         job._over.set()
 
 
 def jobs_of(service: Service) -> Jobs:
-    """Give the jobs of a service; they end with it."""
+    """Return the jobs of a service; they end with it."""
     if service.jobs is None:
         service.jobs = Jobs(clock=service.clock)
     return service.jobs

@@ -651,14 +651,14 @@ async def what_if(visit: Visit) -> Shown:
         "wrong": None,
     }
     if not given:
-        return Html("whatif.html", values)
+        return Html("limits-what-if.html", values)
     try:
         context = context_from(agent.schema, query)
         form = WhatIf(context=context, item=item_from(item))  # type: ignore[arg-type]
         answer: BelievedShown = await visit.api(believed, body=form)
     except (Problem, InvalidValue) as problem:
         values["wrong"] = problem
-        return Html("whatif.html", values, 422)
+        return Html("limits-what-if.html", values, 422)
     encoded = agent.schema.encode(context)
     pairs = schema_context_words(agent.schema, agent.schema.decode(encoded))
     lines = _lines(agent, answer.arms)
@@ -674,7 +674,7 @@ async def what_if(visit: Visit) -> Shown:
         "pairs": pairs[:MOST_FIELDS],
         "query": _carried(visit, show, find) | ({"item": item} if item else {}),
     }
-    return Html("whatif.html", values)
+    return Html("limits-what-if.html", values)
 
 
 def _read_agent(work: UnitOfWork) -> _Agent:

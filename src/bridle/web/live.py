@@ -163,10 +163,10 @@ class History:
 
 def edges_of(aggregate: Aggregate, first: float | None, last: float | None) -> list[Edge]:
     """Return the spans that lie partly between two times."""
-    width = aggregate.chronicle.width
+    width = aggregate.timeline.width
     cut = (
         span
-        for span in aggregate.chronicle.spans
+        for span in aggregate.timeline.spans
         if _within(span, first, last) and _is_cut(span, first, last)
     )
     return [Edge(span.first, span.last, width) for span in cut][:MOST_EDGES]
@@ -183,9 +183,9 @@ def history_of(
     Of a span that lies partly within, the events in `edges` are counted; without them the whole
     span is.
     """
-    width = aggregate.chronicle.width
+    width = aggregate.timeline.width
     spans, rough = [], False
-    for span in aggregate.chronicle.spans:
+    for span in aggregate.timeline.spans:
         if not _within(span, first, last):
             continue
         if _is_cut(span, first, last):
@@ -442,9 +442,9 @@ async def live(visit: Visit) -> Shown:
         made = search_back(store, agent, ChoiceFilter(), head + 1, SLOTS).found
         return head, made, rewards_of(store, agent, made)
 
-    head, made, had = await visit.service.aside(read)
-    await formatter.learn(visit.service, made)
-    rows = [_row(formatter, one, had) for one in made]
+    head, made, rewards = await visit.service.aside(read)
+    await formatter.load_arms(visit.service, made)
+    rows = [_row(formatter, one, rewards) for one in made]
     return Html(
         "live.html",
         {
@@ -536,7 +536,7 @@ async def _updates(visit: Visit, formatter: ChoiceFormatter, after: int) -> Asyn
         try:
             updates = await service.aside(partial(_read_updates, store, visit.agent, after))
             if updates is not None:
-                await formatter.learn(service, updates.made)
+                await formatter.load_arms(service, updates.made)
                 after, beat = updates.head, now()
                 yield _event(formatter, updates)
         except Busy:
@@ -571,7 +571,7 @@ def _event(formatter: ChoiceFormatter, updates: Updates) -> bytes:
     """Return one server-sent event: plain values, which the page only ever shows as text."""
     said = {
         "rows": [_row(formatter, one, updates.rewards) for one in updates.made],
-        "rewards": {id: reward_phrase(had) for id, had in updates.rewards.items()},
+        "rewards": {id: reward_phrase(reward) for id, reward in updates.rewards.items()},
         "more": updates.more,
     }
     return f"id: {updates.head}\ndata: {json.dumps(said)}\n\n".encode()
@@ -580,15 +580,15 @@ def _event(formatter: ChoiceFormatter, updates: Updates) -> bytes:
 def _row(
     formatter: ChoiceFormatter, made: Choice, rewards: Mapping[str, RewardOutcome]
 ) -> dict[str, Any]:
-    had = reward_of(made, rewards)
-    return {**formatter.shown(made), "reward": "" if had is None else reward_phrase(had)}
+    reward = reward_of(made, rewards)
+    return {**formatter.as_row(made), "reward": "" if reward is None else reward_phrase(reward)}
 
 
 def _last_seen(visit: Visit, head: int) -> int:
     """Return the entry to begin after: the last that the browser got, or that the page has."""
-    for name, value in visit.more["scope"]["headers"]:
-        if name == b"last-event-id" and value.isdigit() and len(value) < 17:
-            return int(value)
+    seen = visit.headers.get("last-event-id", "")
+    if seen.isascii() and seen.isdigit() and len(seen) < 17:
+        return int(seen)
     return visit.query.whole("after", head, low=0, high=2**53)
 
 

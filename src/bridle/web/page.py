@@ -1,8 +1,8 @@
-"""Who is at the browser: a cookie that holds a token, and no request from other sites.
+"""Pages: rows of a table, as endpoints are; what their handlers take and return; and sessions.
 
-The cookie holds the token itself. So a session ends when its token is revoked or expires, works on
-every replica, and nothing that is stored could be used to sign in. Scripts cannot read it, other
-sites cannot send it, and only pages take it: the API wants its header.
+A session is a cookie that holds the token itself. So it ends when its token is revoked or expires,
+works on every replica, and nothing that is stored could be used to sign in. Scripts cannot read it,
+other sites cannot send it, and only pages take it: the API wants its header.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
+
 from bridle.errors import BridleError
 from bridle.server.endpoints import Call, Caller, Handler, Reply
-from bridle.server.guards import Scope
 from bridle.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -45,55 +46,53 @@ COOKIE = "bridle"
 SECONDS = 12 * 3600  # a working day, and no longer
 
 
-def token_of(scope: Scope) -> bytes | None:
-    """Give the token of a request's cookie as the header of the API would have it."""
-    texts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie"]
+def token_of(headers: Headers) -> bytes | None:
+    """Return the token of a request's cookie, as the API's header would have it."""
     # By hand: what else this host has set, of whatever form, must not hide ours. Of two that are
     # called like ours, one was put there by somebody else.
-    parts = [part.strip() for text in texts for part in text.split(";")]
+    parts = [part.strip() for text in headers.getlist("cookie") for part in text.split(";")]
     found = [part.removeprefix(f"{COOKIE}=") for part in parts if part.startswith(f"{COOKIE}=")]
     return b"Bearer " + found[0].encode("latin-1") if len(found) == 1 else None
 
 
-def sign_in_cookie(scope: Scope, token: str) -> str:
-    """Give the cookie of who signs in. Where the page came over TLS, it goes over nothing else."""
-    secure = "; Secure" if _header(scope, b"origin").startswith(b"https:") else ""
+def sign_in_cookie(headers: Headers, token: str) -> str:
+    """Return the cookie of a session. Where the page came over TLS, it goes over nothing else."""
+    secure = "; Secure" if _only(headers, "origin").startswith("https:") else ""
     return f"{COOKIE}={token}; Path=/; Max-Age={SECONDS}; HttpOnly; SameSite=Strict{secure}"
 
 
 def sign_out_cookie() -> str:
-    """Give the cookie that ends a session."""
+    """Return the cookie that ends a session."""
     return f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
 
 
-def check_origin(scope: Scope) -> None:
-    """Refuse a change that another site asks for.
+def check_origin(method: str, headers: Headers) -> None:
+    """Raise a 403 for a change that another site asks for.
 
     Browsers say where a request comes from in Sec-Fetch-Site, older ones in Origin. One that says
     neither is refused: it is no browser, and programs have the API.
     """
-    if scope["method"] in ("GET", "HEAD"):
+    if method in ("GET", "HEAD"):
         return
-    site = _header(scope, b"sec-fetch-site")
+    site = _only(headers, "sec-fetch-site")
     if site:
-        if site != b"same-origin":
+        if site != "same-origin":
             raise _foreign()
         return
-    origin = _header(scope, b"origin").decode("latin-1")
-    host = _header(scope, b"host").decode("latin-1")
+    origin, host = _only(headers, "origin"), _only(headers, "host")
     if not origin or not host or urlsplit(origin).netloc.lower() != host.lower():
         raise _foreign()
 
 
 def local_path(text: str) -> str:
-    """Give an address on this site to go to; the front page for any other."""
+    """Return an address on this site to go to; the front page for any other."""
     fine = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
     return text if fine and len(text) < 2_000 else "/"
 
 
-def _header(scope: Scope, name: bytes) -> bytes:
-    found = [value for one, value in scope["headers"] if one == name]
-    return bytes(found[0]) if len(found) == 1 else b""
+def _only(headers: Headers, name: str) -> str:
+    found = headers.getlist(name)
+    return found[0] if len(found) == 1 else ""
 
 
 def _foreign() -> Problem:
@@ -104,9 +103,9 @@ def _foreign() -> Problem:
     )
 
 
-# --- What a page is: one row of a table, as an endpoint is one of the API's ---------------
+# --- Pages, their handlers' argument and their results ----------------------------------------
 #
-# A handler gets a `Visit` and gives back what is shown. All that it changes or reads of an agent it
+# A handler takes a `Visit` and returns what is shown. All that it changes or reads of an agent it
 # has the API's own handlers do, through `Visit.api`, so that a page can do nothing that the API
 # would not.
 
@@ -120,7 +119,7 @@ class Html(NamedTuple):
 
 
 class Redirect(NamedTuple):
-    """Go elsewhere on this site, with GET. `cookies` are whole Set-Cookie headers."""
+    """A way to elsewhere on this site, with GET. `cookies` are whole Set-Cookie headers."""
 
     to: str
     cookies: tuple[str, ...] = ()
@@ -137,7 +136,7 @@ class Data(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """What comes piece by piece: an export, or events as they happen."""
+    """Bytes that come piece by piece: an export, or events as they happen."""
 
     pieces: AsyncIterator[bytes]
     media: str
@@ -149,7 +148,7 @@ Shown: TypeAlias = Html | Redirect | Data | Stream
 
 @dataclass(frozen=True)
 class Visit:
-    """A request for a page, checked: who, where and what.
+    """A request for a page, whose parts are checked.
 
     Attributes
     ----------
@@ -161,6 +160,8 @@ class Visit:
         What stands after the question mark, and in the body.
     address : str
         The path that was asked for, without the query.
+    headers : Headers
+        Of the request.
     """
 
     service: Service
@@ -170,7 +171,7 @@ class Visit:
     query: Fields
     form: Fields
     address: str
-    more: Mapping[str, Any] = field(default_factory=dict)
+    headers: Headers = field(default_factory=Headers)
 
     @property
     def agent(self) -> str:
@@ -178,7 +179,7 @@ class Visit:
         return self.path["agent"]
 
     async def api(self, handle: Handler, body: Any = None, query: Any = None, **path: str) -> Any:
-        """Have a handler of the API do something, as who has signed in; give what it answers.
+        """Return what a handler of the API answers to who has signed in.
 
         `path` adds to the page's own. The page's row must name the endpoint in `like`, so that the
         right to do it was checked.
@@ -189,20 +190,19 @@ class Visit:
         return reply.body
 
     async def still(self) -> bool:
-        """Say whether who has signed in still has the same rights: for answers that take long."""
+        """Return whether who has signed in still has the same rights, in a long answer."""
         tokens = self.service.tokens
         try:
-            await tokens.fresh()
-            return tokens.caller(token_of(self.more["scope"])) == self.caller
+            return await tokens.authenticate(token_of(self.headers)) == self.caller
         except (Problem, BridleError):
             return False
 
     def may(self, endpoint: str) -> bool:
-        """Say whether who has signed in may call an endpoint: "PATCH /v1/agents/{agent}"."""
+        """Return whether who has signed in may call an endpoint: "PATCH /v1/agents/{agent}"."""
         return self.caller is not None and self.caller.role in self.rendering.roles[endpoint]
 
     def must(self, endpoint: str) -> None:
-        """Refuse who may not call an endpoint that only a part of the page needs."""
+        """Raise a 403 for who may not call an endpoint that only a part of the page needs."""
         if not self.may(endpoint):
             roles = ", ".join(sorted(self.rendering.roles[endpoint]))
             raise Problem(
@@ -219,7 +219,7 @@ class Page:
     method, path : str
         "GET", "/agents/{agent}/teach".
     handle : coroutine function
-        Takes a `Visit`, gives what is `Shown`.
+        Takes a `Visit`, returns what is `Shown`.
     like : tuple of str
         The endpoints of the API whose rights it takes: who may call all of them may come here.
         Empty: anyone, without signing in.
@@ -231,10 +231,10 @@ class Page:
     like: tuple[str, ...] = ()
 
 
-# --- Who says so, and why: what a page sends along with every change, for the log ---------
+# --- The author and the reason of a change, for the log ---------------------------------------
 
 
-MOST_WORDS = 1_000
+MAX_NOTE = 1_000  # characters
 
 
 class Saying(TypedDict):
@@ -245,11 +245,11 @@ class Saying(TypedDict):
 
 
 def said_of(visit: Visit) -> Saying:
-    """Give who has signed in, as their token calls them, and what stands in the field "note"."""
+    """Return who has signed in, as their token calls them, and the reason in the field "note"."""
     note = visit.form.optional("note")
-    if note is not None and len(note) > MOST_WORDS:
+    if note is not None and len(note) > MAX_NOTE:
         raise Problem(
-            "invalid_value", f"The reason is longer than {MOST_WORDS:,} characters.", field="note"
+            "invalid_value", f"The reason is longer than {MAX_NOTE:,} characters.", field="note"
         )
     by = None if visit.caller is None else visit.caller.note.strip() or None
     return {"by": by, "note": note}

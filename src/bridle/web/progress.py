@@ -297,7 +297,7 @@ def sample_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict
 
     Examples
     --------
-    >>> made_contexts(Schema([Flag("late"), Category("age", ["12", "18"])]), 4, random.Random(1))
+    >>> sample_contexts(Schema([Flag("late"), Category("age", ["12", "18"])]), 4, random.Random(1))
     ... # doctest: +NORMALIZE_WHITESPACE
     [{'late': False, 'age': '12'}, {'late': False, 'age': '18'},
      {'late': True, 'age': '12'}, {'late': True, 'age': '18'}]
@@ -398,7 +398,7 @@ class Progress(NamedTuple):
 def progress_of(work: UnitOfWork, mine: str | None, undone: str = "") -> Progress:
     """Return the progress of teaching; `mine` names the teacher in the log. It is quick."""
     aggregate, state = work.aggregate, work.aggregate.state
-    unsure = aggregate.recent.unsure(state)
+    unsure = aggregate.recent.unsure()
     guesses = aggregate.guesses.of.get(mine or "", ())
     return Progress(
         len(state.examples),

@@ -103,7 +103,7 @@ async def price(visit: Visit) -> Shown:
     except (Problem, BridleError, ValidationError) as error:
         return _form(visit, typed, problem_of(error))
     values = {"agent": visit.agent, "typed": typed, "price": shown, "words": price_words(shown)}
-    return Html("promise-price.html", values)
+    return Html("promises-price.html", values)
 
 
 async def keep(visit: Visit) -> Shown:
@@ -127,7 +127,7 @@ async def drop(visit: Visit) -> Shown:
 
 def _form(visit: Visit, typed: Terms, wrong: Problem | None = None) -> Html:
     values = {"agent": visit.agent, "typed": typed, "wrong": wrong}
-    return Html("promise-keep.html", values, 200 if wrong is None else wrong.status)
+    return Html("promises-keep.html", values, 200 if wrong is None else wrong.status)
 
 
 # -- in words --------------------------------------------------------------------------------
@@ -375,15 +375,15 @@ async def promises(visit: Visit) -> Shown:
 
 
 def _extras(work: UnitOfWork) -> _Extras:
-    kept = work.aggregate
-    auto = bool(kept.state.limits_state.limits.members)
+    aggregate = work.aggregate
+    auto = bool(aggregate.state.limits_state.limits.members)
     return _Extras(
-        kept.auditing.meter is not None,
-        len(kept.auditing.pending),
-        len(kept.agent.surprises) if auto else None,
-        len(kept.state.rules),
-        len(kept.state.examples),
-        kept.state.remembers,
+        aggregate.auditing.meter is not None,
+        len(aggregate.auditing.pending),
+        len(aggregate.agent.surprises) if auto else None,
+        len(aggregate.state.rules),
+        len(aggregate.state.examples),
+        aggregate.state.remembers,
     )
 
 
@@ -447,9 +447,9 @@ async def question(visit: Visit) -> Shown:
         return Redirect(url("agents", visit.agent, "promises"))
 
     def in_words(work: UnitOfWork) -> tuple[str, list[tuple[str, str]]]:
-        kept = work.aggregate
-        arm = kept.state.arms[kept.state.arm_number(asked.arm)]
-        return arm_words(arm), schema_context_words(kept.agent.schema, asked.context)
+        aggregate = work.aggregate
+        arm = aggregate.state.arms[aggregate.state.arm_number(asked.arm)]
+        return arm_words(arm), schema_context_words(aggregate.agent.schema, asked.context)
 
     arm, context = await visit.service.do(visit.agent, in_words)
     values = {

@@ -1,9 +1,8 @@
-"""Contexts, arms and numbers in words that a person reads."""
+"""Templates, and contexts, arms and numbers in words that a person reads."""
 
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -11,6 +10,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.templating import Jinja2Templates
 
 from bridle.agent.config import Arm
 from bridle.schema import Category, Flag, Id, Labels, Number, Schema
@@ -25,7 +27,6 @@ __all__ = [
     "number_words",
     "schema_context_words",
     "short_words",
-    "static_files",
 ]
 
 
@@ -33,7 +34,7 @@ MOST_WORDS = 6  # parts of a context in a question itself
 
 
 def context_words(context: Mapping[str, object]) -> str:
-    """Give a decoded context in a line.
+    """Return a decoded context in a line.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def context_words(context: Mapping[str, object]) -> str:
 
 
 def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Give a decoded context as pairs of a feature's name and its value, in words."""
+    """Return a decoded context as pairs of a feature's name and its value, in words."""
     found = []
     for feature in schema.features:
         if isinstance(feature, Id):
@@ -67,7 +68,7 @@ def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[
 
 
 def short_words(schema: Schema, context: dict[str, Any]) -> str:
-    """Give what a context holds, without the names that go without saying.
+    """Return what a context holds, without the names that go without saying.
 
     Examples
     --------
@@ -108,7 +109,7 @@ def item_from(text: str) -> int | str | None:
 
 
 def arm_words(arm: Arm) -> str:
-    """Give an arm: its label if it has one of its own, and its group.
+    """Return an arm: its label if it has one of its own, and its group.
 
     Examples
     --------
@@ -120,7 +121,7 @@ def arm_words(arm: Arm) -> str:
 
 
 def number_words(value: object, digits: int = 3) -> str:
-    """Give a number as short as it can be read; a dash if there is none.
+    """Return a number as short as it can be read; a dash if there is none.
 
     Examples
     --------
@@ -155,7 +156,7 @@ def _listed(value: object, nothing: str = "none") -> str:
     return ", ".join(map(str, value)) or nothing
 
 
-# --- From values to HTML: templates, what they can say, and the files that pages use ------
+# --- Templates ----------------------------------------------------------------------------
 #
 # Whatever comes from outside is escaped by the templates; nothing is marked as safe but what
 # `charts` draws out of numbers and escaped words.
@@ -176,57 +177,54 @@ TABS = (
 
 
 class Rendering:
-    """Templates with all that they share. One for a site; it keeps nothing of a visit."""
+    """Templates with all that they share, and the rights of roles. It holds nothing of a visit."""
 
     def __init__(self, table: Sequence[Endpoint]) -> None:
         self.roles: dict[str, frozenset[Role]] = {
             f"{row.method} {row.path}": frozenset(row.roles or ()) for row in table
         }
-        self.static = static_files()
-        self._environment = Environment(
+        self.hashes = static_hashes()
+        environment = Environment(
             loader=PackageLoader("bridle.web"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals |= {
+        environment.globals |= {
             "static": self.address_of,
             "charts": charts,
             "url": url,
             "tabs": TABS,
         }
-        self._environment.filters |= {
+        environment.filters |= {
             "context": context_words,
             "figure": number_words,
             "percent": percent,
             "time": time_words,
             "iso": iso,
         }
+        self._templates = Jinja2Templates(env=environment)
 
     def address_of(self, name: str) -> str:
-        """Give the address of a file, which changes when the file does."""
-        return f"/static/{name}?v={self.static[name][1]}"
+        """Return the address of a file, which changes when the file does."""
+        return f"/static/{name}?v={self.hashes[name]}"
 
-    def page(self, template: str, values: Mapping[str, Any]) -> bytes:
-        """Give a page."""
-        return self._environment.get_template(template).render(values).encode()
+    def page(
+        self, request: Request, template: str, values: Mapping[str, Any], status: int = 200
+    ) -> Response:
+        """Return a page as a response."""
+        return self._templates.TemplateResponse(request, template, {**values}, status)
 
 
-def static_files() -> dict[str, tuple[bytes, str, str]]:
-    """Give all files that pages use: bytes, a short hash and the media type, by name."""
-    found = {}
-    for one in files("bridle.web").joinpath("static").iterdir():
-        body = one.read_bytes()
-        media = mimetypes.guess_type(one.name)[0] or "application/octet-stream"
-        if media.startswith("text/"):
-            media += "; charset=utf-8"
-        found[one.name] = body, hashlib.sha256(body).hexdigest()[:12], media
-    return found
+def static_hashes() -> dict[str, str]:
+    """Return a short hash of each file that pages use, by name."""
+    found = files("bridle.web").joinpath("static").iterdir()
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:12] for file in found}
 
 
 def url(*parts: object, **query: object) -> str:
-    """Give an address of this site: ``url("agents", name, "teach", after=10)``.
+    """Return an address of this site: ``url("agents", name, "teach", after=10)``.
 
     Examples
     --------
@@ -239,7 +237,7 @@ def url(*parts: object, **query: object) -> str:
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    """Give a share in percent; a dash if there is none.
+    """Return a share in percent; a dash if there is none.
 
     Examples
     --------
@@ -254,7 +252,7 @@ def percent(value: float | None, digits: int = 0) -> str:
 
 
 def time_words(at: float | None) -> str:
-    """Give a time as people read it, in UTC."""
+    """Return a time as people read it, in UTC."""
     if at is None:
         return "–"
     try:
@@ -264,5 +262,5 @@ def time_words(at: float | None) -> str:
 
 
 def iso(at: float) -> str:
-    """Give a time as programs read it."""
+    """Return a time as programs read it."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,7 +1,7 @@
 """A server process: one event loop, one writer thread, one port.
 
-`run` opens the store, starts the service, serves until it is told to stop, answers what is under
-way, does what waits, keeps snapshots and closes the store.
+`run` opens the store, starts the service and serves until a signal; then it answers what is under
+way, does the work that waits, writes snapshots and closes the store.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import uvicorn
 from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from bridle.server.guards import SECURITY
 from bridle.server.limits import Limits
+from bridle.server.pipeline import API_HEADERS
 from bridle.server.problems import Problem
 from bridle.server.service import Service
 from bridle.server.tokens import NewToken
@@ -37,7 +37,7 @@ Beside: TypeAlias = Callable[[Service], AbstractAsyncContextManager[object]]
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """Where to listen, and to what.
+    """Where to listen, and what to serve.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ServerSettings:
     host, port : str, int
         Where to listen. Whoever listens on more than 127.0.0.1 should put TLS before it.
     limits : Limits
-        How much is taken.
+        How much is accepted.
     access_log : bool
         Whether each request gets a line in the log.
     warm : bool
@@ -74,16 +74,16 @@ def run(
     Parameters
     ----------
     settings : ServerSettings
-        Where, and to what.
+        Where to listen, and what to serve.
     tell : callable
         Takes the first admin token if this start made it. It must not get into a log.
     ready : callable, optional
-        Takes the port when connections are taken.
+        Takes the port once connections are accepted.
     clock : callable
-        Gives the time, in seconds since 1970.
+        Returns the time, in seconds since 1970.
     beside : callable, optional
-        Gives what is entered before connections are taken and left after the last: a
-        demonstration.
+        Returns a context that is entered before connections are accepted and left after the last:
+        a demonstration.
     """
     _log_to_stderr(settings.access_log)
     collect_rarely()
@@ -115,7 +115,7 @@ async def serve(
 
 
 def server_config(service: Service, settings: ServerSettings) -> uvicorn.Config:
-    """Say how uvicorn is to serve a service."""
+    """Return uvicorn's configuration for a service."""
     limits = settings.limits
     return uvicorn.Config(
         create_app(service),
@@ -146,7 +146,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """Stop; pages that show what happens, as long as anyone looks, end now."""
+        """Stop; pages that stream events without an end stop at once."""
         self._service.leaving = True
         super().handle_exit(sig, frame)
 
@@ -169,10 +169,10 @@ class _Server(uvicorn.Server):
 
 
 def protocol_for(limits: Limits) -> type[HttpToolsProtocol]:
-    """Give uvicorn's reader of HTTP with what it lacks: limits on a request's head."""
+    """Return uvicorn's HTTP protocol with limits on a request's head, which it lacks."""
 
     class Guarded(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
-        """Refuses heads that are too large or come too slowly."""
+        """HTTP/1.1 that cuts off heads that are too large or come too slowly."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -215,7 +215,7 @@ def protocol_for(limits: Limits) -> type[HttpToolsProtocol]:
             head = [
                 STATUS_LINE[problem.status],
                 b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body),
-                *(b"%s: %s\r\n" % pair for pair in SECURITY),
+                *(b"%s: %s\r\n" % pair for pair in API_HEADERS),
                 b"connection: close\r\n\r\n",
             ]
             self.transport.write(b"".join(head) + body)
@@ -230,9 +230,9 @@ def protocol_for(limits: Limits) -> type[HttpToolsProtocol]:
 
 
 def collect_rarely() -> None:
-    """Look for cyclic garbage less often: a process that holds a million contexts has little of it.
+    """Collect cyclic garbage less often: a process that holds a million contexts has little of it.
 
-    With Python's own thresholds a third of a batch's time goes into looking.
+    With Python's own thresholds a third of a batch's time goes into the collector.
     """
     gc.collect()
     gc.freeze()

@@ -133,8 +133,7 @@ def judging_as(visit: Visit, state: AgentState) -> JudgingAs:
 
 
 def _chosen(visit: Visit) -> str | None:
-    headers = visit.more["scope"]["headers"]
-    texts = [value.decode("latin-1") for name, value in headers if name == b"cookie"]
+    texts = visit.headers.getlist("cookie")
     for part in (part.strip() for text in texts for part in text.split(";")):
         if part.startswith(f"{COOKIE}="):
             return unquote_to_bytes(part.removeprefix(f"{COOKIE}=")).decode(errors="replace")
@@ -255,24 +254,24 @@ async def show(visit: Visit) -> Shown:
             open_judgement(work, mine, word) if word else None,
         )
 
-    look = await visit.service.do(visit.agent, read)
-    if look.found.settled is not None:  # nobody else would close it
-        await visit.api(teaching.answer, Answer(answer="skip"), id=str(look.found.settled))
-    following = look.found.question
-    question = None if following is None else await _question(visit, look, following)
+    data = await visit.service.do(visit.agent, read)
+    if data.found.settled is not None:  # nobody else would close it
+        await visit.api(teaching.answer, Answer(answer="skip"), id=str(data.found.settled))
+    following = data.found.question
+    question = None if following is None else await _question(visit, data, following)
     return Html(
         "teach.html",
         {
             "agent": visit.agent,
             "question": question,
-            "live": look.found.live,
-            "progress": look.progress,
+            "live": data.found.live,
+            "progress": data.progress,
             "most_lines": MOST_LINES,
             "skipped": ".".join(skipped),
-            "mine": look.voice.mine if look.voice.names else _mine(visit),
-            "voice": look.voice,
-            "word": look.word,
-            "to": _declared(look.voice, visit.query.get("to")),
+            "mine": data.voice.mine if data.voice.names else _mine(visit),
+            "voice": data.voice,
+            "word": data.word,
+            "to": _declared(data.voice, visit.query.get("to")),
         },
     )
 
@@ -282,37 +281,37 @@ def _declared(voice: JudgingAs, name: str) -> str:
     return name if name in voice.names else ""
 
 
-async def _question(visit: Visit, look: _PageData, following: NextQuestion) -> Question:
+async def _question(visit: Visit, data: _PageData, following: NextQuestion) -> Question:
     """Return a question as it is shown; it is filed first, if it is to be."""
     id, arm, whom = following.id, following.arm, None
     if following.file:
         try:
             asked: QuestionShown = await visit.api(
-                teaching.ask, AskFor(context=look.context, id=look.id)
+                teaching.ask, AskFor(context=data.context, id=data.id)
             )
-            id, arm = asked.id, look.numbers[asked.arm]
+            id, arm = asked.id, data.numbers[asked.arm]
         except Duplicate:  # filed twice in one second, for other contexts
             pass
-    if look.voice.names:
+    if data.voice.names:
         whom = await visit.service.do(
             visit.agent,
             lambda work: asked_of(work.aggregate.state, following.context, following.item, arm),
         )
     pair = pair_of(following.context, arm)
-    about = {"context": look.context, "arm": look.arms[arm].id, "item": following.item}
-    mine = look.voice.mine
+    about = {"context": data.context, "arm": data.arms[arm].id, "item": following.item}
+    mine = data.voice.mine
     return Question(
         id,
         following.decision is not None,
-        short_words(look.schema, look.context),
-        _lines(look.schema, look.context),
-        look.arms[arm],
+        short_words(data.schema, data.context),
+        _lines(data.schema, data.context),
+        data.arms[arm],
         pair,
         json.dumps(about),
-        f"{look.key}.{pair}",
+        f"{data.key}.{pair}",
         following.item,
-        look.lives,
-        for_whom(whom, mine) if look.voice.names else None,
+        data.lives,
+        for_whom(whom, mine) if data.voice.names else None,
         whom is not None and whom.teacher == mine,
     )
 
@@ -339,10 +338,10 @@ async def answer(visit: Visit) -> Shown:
     try:
         form = Answer(answer=given, **_scope_and_end(visit), **said_of(visit))
         taken: AnswerShown = await visit.api(teaching.answer, form, id=question)
-        stands = await _is_in_force(visit, taken.example)
+        in_force = await _is_in_force(visit, taken.example)
     except (Duplicate, UnknownId):
-        stands = False
-    if not stands and given != "skip":
+        in_force = False
+    if not in_force and given != "skip":
         said = await _teach_late(visit, question, given == "allowed")
     return _to_next(visit, skip=given == "skip", said=said)
 
@@ -602,7 +601,7 @@ async def listing(visit: Visit) -> Shown:
     """Show the examples in force, the latest first."""
     after = visit.query.whole("after", 0, low=0, high=LAST)
 
-    def look(work: UnitOfWork) -> dict[str, Any]:
+    def read(work: UnitOfWork) -> dict[str, Any]:
         state = work.aggregate.state
         some = islice(reversed(state.examples.values()), after, after + PER_PAGE)
         return {
@@ -611,7 +610,7 @@ async def listing(visit: Visit) -> Shown:
             "some_live": any(not _is_permanent(one) for one in state.examples.values()),
         }
 
-    values = await visit.service.do(visit.agent, look)
+    values = await visit.service.do(visit.agent, read)
     return Html(
         "teach-examples.html",
         {"agent": visit.agent, "after": after, "per_page": PER_PAGE, **values},
@@ -621,13 +620,13 @@ async def listing(visit: Visit) -> Shown:
 async def download(visit: Visit) -> Shown:
     """Send the examples in force as a csv that can be sent back in."""
 
-    def look(work: UnitOfWork) -> tuple[Any, list[Any], list[Example]]:
+    def read(work: UnitOfWork) -> tuple[Any, list[Any], list[Example]]:
         state = work.aggregate.state
         # A csv has no column for a scope or an end: such an example would come back as permanent.
         some = (one for one in state.examples.values() if _is_permanent(one))
         return state.settings.features, state.arms, list(islice(some, MAX_ROWS))
 
-    schema, arms, some = await visit.service.do(visit.agent, look)
+    schema, arms, some = await visit.service.do(visit.agent, read)
 
     def write() -> bytes:
         rows: list[list[object]] = [list(example_columns(schema))]
@@ -853,8 +852,8 @@ def _sure_beliefs(baseline: Baseline, X: Floats, arms: Ints) -> tuple[Bools, Boo
     units = baseline.unit_of[arms]
     for unit in np.unique(units):
         mine = np.flatnonzero(units == unit)
-        look = baseline.limits.predict(int(unit), np.ascontiguousarray(X[mine]))
-        yes[mine], no[mine] = look.safe, ~look.possible
+        prediction = baseline.limits.predict(int(unit), np.ascontiguousarray(X[mine]))
+        yes[mine], no[mine] = prediction.safe, ~prediction.possible
     return yes, no
 
 
@@ -892,8 +891,8 @@ def _belief_change(
 
 def _marks(limits: Beliefs, rows: Floats) -> Ints:
     """Return the belief about each unit in each context: 2 surely yes, 0 surely no, 1 unsure."""
-    look = limits.predict_all(rows)
-    return look.possible.astype(np.int64) + look.safe.astype(np.int64)
+    prediction = limits.predict_all(rows)
+    return prediction.possible.astype(np.int64) + prediction.safe.astype(np.int64)
 
 
 # --- Teaching from a csv: send it, see what it would change, confirm ----------------------
@@ -937,7 +936,7 @@ async def preview(visit: Visit) -> Shown:
         "against": sum(found.counts[e] for e in AGAINST),
     }
     said = {"note": visit.form.get("note"), "teacher": visit.form.get("teacher")}
-    return Html("bulk-preview.html", {**values, **said})
+    return Html("teach-bulk-preview.html", {**values, **said})
 
 
 async def confirm(visit: Visit) -> Shown:
@@ -980,7 +979,7 @@ async def confirm(visit: Visit) -> Shown:
         "problem": wrong,
         "teacher": form.get("teacher"),
     }
-    return Html("bulk-going.html", values, 200 if wrong is None else wrong.status)
+    return Html("teach-bulk-going.html", values, 200 if wrong is None else wrong.status)
 
 
 def _batch(visit: Visit, name: str, rows: list[ExampleRow], first: int) -> requests.TeachMany:
@@ -1013,11 +1012,11 @@ def _text(sent: str) -> str:
 
 
 async def _schema_and_arms(visit: Visit) -> tuple[Schema, list[Arm]]:
-    def look(work: UnitOfWork) -> tuple[Schema, list[Arm]]:
+    def read(work: UnitOfWork) -> tuple[Schema, list[Arm]]:
         state = work.aggregate.state
         return state.settings.features, state.arms
 
-    return await visit.service.do(visit.agent, look)
+    return await visit.service.do(visit.agent, read)
 
 
 async def _form(
@@ -1041,7 +1040,7 @@ async def _form(
         "remedy": problem.remedy if problem is not None else None,
         "voice": voice,
     }
-    return Html("bulk.html", values, 200 if problem is None else problem.status)
+    return Html("teach-bulk.html", values, 200 if problem is None else problem.status)
 
 
 def _sample(schema: Schema, arms: list[Arm]) -> str:

@@ -11,7 +11,6 @@ from pydantic_core import to_json
 
 from bridle.agent.config import Arm
 from bridle.agent.events import Abstained, Asked, Decided, Expired, Rewarded
-from bridle.server import guards
 from bridle.server.endpoints import Call, Endpoint
 from bridle.server.problems import Problem, wrong_form
 from bridle.server.service import Service
@@ -50,10 +49,8 @@ class ApiCaller:
         A body is plain JSON values. Return the body of the answer, or raise the problem.
         """
         row, service = self._rows[endpoint], self._service
-        await service.tokens.fresh()
-        caller = service.tokens.caller(self._token)
-        service.tokens.spend(caller)
-        guards.check_rights(caller, frozenset(row.roles or ()), path.get("agent"))
+        roles = frozenset(row.roles or ())
+        caller = await service.tokens.admit(self._token, roles, path.get("agent"))
         if row.query is not None:
             query = row.query.model_validate(query or {})
         form = None if row.body is None else self._form(endpoint, row, body)

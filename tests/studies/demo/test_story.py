@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from bridle.kernels import compiling
 from bridle_studies.demo import story
 from bridle_studies.demo.story import ARGMAX, CONTESTANTS, FILTER, Comparison, Size
 from bridle_studies.environments import synthetic_movies
@@ -100,21 +101,35 @@ def test_the_figure_is_written(monkeypatch, tmp_path):
     assert out.stat().st_size < 150_000
 
 
-def test_a_long_wait_is_explained(monkeypatch):
-    # The clock and the timer are ours: no test waits.
-    class Timer:
-        daemon = False
+@pytest.mark.parametrize("terminal", [False, True])
+def test_compiling_is_explained_and_its_time_told(monkeypatch, terminal):
+    class Clock:
+        perf_counter = iter([0.0, 31.0]).__next__
 
-        def __init__(self, delay, action):
-            self.start, self.cancel = action, lambda: None
+    class Kernels:
+        """Stands for numba: a kernel of ours is compiled."""
 
-    clock = iter([0.0, 31.0])
-    monkeypatch.setattr("bridle_studies.scaffold.waiting.threading", SimpleNamespace(Timer=Timer))
-    monkeypatch.setattr(
-        "bridle_studies.scaffold.waiting.time", SimpleNamespace(perf_counter=lambda: next(clock))
-    )
+        def __init__(self, module: str) -> None:
+            def kernel() -> None: ...
+
+            kernel.__module__ = module
+            self.data = {"dispatcher": SimpleNamespace(py_func=kernel)}
+
+    monkeypatch.setattr(compiling, "_NOTICE", notice := compiling._Notice())
+    monkeypatch.setattr("bridle_studies.scaffold.waiting.time", Clock)
+    file = io.StringIO()
+    with patience(
+        Console(file=file, width=80, force_terminal=terminal, color_system=None, highlight=False)
+    ):
+        notice.on_start(Kernels("bridle.kernels.loop"))
+        notice.on_start(Kernels("bridle.kernels.keys"))
+    assert "compiling the kernels (first run only" in file.getvalue()
+    assert "2 kernels took 31 s" in file.getvalue()
+
+
+def test_loading_kernels_needs_no_words(monkeypatch):
+    monkeypatch.setattr(compiling, "_NOTICE", compiling._Notice())
     file = io.StringIO()
     with patience(Console(file=file, width=80)):
         pass
-    assert "compiling the kernels (first run only" in file.getvalue()
-    assert "took 31 s" in file.getvalue()
+    assert "compil" not in file.getvalue()

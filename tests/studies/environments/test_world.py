@@ -55,3 +55,12 @@ def test_bad_tables_are_refused():
 def test_an_origin_is_plain_json():
     origin = Origin(title="t", synthetic=True, files={"a": "b"}, notes=("n",))
     assert origin.to_json()["notes"] == ["n"] and origin.to_json()["files"] == {"a": "b"}
+
+
+def test_a_world_shows_itself_in_a_line_and_in_a_table():
+    world = World.from_tables(
+        [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [1.0, 0.0]], [[1, 1], [0, 1]], name="a <b> world"
+    )
+    assert repr(world) == ("<World 'a <b> world': 2 contexts of 2 features, 2 arms, 25 % denied>")
+    assert "a &lt;b&gt; world" in world._repr_html_()
+    assert "25 % denied" in world._repr_html_()

@@ -257,8 +257,9 @@ def test_files_of_others_are_left_alone(tmp_path):
 
 
 def test_a_report_that_cannot_be_written_is_told(found, tmp_path):
+    (tmp_path / "file").write_text("")
     with pytest.raises(NotPossible, match="cannot be written"):
-        write_promises_report(tmp_path / "none", manifest={}, found=found, figures={})
+        write_promises_report(tmp_path / "file", manifest={}, found=found, figures={})
     page = write_promises_report(tmp_path, manifest={}, found=found, figures={}).read_text()
     assert "Promises that hold: a world" in page
 

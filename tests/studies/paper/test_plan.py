@@ -6,7 +6,8 @@ import pytest
 
 from bridle.errors import InvalidValue
 from bridle.policies import BehaviorConstrained, KnownMask
-from bridle_studies.paper.plan import Plan, agent_name, fingerprint
+from bridle_studies.paper.plan import Plan, agent_name
+from bridle_studies.scaffold.study import fingerprint
 
 
 def test_the_default_is_the_papers_grid():

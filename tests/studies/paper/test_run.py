@@ -11,8 +11,8 @@ from rich.console import Console
 from bridle.errors import NotPossible
 from bridle_studies.environments import Fixed, World
 from bridle_studies.paper import Plan, study
-from bridle_studies.paper import run as module
 from bridle_studies.paper.work import Work
+from bridle_studies.scaffold import study as scaffold
 from tests.studies.small import PLAN, RECIPE
 
 FILES = {
@@ -173,5 +173,5 @@ def test_one_fold_and_one_agent_are_enough(tmp_path):
 
 
 def test_versions_that_are_not_installed_are_none(monkeypatch):
-    monkeypatch.setattr(module, "PACKAGES", ("numpy", "no-such-thing"))
-    assert module.versions()["no-such-thing"] is None
+    monkeypatch.setattr(scaffold, "PACKAGES", ("numpy", "no-such-thing"))
+    assert scaffold.versions()["no-such-thing"] is None

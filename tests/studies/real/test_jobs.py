@@ -33,7 +33,7 @@ from bridle_studies.real.methods import (
     default_run,
     random_answers,
 )
-from bridle_studies.real.parts import MEASURES, Parts
+from bridle_studies.real.parts import MEASURES, is_whole
 from bridle_studies.real.report import lead, print_real, write_real_report
 from bridle_studies.real.run import real
 from bridle_studies.real.scope import (
@@ -63,6 +63,7 @@ from bridle_studies.real.teachers import (
     teachers_frame,
 )
 from bridle_studies.real.worlds import FAMILIES, NAMES, OURS, TAUGHT, data_folder, own_scene, scenes
+from bridle_studies.scaffold.journal import JsonParts
 from tests.studies.environments.made_up import real as real_data
 
 SCOPE = Scope(
@@ -380,13 +381,14 @@ def test_processes_give_the_same_bits(small_scenes, outcome, tmp_path):
     assert made.runs.equals(same)
 
 
-def test_parts_of_another_form_count_as_not_there(tmp_path):
+def test_parts_of_another_form_count_as_not_there():
     small = [
         Scene(name=name, recipe=MOVIES, steps=10, seeds=1, calibrated=name == "w", stricter=change)
         for name, change in (("w", False), ("bare", False), ("turn", True))
     ]
     small.append(dataclasses.replace(small[1], name="taught", kind=TEACHERS))
-    parts = Parts(tmp_path / "out", "mark", SCOPE, small)
+    work = Real(small, SCOPE)
+    parts = JsonParts(lambda job, result: is_whole(job, result, work))
     run = dict.fromkeys(MEASURES, 1)
     old = dict.fromkeys(("answers", "audits", "E", "T", "R", "Rc", "abstentions"), 1)
     course = {"t": [1, 2], "answers": [0, 0], "audits": [0, 0], "E": [0, 1]}
@@ -417,15 +419,8 @@ def test_parts_of_another_form_count_as_not_there(tmp_path):
         (Job("taught", 0, "rates-5"), {"run": run, "teachers": "ab"}, False),
     ]
     for one, result, whole in cases:
-        parts.save(one, result, 1.5)
-        assert (parts.load(one) == result) is whole, result
-    parts.close()
-    again = Parts(tmp_path / "out", "mark", SCOPE, small)
-    assert again.seconds == 1.5
-    (tmp_path / "out" / "parts" / "mine.txt").write_text("not ours")
-    again.clear()
-    again.close()
-    assert [p.name for p in (tmp_path / "out" / "parts").iterdir()] == ["mine.txt"]
+        data = parts.encode(one, result, "mark")
+        assert (parts.decode(one, data, "mark") == result) is whole, result
 
 
 # -- teachers who err ----------------------------------------------------------------------------
@@ -663,9 +658,10 @@ def test_pictures_of_extremes(tmp_path):
             out, manifest=manifest, runs=runs, calibration=NOTHING, figures=figures
         )
         assert "javascript:" not in page.read_text()
+    (tmp_path / "file").write_text("")
     with pytest.raises(NotPossible, match="cannot be written"):
         write_real_report(
-            tmp_path / "no" / "folder", manifest={}, runs=runs, calibration=NOTHING, figures={}
+            tmp_path / "file" / "folder", manifest={}, runs=runs, calibration=NOTHING, figures={}
         )
     for kind in (EXCEPTIONS, CHANGES, TEACHERS):  # of the others nothing is drawn without more
         made = draw_real(tmp_path / kind, made_up([1_000, 0], audits=7, kind=kind), NOTHING)

@@ -90,7 +90,7 @@ async def calibrate(call: Call) -> Reply:
     by = who(call.caller, form.by)
 
     def do(work: UnitOfWork) -> Promise:
-        asking, before = work.aggregate.calibrating.now, form.answers
+        asking, before = work.aggregate.calibration.now, form.answers
         if asking is not None and before is not None and asking.progress.answers != before:
             raise NotPossible("Another answer came meanwhile. Look at the question at hand.")
         work.aggregate.record(Calibrated(form.allowed, by, form.note, work.now))
@@ -106,7 +106,7 @@ async def drop(call: Call) -> Reply:
 
     def do(work: UnitOfWork) -> Promise:
         kept = work.aggregate
-        at_hand = "certificate" if kept.calibrating.now is None else "calibration"
+        at_hand = "certificate" if kept.calibration.now is None else "calibration"
         if query.what not in (None, at_hand):
             raise NotPossible(f"It is not the {query.what} that is to be dropped now.")
         if at_hand == "calibration":
@@ -120,7 +120,7 @@ async def drop(call: Call) -> Reply:
 
 def _finish(work: UnitOfWork, by: str | None) -> str | None:
     """Adopt the certificate when the last answer is in; say why, if there is none to adopt."""
-    asking = work.aggregate.calibrating.now
+    asking = work.aggregate.calibration.now
     if asking is None or asking.question() is not None:
         return None
     make = work.aggregate.agent.make
@@ -137,7 +137,7 @@ def _finish(work: UnitOfWork, by: str | None) -> str | None:
 
 
 def _promise(kept: Aggregate, refused: str | None = None) -> Promise:
-    asking, certificate = kept.calibrating.now, kept.state.certificate
+    asking, certificate = kept.calibration.now, kept.state.certificate
     question = None
     if asking is not None and (now := asking.question()) is not None:
         done, contexts, answers, most = asking.progress

@@ -7,7 +7,7 @@ from typing import Any
 from bridle.api.replies import Fine
 from bridle.errors import BridleError
 from bridle.server.endpoints import Call, Endpoint, Reply
-from bridle.server.problems import Problem, later
+from bridle.server.problems import Problem, retry_after
 
 __all__ = ["METRICS_TYPE", "endpoints"]
 
@@ -25,7 +25,7 @@ async def readyz(call: Call) -> Reply:
         await call.service.check_ready()
     except BridleError as error:
         message = "The store does not answer, or does not take what is written."
-        raise Problem("store_failed", message, headers=later(1.0)) from error
+        raise Problem("store_failed", message, headers=retry_after(1.0)) from error
     return Reply(200, {"status": "ok"})
 
 

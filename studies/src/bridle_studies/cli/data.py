@@ -123,7 +123,7 @@ def _plain_errors() -> Iterator[None]:
 
 @contextmanager
 def _bar(name: str) -> Iterator[_Bar]:
-    """Give a bar that is shown from its first byte on."""
+    """Return a bar that is shown from its first byte on."""
     from rich import progress as rich
     from rich.console import Console
 

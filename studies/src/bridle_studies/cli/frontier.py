@@ -68,7 +68,7 @@ def frontier(
     """
     if world not in WORLDS:
         raise typer.BadParameter(f"{world!r} is none of {', '.join(WORLDS)}.")
-    with told("Nothing is kept: the same command begins anew."):
+    with told("What is finished is kept: the same command goes on."):
         from dataclasses import replace
 
         from rich.console import Console

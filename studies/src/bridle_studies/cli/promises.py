@@ -42,7 +42,7 @@ def promises(
 
     Writes promises.json, figures and a report. It takes a few minutes.
     """
-    with told("Nothing is kept: the same command begins anew."):
+    with told("What is finished is kept: the same command goes on."):
         from dataclasses import replace
 
         from rich.console import Console

@@ -150,7 +150,7 @@ def _check(
     data: Path | None,
     worlds: str | None,
 ) -> None:
-    """Refuse options that do not go together."""
+    """Raise an error if options do not go together."""
     of_items = {"label": label, "levels": levels, "ratings": ratings, "features": features}
     if items is None:
         for name, value in of_items.items():

@@ -80,19 +80,19 @@ class Cinema:
         ]
 
     def guest(self, rng: np.random.Generator) -> Guest:
-        """Give the next viewer."""
+        """Return the next viewer."""
         age = int(rng.choice(len(AGES), p=np.array([*BANDS.values()])))
         person = int(rng.choice(self._people[age]))
         return Guest({"age": AGES[age], CHILD: bool(rng.random() < WITH_A_CHILD)}, person)
 
     def allowed(self, context: Context, arm: str) -> bool:
-        """Say whether a movie may be shown to a viewer."""
+        """Return whether a movie may be shown to a viewer."""
         if context[CHILD] and self._genres[arm] & NOT_FOR_CHILDREN:
             return False
         return context["age"] in self._open[arm]
 
     def reward(self, guest: Guest, arm: str) -> float:
-        """Give the viewer's stars, of five."""
+        """Return the viewer's stars, of five."""
         return float(self._ratings[self._place[arm], guest.number]) / 5.0
 
     def _agent(self) -> dict[str, Any]:

@@ -53,21 +53,21 @@ class Clinic:
         }
 
     def guest(self, rng: np.random.Generator) -> Guest:
-        """Give the next patient."""
+        """Return the next patient."""
         row = int(rng.integers(PATIENTS))
         return Guest(self._patients[row], row)
 
     def allowed(self, context: Context, arm: str) -> bool:
-        """Say whether a patient may be given a level of the dose."""
+        """Return whether a patient may be given a level of the dose."""
         return arm not in self._doses or not (context[BLEEDING] and context[SURGERY])
 
     def reward(self, guest: Guest, arm: str) -> float:
-        """Give 1 if it was the right dose, else 0."""
+        """Return 1 if it was the right dose, else 0."""
         return float(self._rewards[guest.number, self._place[arm]])
 
 
 def _patient(whole: dict[str, Any]) -> Context:
-    """Give what this clinic knows of a patient, in its own words."""
+    """Return what this clinic knows of a patient, in its own words."""
     return {
         "age": 10.0 * whole["age"] + 5.0,  # the world has decades
         "height": whole["height"],

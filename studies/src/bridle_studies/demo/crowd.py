@@ -91,7 +91,7 @@ class Crowd:
     async def teach(
         self, times: Sequence[float], set_clock: Callable[[float], None], together: int
     ) -> None:
-        """Have the teacher answer some questions at each of these times."""
+        """Answer, as the teacher, some questions at each of these times."""
         pool = [self.scene.pool[n] for n in self._rng.permutation(len(self.scene.pool))]
         ask = "POST /v1/agents/{agent}/questions"
         for n, at in enumerate(times):
@@ -104,7 +104,7 @@ class Crowd:
             await asyncio.gather(*(self._answer(one) for one in asked))
 
     async def disagree(self) -> None:
-        """Have a second teacher say the contrary of what the first one has said, once."""
+        """Contradict, as a second teacher, what the first one has said, once."""
         found = await self._call(
             self._teacher, "GET /v1/agents/{agent}/examples", query={"limit": 100}
         )
@@ -122,7 +122,7 @@ class Crowd:
     async def live_before(
         self, times: Sequence[float], set_clock: Callable[[float], None], together: int
     ) -> None:
-        """Have guests come in groups, one group at each of these times; all of them rate."""
+        """Simulate guests in groups, one group at each of these times; all of them rate."""
         for at in times:
             set_clock(at)
             await asyncio.gather(*(self._decide() for _ in range(together)))
@@ -132,7 +132,7 @@ class Crowd:
     # -- the present -------------------------------------------------------------------------
 
     async def keep_coming(self) -> None:
-        """Have guests come, one by one, until the log is long enough. It survives errors."""
+        """Simulate guests, one by one, until the log is long enough. It survives errors."""
         pause = 0.0
         while self.events < MOST_EVENTS:
             rate = self.rate if self.events < SLOW_AFTER else self.rate / 10.0
@@ -154,7 +154,7 @@ class Crowd:
         log.info("%s: the simulated people stop after %s events", self.scene.name, self.events)
 
     async def come(self) -> None:
-        """Have one guest come, one of those before rate, and now and then the teacher look."""
+        """Simulate one guest, a rating of an earlier one, and now and then the teacher."""
         await self._decide()
         await self._rate(LAG)
         await self._look(AUDITS_LEFT)
@@ -172,7 +172,7 @@ class Crowd:
     # -- what they do ------------------------------------------------------------------------
 
     async def _decide(self) -> None:
-        """Have the agent decide for one guest, who will rate what was played."""
+        """Decide for one guest, who will rate what was played."""
         guest = self.scene.guest(self._rng)
         self._guests += 1
         body = {"context": dict(guest.context), "propensity": True}
@@ -185,7 +185,7 @@ class Crowd:
             self._rating.append((id, self.scene.reward(guest, arm)))
 
     async def _rate(self, left: int) -> None:
-        """Have all rate but the last few who came."""
+        """Rate for all but the last few who came."""
         due = []
         while len(self._rating) > left:
             id, value = self._rating.popleft()
@@ -194,7 +194,7 @@ class Crowd:
         await asyncio.gather(*due)
 
     async def _look(self, audits_left: int) -> None:
-        """Have the teacher look, if it is time again."""
+        """Run the teacher, if it is time again."""
         if self._guests >= self._answer_at:
             self._answer_at = self._guests + AN_ANSWER
             await self._help()

@@ -16,7 +16,7 @@ import numpy as np
 
 from bridle.errors import NotPossible
 from bridle.server.endpoints import Role
-from bridle.server.service import Door, Service
+from bridle.server.service import Guest, Service
 from bridle.server.tokens import make_token
 from bridle.store.opening import open_store
 from bridle.web.visitor import ApiCaller, Visiting
@@ -41,7 +41,7 @@ class DemoClock:
         self._at: float | None = None
 
     def __call__(self) -> float:
-        """Give the time."""
+        """Return the time."""
         at = self._at
         return self._real() if at is None else at
 
@@ -51,7 +51,7 @@ class DemoClock:
 
 
 def check_host(host: str) -> None:
-    """Refuse a host that others can reach: the doors are open to whoever comes."""
+    """Raise an error if others can reach the host: the doors are open to whoever comes."""
     try:
         near = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -64,7 +64,7 @@ def check_host(host: str) -> None:
 
 
 def check_empty(db: str) -> None:
-    """Refuse a store that holds anything: it is never filled up with what is made up."""
+    """Raise an error if the store holds anything: it is never filled up with what is made up."""
     with contextlib.closing(open_store(db)) as store:
         if store.agents() or store.tokens():
             raise NotPossible(
@@ -112,7 +112,7 @@ async def demonstration(
         hand=await tokens.hand("agent", "Visitors", (cinema.name,)),
         remember=crowds[0].remember,
     )
-    service.open_doors = await tokens.doors()
+    service.guests = await tokens.guests()
     tasks = [asyncio.create_task(crowd.keep_coming()) for crowd in crowds]
     try:
         yield service
@@ -120,7 +120,7 @@ async def demonstration(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        service.open_doors, service.visiting = (), None
+        service.guests, service.visiting = (), None
 
 
 async def _past(
@@ -145,26 +145,26 @@ class _Tokens:
         self._service = service
         self._expires = service.clock() + DAY
         self._admin: ApiCaller | None = None
-        self._door = ""
+        self._first = ""
 
     async def first(self) -> ApiCaller:
         """Make the admin's, with which the others are made."""
         service = self._service
         made = make_token("admin", now=service.clock(), expires=self._expires, note="Visitor")
         await service.tokens.add(made)
-        self._admin, self._door = ApiCaller(service, made.text), made.text
+        self._admin, self._first = ApiCaller(service, made.text), made.text
         return self._admin
 
     async def hand(self, role: Role, note: str, agents: tuple[str, ...] | None = None) -> ApiCaller:
         """Make a token for somebody who calls from here."""
         return ApiCaller(self._service, await self._grant(role, note, agents))
 
-    async def doors(self) -> tuple[Door, ...]:
-        """Make the ways in for whoever comes."""
+    async def guests(self) -> tuple[Guest, ...]:
+        """Make a token of each role for whoever comes."""
         teacher = await self._grant("teacher", "Visitor", None)
         auditor = await self._grant("auditor", "Visitor", None)
-        doors = ("teacher", teacher), ("auditor", auditor), ("admin", self._door)
-        return tuple(Door(name, token) for name, token in doors)
+        guests = ("teacher", teacher), ("auditor", auditor), ("admin", self._first)
+        return tuple(Guest(name, token) for name, token in guests)
 
     async def _grant(self, role: Role, note: str, agents: tuple[str, ...] | None) -> str:
         assert self._admin is not None

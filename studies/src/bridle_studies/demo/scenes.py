@@ -37,13 +37,13 @@ class Scene(Protocol):
     pool: list[Context]
 
     def guest(self, rng: np.random.Generator) -> Guest:
-        """Give the next one who comes."""
+        """Return the next one who comes."""
         ...
 
     def allowed(self, context: Context, arm: str) -> bool:
-        """Say whether an arm may be played. The agent is never told, but by its teachers."""
+        """Return whether an arm may be played. The agent is never told, but by its teachers."""
         ...
 
     def reward(self, guest: Guest, arm: str) -> float:
-        """Say what an arm earns with a guest."""
+        """Return what an arm earns with a guest."""
         ...

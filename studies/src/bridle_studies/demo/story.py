@@ -104,7 +104,7 @@ def compare(
 
 
 def reading(found: Comparison) -> list[str]:
-    """Say what the table shows, in sentences that are computed from it."""
+    """Return what the table shows, in sentences that are computed from it."""
     steps = found.size.steps
     low, high = f"sigma = {SIGMAS[0]:g}", f"sigma = {SIGMAS[-1]:g}"
     dial = [f"sigma = {sigma:g}" for sigma in SIGMAS]
@@ -131,7 +131,7 @@ def reading(found: Comparison) -> list[str]:
 
 
 def _beside(ours: Floats, theirs: Floats) -> str:
-    """Say how we stand to them: the same worlds, so the differences are what varies."""
+    """Return how we stand to them: the same worlds, so the differences are what varies."""
     gap = ours - theirs
     mean, error = float(gap.mean()), _error(gap)
     if not abs(mean) > 2.0 * error:
@@ -141,7 +141,7 @@ def _beside(ours: Floats, theirs: Floats) -> str:
 
 
 def _error(values: Floats) -> float:
-    """Give the standard error of the mean over worlds; nan for a single one."""
+    """Return the standard error of the mean over worlds; nan for a single one."""
     return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
 
 
@@ -149,7 +149,7 @@ def _error(values: Floats) -> float:
 
 
 def check_out(path: Path) -> None:
-    """Refuse, before anything is computed, a figure that could not be written."""
+    """Raise an error, before anything is computed, if the figure could not be written."""
     if path.suffix.lower() not in FIGURES:
         raise NotPossible(f"The name of a figure ends in {', '.join(FIGURES)}. Got {path.name!r}.")
     if not path.parent.is_dir():
@@ -214,7 +214,7 @@ def draw(found: Comparison, path: Path) -> None:
 def demo(
     *, seed: int = 0, quick: bool = False, out: Path | None = None, console: Console | None = None
 ) -> None:
-    """Tell the story, and save its figure if `out` is given."""
+    """Print the story, and save its figure if `out` is given."""
     if out is not None:
         check_out(out)
     size = QUICK if quick else FULL

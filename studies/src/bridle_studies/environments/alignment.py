@@ -114,7 +114,7 @@ class Aligned:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Give every choice that shapes the worlds."""
+        """Return every choice that shapes the worlds."""
         return {
             "alignment": self.alignment,
             "density": self.density,

@@ -29,7 +29,7 @@ def draw_bands(K: int, rng: np.random.Generator) -> Ints:
 
 
 def allowed_by(contexts: Floats, denied: Bools, band: Ints) -> Bools:
-    """Say what may be shown to whom: a movie is denied if any of its genres is. (M, K).
+    """Return what may be shown to whom: a movie is denied if any of its genres is. (M, K).
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def draw_limits(
 
 
 def check_limits(contexts: Floats, band: Ints, denied: Bools, movies: tuple[str, ...]) -> None:
-    """Refuse limits of the user's own that leave a movie nobody may be shown."""
+    """Raise an error if limits of the user's own leave a movie that nobody may be shown."""
     empty = np.flatnonzero(~allowed_by(contexts, denied, band).any(axis=1))
     if len(empty):
         title = movies[int(empty[0])] if movies else f"number {int(empty[0])}"

@@ -141,7 +141,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def cache_folder(to: str | os.PathLike[str] | None = None) -> Path:
-    """Give the folder of downloads: `to`, or $BRIDLE_CACHE, or the user's cache."""
+    """Return the folder of downloads: `to`, or $BRIDLE_CACHE, or the user's cache."""
     if to is not None:
         return Path(to).expanduser().absolute()
     if os.environ.get("BRIDLE_CACHE"):
@@ -150,7 +150,7 @@ def cache_folder(to: str | os.PathLike[str] | None = None) -> Path:
 
 
 def cached(name: str, to: str | os.PathLike[str] | None = None) -> Path | None:
-    """Give where the data set is on disk, or None. What is in it is not looked at: `fetch` does.
+    """Return where the data set is on disk, or None. What is in it is not looked at: `fetch` does.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def fetch(
 
 
 def how_to_get(name: str, to: str | os.PathLike[str] | None = None) -> str:
-    """Say what to put where if a data set cannot be downloaded."""
+    """Return what to put where if a data set cannot be downloaded."""
     dataset = _dataset(name)
     at = " or ".join(str(cache_folder(to) / f"{name}{suffix}") for suffix in dataset.suffixes)
     where = "" if to is None else f" --to {to}"
@@ -288,7 +288,7 @@ def _sha256(value: object) -> str:
 
 
 def _refused(address: object, *, pinned: bool) -> str:
-    """Say why not to download from there, or nothing."""
+    """Return why not to download from there, or nothing."""
     try:
         parts = urlsplit(address if isinstance(address, str) else "")
         scheme, host = parts.scheme, parts.hostname or ""
@@ -311,7 +311,7 @@ def _loopback(host: str) -> bool:
 
 @contextlib.contextmanager
 def _temporary(folder: Path, name: str) -> Iterator[Path]:
-    """Give a path beside the target that no one has, and leave nothing there."""
+    """Return a path beside the target that no one has, and leave nothing there."""
     # Not from `tempfile`, whose files only their owner may read: a cache can be shared.
     part = folder / f".{name}.{secrets.token_hex(8)}.part"
     try:
@@ -448,7 +448,7 @@ def _verify_zip(path: Path, shown: str) -> None:
 
 
 def _suffix(path: Path, dataset: Dataset) -> str:
-    """Tell by the content what the file is to be called."""
+    """Return, by its content, what the file is to be called."""
     with path.open("rb") as opened:
         head = opened.read(len(XLS))
     kind = ".xls" if head == XLS else ".xlsx" if head.startswith(XLSX) else dataset.suffixes[0]

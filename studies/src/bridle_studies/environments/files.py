@@ -163,7 +163,7 @@ def read_world(folder: str | os.PathLike[str]) -> World:
 
 @contextlib.contextmanager
 def _in_file(place: str) -> Iterator[None]:
-    """Say in which file a value was that its owner refused."""
+    """Return in which file a value was that its owner refused."""
     try:
         yield
     except InvalidValue as error:
@@ -171,7 +171,7 @@ def _in_file(place: str) -> Iterator[None]:
 
 
 def _read_json(path: Path, files: dict[str, str]) -> dict[str, Any]:
-    """Give what world.json says, keys and types checked; nothing if there is none."""
+    """Return what world.json says, keys and types checked; nothing if there is none."""
     if not path.exists():
         return {}
     data = read_bytes(path, files, MAX_JSON)
@@ -197,7 +197,7 @@ def _read_json(path: Path, files: dict[str, str]) -> dict[str, Any]:
 
 
 def _not_of_kind(key: str, value: object) -> str:
-    """Say what the value of a key must be, if it is not."""
+    """Return what the value of a key must be, if it is not."""
     if key in TEXTS:
         return "" if isinstance(value, str) else "a text"
     if key in LISTS:
@@ -242,7 +242,7 @@ def _arms(
 
 
 def _arm_id(name: str, texts: set[str]) -> ArmId:
-    """Give the id that a header means: a whole number, if it is written as one."""
+    """Return the id that a header means: a whole number, if it is written as one."""
     digits = name.removeprefix("-")
     if name in texts or not (digits.isascii() and digits.isdigit() and len(digits) <= 16):
         return name
@@ -344,7 +344,7 @@ def _write(world: World, part: Path, ids: list[str], format: str) -> None:
 
 
 def _same(one: World, two: World) -> bool:
-    """Tell whether two worlds are the same, but for where they came from."""
+    """Return whether two worlds are the same, but for where they came from."""
     if (one.denied is None) != (two.denied is None):
         return False
     names = ("name", "schema", "arms", "labels", "groups", "reward_unit")

@@ -45,7 +45,7 @@ NEWTON_STEPS = 100
 
 
 def genre_sets() -> tuple[Floats, Floats]:
-    """Give every set of genres that is not empty, (1023, 10), and its probability, (1023,).
+    """Return every set of genres that is not empty, (1023, 10), and its probability, (1023,).
 
     >>> sets, chance = genre_sets()
     >>> bool(np.allclose(chance @ sets, [*GENRES.values()], atol=1e-9))

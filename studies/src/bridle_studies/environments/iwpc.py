@@ -163,12 +163,12 @@ class Row:
             raise InvalidValue(ID, self.owner, "given", "", "Give the patient an id.")
 
     def text(self, column: str) -> str:
-        """Give a cell without blanks around it; what stands for nothing is empty."""
+        """Return a cell without blanks around it; what stands for nothing is empty."""
         cell = self.cells[self.place[column]].strip()
         return "" if cell.lower() in NOTHING else cell
 
     def number_of(self, column: str, limits: FloatRange) -> float | None:
-        """Give a cell as a number in the range, None if it is missing."""
+        """Return a cell as a number in the range, None if it is missing."""
         cell = self.text(column)
         if not cell:
             return None
@@ -182,7 +182,7 @@ class Row:
             raise InvalidValue(column, self.owner, error.expected, cell, remedy) from None
 
     def one_of(self, column: str, options: Mapping[str, Any], cell: str) -> Any:
-        """Give what a word stands for, None if it is missing."""
+        """Return what a word stands for, None if it is missing."""
         if not cell:
             return None
         if cell not in options:

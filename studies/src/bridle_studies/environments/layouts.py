@@ -132,11 +132,11 @@ class Files:
         return (PurePosixPath(self.inside).name, self.home.name)
 
     def label(self, name: str) -> str:
-        """Give the name of a file as a message should call it."""
+        """Return the name of a file as a message should call it."""
         return str(Path(str(self), name))
 
     def table(self, name: str) -> bytes:
-        """Give the content of one of the small files."""
+        """Return the content of one of the small files."""
         with self._refusing(name):
             if self.inside is None:
                 path = self.home / name
@@ -149,7 +149,7 @@ class Files:
 
     @contextmanager
     def ratings(self) -> Iterator[Path]:
-        """Give the path of the ratings; out of a zip, that of a copy which goes away afterwards."""
+        """Return the path of the ratings; out of a zip, that of a copy that goes away later."""
         name = self.layout.ratings
         if self.inside is None:
             with self._refusing(name):
@@ -174,7 +174,7 @@ class Files:
             yield copy
 
     def sums(self) -> dict[str, str]:
-        """Give the sha256 of what is read: of the zip, or of each file."""
+        """Return the sha256 of what is read: of the zip, or of each file."""
         if self.inside is not None:
             return {self.home.name: _sha256(self.home)}
         names = [self.layout.ratings, self.layout.movies]
@@ -220,7 +220,7 @@ def find(path: str | Path, owner: str) -> Files:
 
 
 def _beside(place: Path, layout: Layout, owner: str) -> Files:
-    """Give the files of `layout` in the folder of the file `place`."""
+    """Return the files of `layout` in the folder of the file `place`."""
     folder = place.parent
     missing = [n for n in (layout.ratings, layout.movies) if not (folder / n).is_file()]
     if missing:
@@ -237,7 +237,7 @@ def _files_in(folder: Path, layout: Layout) -> Files:
 
 
 def _in_folder(folder: Path, owner: str) -> Files:
-    """Look in the folder and in the folders that it holds, for files and for zips."""
+    """Search the folder and in the folders that it holds, for files and for zips."""
     found: list[Files] = []
     broken: list[CorruptState] = []
     partly: list[str] = []
@@ -277,7 +277,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _in_zip(path: Path) -> list[Files]:
-    """Give every data set that the zip holds."""
+    """Return every data set that the zip holds."""
     try:
         with zipfile.ZipFile(path) as packed:
             names = set(packed.namelist())

@@ -195,7 +195,7 @@ def _genres(genres: Iterable[str], owner: str) -> tuple[str, ...]:
 
 
 def _has_genre(catalogue: Movies, wanted: tuple[str, ...], owner: str) -> Bools:
-    """Say which movie has which genre: (movies of the catalogue, d)."""
+    """Return which movie has which genre: (movies of the catalogue, d)."""
     there = {genre for listed in catalogue.genres for genre in listed}
     for genre in wanted:
         if genre.replace("Children's", "Children") not in there | KNOWN_GENRES:
@@ -275,7 +275,7 @@ class _Tops:
 
 
 def _top(counts: Ints, wanted: int, name: str, owner: str) -> Ints:
-    """Give the ids (places in `counts`) with the highest counts; ties by ascending id."""
+    """Return the ids (places in `counts`) with the highest counts; ties by ascending id."""
     there = np.count_nonzero(counts)
     if there < wanted:
         expected = f"at most {there:,}, as so many have ratings of movies with these genres"
@@ -284,7 +284,7 @@ def _top(counts: Ints, wanted: int, name: str, owner: str) -> Ints:
 
 
 def _cells(ratings: Ratings, movies: Ints, people: Ints) -> Floats:
-    """Give what these people gave these movies, NaN where they did not: (M, K)."""
+    """Return what these people gave these movies, NaN where they did not: (M, K)."""
     row_of = np.full(int(max(ratings.movies.max(), movies.max())) + 1, -1, np.int64)
     row_of[movies] = np.arange(len(movies))
     column_of = np.full(int(ratings.users.max()) + 1, -1, np.int64)
@@ -321,7 +321,7 @@ def _bands_of(people: Ints, bands: dict[int, int], files: Files) -> tuple[int, .
 
 
 def _edition(files: Files, ratings: Ratings) -> Edition:
-    """Tell which data set it is: by a name, by the number of ratings, or by the layout."""
+    """Return which data set it is: by a name, by the number of ratings, or by the layout."""
     for name in files.names:
         if found := NAMED.search(name):
             return EDITIONS[found[1].lower()]

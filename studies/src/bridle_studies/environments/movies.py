@@ -127,7 +127,7 @@ class Movies:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Give every choice that shapes the worlds."""
+        """Return every choice that shapes the worlds."""
         limits = None if self.limits is None else np.asarray(self.limits).astype(int).tolist()
         people, movies = len(self.block.people), len(self.block.movies)
         return {

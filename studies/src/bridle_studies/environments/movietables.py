@@ -158,7 +158,7 @@ def _header(path: Path, label: str) -> tuple[str, ...]:
 
 
 def _last_line(path: Path) -> tuple[bytes, bool]:
-    """Give the last line, and whether it has an end."""
+    """Return the last line, and whether it has an end."""
     with path.open("rb") as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(max(0, size - MAX_LINE))
@@ -168,7 +168,7 @@ def _last_line(path: Path) -> tuple[bytes, bool]:
 
 
 def _last_of_each(users: Ids, movies: Ids, table: _Table) -> Bools | None:
-    """Say which rows count where a user rated a movie twice; None: all, as nobody did."""
+    """Return which rows count where a user rated a movie twice; None: all, as nobody did."""
     same = users[1:] == users[:-1]
     # As MovieLens writes them, by user and movie, there is nothing more to do.
     if ((users[1:] > users[:-1]) | (same & (movies[1:] > movies[:-1]))).all():
@@ -313,7 +313,7 @@ def _plain(genre: str) -> str:
 
 
 def _movie_lines(files: Files, label: str) -> Iterator[tuple[int, list[str]]]:
-    """Give the number of each line, and its id, title and genres."""
+    """Return the number of each line, and its id, title and genres."""
     text = _text(files.table(files.layout.movies), label, only_utf8=files.layout.header)
     if not text.strip():
         raise CorruptState(f"{label} is empty. Fetch it again.")
@@ -373,7 +373,7 @@ def _text(content: bytes, label: str, *, only_utf8: bool) -> str:
 
 
 def read_bands(files: Files) -> dict[int, int] | None:
-    """Give each user's age band, as a number into `BANDS`; None where no ages are published."""
+    """Return each user's age band, as a number into `BANDS`; None where no ages are published."""
     if not files.has_users:
         return None
     label = files.label(files.layout.users)

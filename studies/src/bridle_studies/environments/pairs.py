@@ -106,13 +106,13 @@ class Pairs:
         )
 
     def denied_pairs(self, seed: int) -> Ints:
-        """Give the pairs that are denied in the world of this seed: (bands, pairs, 2) genres."""
+        """Return the pairs that are denied in the world of this seed: (bands, pairs, 2) genres."""
         seed = validation.SEED.check(seed, "seed", "Pairs.world")
         rng = np.random.default_rng([seed, FOR_PAIRS])
         return draw_pairs(len(self.movies.bands), len(self.movies.block.genres), self.pairs, rng)
 
     def settings(self) -> dict[str, Json]:
-        """Give every choice that shapes the worlds."""
+        """Return every choice that shapes the worlds."""
         return {**self.movies.settings(), "pairs": self.pairs, "singles": self.singles}
 
 
@@ -128,7 +128,7 @@ def draw_pairs(bands: int, features: int, pairs: int, rng: np.random.Generator) 
 
 
 def allowed_by_pairs(contexts: Floats, pairs: Ints, band: Ints) -> Bools:
-    """Say what may be shown to whom: a movie is denied if it holds both genres of a pair. (M, K).
+    """Return who may be shown what: a movie is denied if it holds both genres of a pair. (M, K).
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ def synthetic_patients(*, patients: int = 5_528, seed: int = 0) -> Patients:
 
 
 def predicted_dose(contexts: Floats) -> Floats:
-    """Give the dose (mg a week) that the IWPC's pharmacogenetic formula predicts: (M,).
+    """Return the dose (mg a week) that the IWPC's pharmacogenetic formula predicts: (M,).
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ MAX_COLUMNS = 1_000
 
 
 def read_sheets(data: bytes, file: str, rows: int) -> dict[str, list[list[str]]]:
-    """Give the sheets of a workbook by name: rows of cells as text, an empty cell as "".
+    """Return the sheets of a workbook by name: rows of cells as text, an empty cell as "".
 
     Numbers come with at most nine decimals. Empty rows stay, so that a row's number is that of the
     sheet; leading empty columns and sheets with nothing in them do not.
@@ -84,7 +84,7 @@ def read_sheets(data: bytes, file: str, rows: int) -> dict[str, list[list[str]]]
 
 
 def _unpacked(data: bytes) -> int:
-    """Say how large a workbook becomes: an .xlsx is a zip, an .xls is as large as it is."""
+    """Return how large a workbook becomes: an .xlsx is a zip, an .xls is as large as it is."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return sum(member.file_size for member in archive.infolist())
@@ -93,7 +93,7 @@ def _unpacked(data: bytes) -> int:
 
 
 def _answer(data: bytes, rows: int) -> dict[str, Any]:
-    """Give the sheets of a workbook, each with one row and column too many if it is too large."""
+    """Return the sheets of a workbook, each with one row and column too many if it is too large."""
     try:
         import fastexcel
 

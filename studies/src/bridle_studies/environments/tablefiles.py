@@ -62,7 +62,7 @@ class TableFile:
     labels: tuple[str, ...] = ()
 
     def ordered(self, columns: Sequence[str], whose: str) -> Floats:
-        """Give the numbers in the order of `columns`, which must be those of the table."""
+        """Return the numbers in the order of `columns`, which must be those of the table."""
         same_names(self.path, "column", self.columns, columns, whose)
         if self.columns == tuple(columns):
             return self.numbers
@@ -121,7 +121,7 @@ def bad_cell(path: Path, row: int, column: str, wanted: str, got: object) -> Cor
 
 
 def check_size(path: Path, rows: int, columns: int) -> None:
-    """Refuse a table that is too large."""
+    """Raise an error if a table is too large."""
     for count, limit, what in (
         (columns, MAX_COLUMNS, "columns"),
         (rows, MAX_ROWS, "rows"),
@@ -132,7 +132,7 @@ def check_size(path: Path, rows: int, columns: int) -> None:
 
 
 def check_header(path: Path, columns: Sequence[str], labelled: bool) -> bool:
-    """Refuse columns that are nameless or named twice; tell whether the first has labels."""
+    """Raise an error if columns lack names or share one; return whether the first has labels."""
     check_size(path, 0, len(columns))
     if "" in columns:
         place = columns.index("") + 1
@@ -149,7 +149,7 @@ def check_header(path: Path, columns: Sequence[str], labelled: bool) -> bool:
 def same_names(
     path: Path, what: str, got: Sequence[str], wanted: Sequence[str], whose: str
 ) -> None:
-    """Refuse other names than the wanted ones, in any order."""
+    """Raise an error unless the names are the wanted ones, in any order."""
     given, others = set(got), set(wanted)
     for name in got:
         if name not in others:
@@ -160,7 +160,7 @@ def same_names(
 
 
 def csv_rows(path: Path, data: bytes) -> Iterator[list[str]]:
-    """Give the header and then the rows of a csv, all of the same length."""
+    """Return the header and then the rows of a csv, all of the same length."""
     if not data.endswith((b"\n", b"\r")):
         raise CorruptState(
             f"{path}: the last row has no line break, so the file may have been cut off. Write it "

@@ -120,7 +120,7 @@ class Patients:
         return len(self.dose)
 
     def context(self, row: int) -> dict[str, object]:
-        """Give a patient in words. A reference genotype (G/G, *1/*1) reads None."""
+        """Return a patient in words. A reference genotype (G/G, *1/*1) reads None."""
         return PATIENT_SCHEMA.decode(self.contexts[row])
 
     @cached_property
@@ -233,7 +233,7 @@ class Warfarin:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Give every choice that shapes the worlds, and the digest of the patients."""
+        """Return every choice that shapes the worlds, and the digest of the patients."""
         return {
             "p_feature": self.p_feature,
             "low_below": self.low_below,

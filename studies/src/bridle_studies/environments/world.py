@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -51,7 +52,7 @@ class Origin:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """Give it as plain JSON values."""
+        """Return it as plain JSON values."""
         return {
             "title": self.title,
             "synthetic": self.synthetic,
@@ -109,6 +110,32 @@ class World:
             wanted = f"{len(self.tables)} of them, one for each context"
             raise InvalidValue("labels", "World", wanted, len(self.labels))
 
+    def __repr__(self) -> str:
+        made_up = ", synthetic" if self.origin.synthetic else ""
+        return f"<World {self.name!r}: {self._sizes()}{made_up}>"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "size": self._sizes(),
+            "features": ", ".join(feature.name for feature in self.schema.features[:12]),
+            "groups": ", ".join(self.groups[:12]),
+            "data": self.origin.title,
+            "licence": self.origin.licence,
+        }
+        body = "".join(
+            f"<tr><th>{name}</th><td>{escape(text)}</td></tr>"
+            for name, text in rows.items()
+            if text
+        )
+        return f"<table><caption>{escape(self.name)}</caption>{body}</table>"
+
+    def _sizes(self) -> str:
+        denied = 1.0 - float(self.tables.allowed.mean())
+        return (
+            f"{len(self.tables):,} contexts of {self.tables.features} features, "
+            f"{self.tables.arms} arms, {100 * denied:.0f} % denied"
+        )
+
     @classmethod
     def from_tables(
         cls,
@@ -162,7 +189,7 @@ class World:
         )
 
     def context(self, row: int) -> dict[str, object]:
-        """Give a context in words, as an `Agent` with this schema takes it."""
+        """Return a context in words, as an `Agent` with this schema takes it."""
         return self.schema.decode(self.tables.contexts[row])
 
 
@@ -180,7 +207,7 @@ class Recipe(Protocol):
         ...
 
     def __len__(self) -> int:
-        """Give the number of contexts, the same in every world drawn."""
+        """Return the number of contexts, the same in every world drawn."""
         ...
 
     def world(self, seed: int) -> World:
@@ -188,7 +215,7 @@ class Recipe(Protocol):
         ...
 
     def settings(self) -> dict[str, Json]:
-        """Give every choice that shapes the worlds, as plain JSON values."""
+        """Return every choice that shapes the worlds, as plain JSON values."""
         ...
 
 
@@ -212,9 +239,9 @@ class Fixed:
         return len(self.fixed.tables)
 
     def world(self, seed: int) -> World:
-        """Give the world, whatever the seed."""
+        """Return the world, whatever the seed."""
         return self.fixed
 
     def settings(self) -> dict[str, Any]:
-        """Give no choices: there are none."""
+        """Return no choices: there are none."""
         return {}

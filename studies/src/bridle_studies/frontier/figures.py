@@ -80,7 +80,7 @@ def method_label(method: str) -> str:
 
 
 def swept_worlds(runs: pl.DataFrame) -> dict[str, tuple[float, float]]:
-    """Give the worlds of the sweep, with their density and alignment."""
+    """Return the worlds of the sweep, with their density and alignment."""
     found: dict[str, tuple[float, float]] = {}
     for world in runs["world"].unique(maintain_order=True):
         if match := SWEPT.fullmatch(world):
@@ -335,7 +335,7 @@ def _label(figure: Figure, axes: Axes, rows: Sequence[Mapping[str, Any]], top: f
 
 
 def _gap(point: Place, box: tuple[float, float, float, float]) -> float:
-    """Give the distance from a point to a box."""
+    """Return the distance from a point to a box."""
     dx = max(box[0] - point.x, 0.0, point.x - box[2])
     dy = max(box[1] - point.y, 0.0, point.y - box[3])
     return math.hypot(dx, dy)

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from bridle_studies.frontier.figures import dark
 from bridle_studies.frontier.report import Cell, cells
-from bridle_studies.paper.report import mapping
 from bridle_studies.scaffold.canvas import GREY, INK, number, save_figure, styled
+from bridle_studies.scaffold.report import mapping
 
 __all__ = ["WORDS", "draw_headline", "print_headline"]
 
@@ -113,7 +113,7 @@ def draw_headline(out: Path, runs: pl.DataFrame, *, synthetic: bool) -> dict[str
 
 
 def _ordered(runs: pl.DataFrame) -> list[Cell]:
-    """Give the cells of the first world, in the order of the headline."""
+    """Return the cells of the first world, in the order of the headline."""
     every = cells(runs)
     # Of several N of one method the last, which is the largest.
     here = {cell.method: cell for cell in every if cell.world == every[0].world}
@@ -165,7 +165,7 @@ def _panel(axes: Axes, found: Sequence[Cell], name: str, *, log: bool) -> None:
 
 
 def _log_place(most: float) -> Callable[[float], float]:
-    """Give where a count stands between 0 and `most`: straight up to 10, logarithmic beyond."""
+    """Return where a count stands between 0 and `most`: straight up to 10, logarithmic beyond."""
     scale = SymmetricalLogScale(None, linthresh=10.0).get_transform()
     top = float(scale.transform([most])[0])
     return lambda value: float(scale.transform([value])[0]) / top

@@ -8,7 +8,7 @@ nothing else. So the study's engines run it anywhere, with the same bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridle_studies.environments.alignment import Aligned
 from bridle_studies.environments.blocks import Block
@@ -19,6 +19,7 @@ from bridle_studies.environments.world import Recipe
 from bridle_studies.frontier.methods import COSTS, GIVES, PARTS
 from bridle_studies.frontier.scope import DOUBTS, NOISY_RANDOM, Point, Scope
 from bridle_studies.paper.work import Fold, Work
+from bridle_studies.scaffold.journal import file_name
 
 __all__ = ["Frontier", "Job", "cost", "jobs", "scenes", "sweep"]
 
@@ -28,13 +29,17 @@ COSTLY = ("doubt+rules+found",)
 NOISY = (NOISY_RANDOM, *(method for method, how in DOUBTS.items() if how.noisy))
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A part of the methods in one world and fold."""
 
     world: str
     fold: int
     part: str
+
+    @property
+    def key(self) -> str:
+        """A name that no other job of the study has, also as a file."""
+        return file_name(*self)
 
 
 class Frontier:
@@ -68,7 +73,7 @@ class Frontier:
 
 
 def scenes(recipe: Recipe) -> dict[str, Recipe]:
-    """Give the worlds that a recipe is tried in: movies with three kinds of limits, others as is.
+    """Return the worlds that a recipe is tried in: movies with three kinds of limits, others as is.
 
     >>> from bridle_studies.environments import synthetic_block
     >>> [*scenes(Movies(synthetic_block(people=5, movies=20)))]
@@ -86,7 +91,7 @@ def scenes(recipe: Recipe) -> dict[str, Recipe]:
 
 
 def sweep(scope: Scope, block: Block | None = None) -> dict[str, Recipe]:
-    """Give the synthetic worlds of the sweep over density and alignment."""
+    """Return the synthetic worlds of the sweep over density and alignment."""
     block = block or synthetic_block()
     made = [
         Aligned(block, density=density, alignment=alignment)

@@ -31,7 +31,7 @@ Part: TypeAlias = Callable[[Fold, Scope], Iterator[Point]]
 
 
 def groups_of(world: World) -> list[str | None]:
-    """Give the declared group of each arm; None is an arm of its own."""
+    """Return the declared group of each arm; None is an arm of its own."""
     return [None if arm.group is None else str(arm.group) for arm in world.arms]
 
 
@@ -62,7 +62,7 @@ def make_limits(
 
 
 def mask_of(beliefs: Beliefs, contexts: Floats, *, likely: bool = False) -> Bools:
-    """Say which arm is safe in which context, or `likely` allowed (p ≥ .5): (M, K)."""
+    """Return which arm is safe in which context, or `likely` allowed (p ≥ .5): (M, K)."""
     kinds, kind = np.unique(contexts, axis=0, return_inverse=True)
     looks = [beliefs.predict(u, kinds) for u in range(beliefs.units)]
     may = np.column_stack([look.p >= 0.5 if likely else look.safe for look in looks])
@@ -152,7 +152,7 @@ def active_pool(fold: Fold, scope: Scope) -> Iterator[Point]:
 
 
 def doubt(method: str) -> Part:
-    """Give the part of a method that asks when in doubt: nothing is taught beforehand."""
+    """Return the part of a method that asks when in doubt: nothing is taught beforehand."""
 
     def part(fold: Fold, scope: Scope) -> Iterator[Point]:
         how = DOUBTS[method]
@@ -214,7 +214,7 @@ def point(method: str, examples: int | None, answers: int | None, run: Run) -> P
 def masked_point(
     method: str, N: int, fold: Fold, limits: Beliefs, *, likely: bool = False
 ) -> Point:
-    """Go online inside a learned mask, with the paper's reward side."""
+    """Run the online phase inside a learned mask, with the paper's reward side."""
     run = online(
         fold.world.tables,
         policy=Thompson(v=0.25),
@@ -226,7 +226,7 @@ def masked_point(
 
 
 def best_inside(tables: Tables, value: Floats) -> Ints:
-    """Give the allowed arm of the highest value in each context, −1 where none is: (M,)."""
+    """Return the allowed arm of the highest value in each context, −1 where none is: (M,)."""
     inside = np.where(tables.allowed, value, -np.inf).argmax(axis=1)
     return np.where(tables.allowed.any(axis=1), inside, -1)
 

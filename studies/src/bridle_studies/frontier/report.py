@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +11,16 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from bridle.errors import NotPossible
 from bridle_studies.frontier.figures import draw_frontier, method_label, swept_worlds
-from bridle_studies.paper.report import (
-    MAX_SETTINGS,
-    REPORT,
-    drawing,
-    environment,
-    flat,
-    link,
-    listed,
-    made,
-    mapping,
-)
 from bridle_studies.scaffold.canvas import number
+from bridle_studies.scaffold.report import (
+    drawings,
+    facts,
+    mapping,
+    origin_view,
+    run_view,
+    write_page,
+)
 
 __all__ = ["Cell", "cells", "draw_frontier", "lead", "print_table", "write_frontier_report"]
 
@@ -107,7 +101,7 @@ def cells(runs: pl.DataFrame) -> list[Cell]:
 
 
 def lead(runs: pl.DataFrame) -> list[str]:
-    """Say what came out, in sentences computed from the runs alone."""
+    """Return what came out, in sentences computed from the runs alone."""
     shown = [cell for cell in cells(runs) if cell.world not in swept_worlds(runs)]
     if not shown:
         return []
@@ -241,7 +235,7 @@ def print_table(console: Console, runs: pl.DataFrame, manifest: Mapping[str, Any
 
 
 def _entry(cell: Cell, name: str) -> tuple[str, str]:
-    """Give a value and its range over seeds, as texts; the range only where there is one."""
+    """Return a value and its range over seeds, as texts; the range only where there is one."""
     value = cell.mean[name]
     if value is None:
         return "", ""
@@ -267,7 +261,7 @@ def write_frontier_report(
     runs: pl.DataFrame,
     figures: Mapping[str, Path],
 ) -> Path:
-    """Write `report.html` into the folder `out` and give its path.
+    """Write `report.html` into the folder `out` and return its path.
 
     Parameters
     ----------
@@ -278,34 +272,23 @@ def write_frontier_report(
     runs : DataFrame
         A row a run.
     figures : mapping from file name to path
-        As `draw_frontier` gives it. The SVG files are taken into the page.
+        As `draw_frontier` returns it. The SVG files are taken into the page.
     """
-    page = environment().get_template("frontier.html.j2").render(**_view(manifest, runs, figures))
-    path = Path(out) / REPORT
-    draft = path.with_name(f".{REPORT}.{os.getpid()}")
-    try:
-        draft.write_text(page, encoding="utf-8", newline="\n")
-        draft.replace(path)  # never half a page
-    except OSError as error:
-        raise NotPossible(
-            f"The report {str(path)!r} cannot be written: {error.strerror or error}."
-        ) from error
-    return path
+    return write_page(out, "frontier.html.j2", _view(manifest, runs, figures))
 
 
 def _view(
     manifest: Mapping[str, Any], runs: pl.DataFrame, figures: Mapping[str, Path]
 ) -> dict[str, Any]:
-    """Give everything that the page shows, as texts."""
+    """Return everything that the page shows, as texts."""
     origin = mapping(manifest.get("origin"))
     synthetic = bool(origin.get("synthetic"))
     name = str(origin.get("title") or manifest.get("world") or "a world")
-    drawn = [drawing(path) for path in figures.values() if path.suffix == ".svg"]
+    drawn = drawings(figures)
     swept = [cell for cell in cells(runs) if cell.world in swept_worlds(runs)]
     return {
         "title": f"Limits learned with few answers: {name}",
         "synthetic": synthetic,
-        "quick": bool(manifest.get("quick")),
         "facts": _facts(manifest, runs),
         "lead": lead(runs),
         "drawings": [drawing for drawing in drawn if drawing.name != "alignment"],
@@ -326,13 +309,8 @@ def _view(
         }
         if swept
         else None,
-        "origin": {key: str(origin.get(key) or "") for key in ("title", "about", "licence")},
-        "files": mapping(origin.get("files")),
-        "notes": listed(origin.get("notes")),
-        "link": link(origin.get("url")),
-        "command": str(manifest.get("command") or ""),
-        "settings": [*flat(mapping(manifest.get("settings")))][:MAX_SETTINGS],
-        "made": made(manifest),
+        **origin_view(origin),
+        **run_view(manifest),
     }
 
 
@@ -349,15 +327,7 @@ def _row(cell: Cell) -> dict[str, Any]:
 
 def _facts(manifest: Mapping[str, Any], runs: pl.DataFrame) -> list[str]:
     seeds = runs["fold"].n_unique()
-    facts = [f"{len(runs):,} runs", "1 seed" if seeds == 1 else f"{seeds} seeds"]
-    seconds = manifest.get("seconds")
-    if isinstance(seconds, int | float) and math.isfinite(seconds):
-        facts.append(f"{seconds:,.0f} s")
-    if manifest.get("started"):
-        facts.append(str(manifest["started"])[:10])
-    if manifest.get("bridle"):
-        facts.append(f"bridle {manifest['bridle']}")
-    return facts
+    return [f"{len(runs):,} runs", "1 seed" if seeds == 1 else f"{seeds} seeds", *facts(manifest)]
 
 
 def _made_up(world: str, synthetic: bool) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +19,10 @@ from bridle_studies.frontier.headline import draw_headline, print_headline
 from bridle_studies.frontier.jobs import Frontier, Job, cost, jobs, scenes, sweep
 from bridle_studies.frontier.report import draw_frontier, lead, print_table, write_frontier_report
 from bridle_studies.frontier.scope import METHODS, Point, Scope
-from bridle_studies.paper.plan import fingerprint
-from bridle_studies.paper.work import table_bytes
-from bridle_studies.scaffold.engines import Engine, make_engine
-from bridle_studies.scaffold.journal import MANIFEST, Journal
-from bridle_studies.scaffold.once import do_jobs, made_by, refuse_foreign
-from bridle_studies.scaffold.waiting import patience
+from bridle_studies.scaffold.engines import Engine
+from bridle_studies.scaffold.jobs import do_jobs
+from bridle_studies.scaffold.journal import Files, Journal, JsonParts, figure_files
+from bridle_studies.scaffold.study import fingerprint, run_study, table_bytes
 
 __all__ = ["COLUMNS", "FrontierOutcome", "frontier", "means", "runs_frame"]
 
@@ -45,6 +40,7 @@ SCHEMA: dict[str, Any] = {
     "Rc": pl.Float64,
     "abstentions": pl.Int64,
 }
+FIGURES = ("frontier*", "alignment", "headline")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,60 +92,37 @@ def frontier(
     scope : Scope
         How much is run.
     out : Path
-        The folder to write into. One that holds something else is refused.
-    engine, workers, address, quick, command, console
-        As in `study`.
-    fresh : bool
-        Replace whatever is in `out`. The frontier takes minutes and is never resumed: a finished
-        one is only drawn again.
+        The folder to write into.
+    engine, workers, address, fresh, quick, command, console
+        As in `run_study`.
     headline : bool
         Only the few methods of `HEADLINE`, in the first world, without the sweep: in seconds, with
         a short table and one figure. What is run has the same bits as in the whole frontier.
     sweep_block : Block, optional
         What the sweep moves the ratings of; `synthetic_block()` by default.
     """
-    out = Path(out)
-    console = console or Console(quiet=True)
     recipes = scenes(recipe)
     if headline:
         scope, recipes = scope.headline(), dict([*recipes.items()][:1])
     elif isinstance(recipe, Movies):
         recipes |= sweep(scope, sweep_block)
-    work = Frontier(recipes, scope)
-    mark = fingerprint(
-        bridle.__version__,
-        "frontier",
-        scope.to_json(),
-        _settings(recipes),
-        recipe.origin.to_json()["files"],
-        *table_bytes(work.fold(next(iter(recipes)), 0).world),
+    runs, manifest = run_study(
+        _Study(recipe, Frontier(recipes, scope), headline=headline),
+        Path(out),
+        engine=engine,
+        workers=workers,
+        address=address,
+        fresh=fresh,
+        how={"command": command, "quick": quick, "headline": headline},
+        console=console,
     )
-    made = make_engine(engine, cast(Any, work), workers=workers, address=address)
-    if not fresh:
-        refuse_foreign(out, (CSV, PARQUET), "the frontier")
-    how: dict[str, Json] = {
-        "engine": engine,
-        "command": command,
-        "quick": quick,
-        "headline": headline,
-    }
-    journal = Journal(out, mark, fresh=fresh)
-    try:
-        found = None if fresh else _finished(out, mark)
-        if found is None:
-            found = _run(recipe, work, made, mark, console, how)
-        else:
-            line = f"{out} holds this very frontier: nothing to run, drawing it again."
-            console.print(line, markup=False, soft_wrap=True)
-        return _write(out, *found, console)
-    finally:
-        journal.close()
+    return FrontierOutcome(out=Path(out), runs=runs, table=means(runs), manifest=manifest)
 
 
 def runs_frame(
     done: Sequence[tuple[Job, Sequence[Point]]], steps: Mapping[str, int]
 ) -> pl.DataFrame:
-    """Give a row a run, in the order of worlds and methods; `steps` by world."""
+    """Return a row a run, in the order of worlds and methods; `steps` by world."""
     rows = [
         {"world": job.world, "fold": job.fold, "steps": steps[job.world], **asdict(point)}
         for job, points in done
@@ -169,7 +142,7 @@ def runs_frame(
 
 
 def means(runs: pl.DataFrame) -> pl.DataFrame:
-    """Give the means over seeds, a row a world, method and N: the columns of `frontier.csv`."""
+    """Return the means over seeds, a row a world, method and N: the columns of `frontier.csv`."""
     return (
         runs.group_by("world", "method", "examples", maintain_order=True)
         .agg(
@@ -184,99 +157,92 @@ def means(runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _run(
-    recipe: Recipe,
-    work: Frontier,
-    engine: Engine,
-    mark: str,
-    console: Console,
-    how: Mapping[str, Json],
-) -> tuple[pl.DataFrame, dict[str, Json]]:
-    scope, started, begin = work.scope, datetime.now(UTC), time.perf_counter()
-    with patience(console):
-        _warm_up(work)
-    todo = jobs(work.recipes, scope)
-    worlds = len({job.world for job in todo})
-    text = f"{len(todo)} jobs in {worlds} world{'s' if worlds > 1 else ''}"
-    results = do_jobs(engine, todo, cost, text, console)
-    steps = {name: scope.plan(sweep=name not in scenes(recipe)).steps for name in work.recipes}
-    runs = runs_frame([*zip(todo, results, strict=True)], steps)
-    return runs, {
-        "study": "frontier",
-        "world": recipe.name,
-        "worlds": [name for name in scenes(recipe) if name in work.recipes],
-        **made_by(mark),
-        "settings": {"scope": scope.to_json(), "worlds": _settings(work.recipes)},
-        "origin": recipe.origin.to_json(),
-        "seed": scope.seed,
-        "runs": len(runs),
-        "steps": int(runs["steps"].sum()),
-        "seconds": round(time.perf_counter() - begin, 3),
-        "workers": engine.workers,
-        "started": started.isoformat(timespec="seconds"),
-        **how,
-    }
+class _Study:
+    """The frontier as a `Study`."""
 
+    name = "frontier"
+    files = Files(results=(PARQUET,), also=(CSV, *figure_files(*FIGURES)))
 
-def _warm_up(work: Frontier) -> None:
-    """Call each kernel once, here, so that workers find it compiled."""
-    tiny = Scope(
-        folds=work.scope.folds,
-        steps=20,
-        teaching_contexts=work.scope.teaching_contexts,
-        examples=(20,),
-        taught=20,
-        masks=(20,),
-        groups=(20,),
-        pool=(5,),
-        sweep_steps=20,
-        methods=work.scope.methods,
-    )
-    first = next(iter(work.recipes))
-    small = Frontier({first: work.recipes[first]}, tiny)
-    for job in jobs(small.recipes, tiny):
-        if job.fold == 0:
-            small.do(job)
+    def __init__(self, recipe: Recipe, work: Frontier, *, headline: bool) -> None:
+        self.recipe, self.work, self.headline = recipe, work, headline
+        self.parts = JsonParts(
+            to_json=lambda points: [asdict(point) for point in points],
+            from_json=lambda values: [Point(**value) for value in values],
+        )
+        self.fingerprint = fingerprint(
+            bridle.__version__,
+            self.name,
+            work.scope.to_json(),
+            _settings(work.recipes),
+            recipe.origin.to_json()["files"],
+            *table_bytes(work.fold(next(iter(work.recipes)), 0).world),
+        )
+
+    def warm_up(self) -> None:
+        scope = self.work.scope
+        tiny = Scope(
+            folds=scope.folds,
+            steps=20,
+            teaching_contexts=scope.teaching_contexts,
+            examples=(20,),
+            taught=20,
+            masks=(20,),
+            groups=(20,),
+            pool=(5,),
+            sweep_steps=20,
+            methods=scope.methods,
+        )
+        first = next(iter(self.work.recipes))
+        small = Frontier({first: self.work.recipes[first]}, tiny)
+        for job in jobs(small.recipes, tiny):
+            if job.fold == 0:
+                small.do(job)
+
+    def run(self, engine: Engine, journal: Journal, console: Console, begin: float) -> pl.DataFrame:
+        recipes, scope = self.work.recipes, self.work.scope
+        todo = jobs(recipes, scope)
+        worlds = len({job.world for job in todo})
+        text = f"{len(todo)} jobs in {worlds} world{'s' if worlds > 1 else ''}"
+        results = do_jobs(engine, todo, cost, text, journal=journal, console=console, begin=begin)
+        own = scenes(self.recipe)
+        steps = {name: scope.plan(sweep=name not in own).steps for name in recipes}
+        return runs_frame([*zip(todo, results, strict=True)], steps)
+
+    def facts(self, runs: pl.DataFrame) -> Mapping[str, Json]:
+        recipes, scope = self.work.recipes, self.work.scope
+        return {
+            "world": self.recipe.name,
+            "worlds": [name for name in scenes(self.recipe) if name in recipes],
+            "settings": {"scope": scope.to_json(), "worlds": _settings(recipes)},
+            "origin": self.recipe.origin.to_json(),
+            "seed": scope.seed,
+            "runs": len(runs),
+            "steps": int(runs["steps"].sum()),
+        }
+
+    def read(self, out: Path) -> pl.DataFrame:
+        runs = pl.read_parquet(out / PARQUET)
+        if dict(runs.schema) != SCHEMA:
+            raise ValueError(f"{PARQUET} has other columns")
+        return runs
+
+    def write(self, out: Path, runs: pl.DataFrame, manifest: Mapping[str, Json]) -> Path:
+        runs.write_parquet(out / PARQUET)
+        means(runs).write_csv(out / CSV)
+        synthetic = bool(cast("dict[str, Json]", manifest["origin"])["synthetic"])
+        draw = draw_headline if self.headline else draw_frontier
+        figures = draw(out, runs, synthetic=synthetic)
+        return write_frontier_report(out, manifest=manifest, runs=runs, figures=figures)
+
+    def show(self, console: Console, out: Path, runs: pl.DataFrame) -> None:
+        show = print_headline if self.headline else print_table
+        show(console, runs, self.facts(runs))
+        if self.headline:
+            console.print(f"The figure is in {out / 'headline.png'}.", markup=False, soft_wrap=True)
+
+    def lead(self, runs: pl.DataFrame) -> Sequence[str]:
+        return lead(runs)
 
 
 def _settings(recipes: Mapping[str, Recipe]) -> dict[str, Json]:
     return {name: recipe.settings() for name, recipe in recipes.items()}
-
-
-def _finished(out: Path, mark: str) -> tuple[pl.DataFrame, dict[str, Json]] | None:
-    """Give the runs that are there, if they are of this very frontier."""
-    try:
-        manifest = json.loads((out / MANIFEST).read_bytes())
-        runs = pl.read_parquet(out / PARQUET)
-    except (OSError, ValueError, pl.exceptions.PolarsError):
-        return None
-    same = isinstance(manifest, dict) and manifest.get("fingerprint") == mark
-    return (runs, manifest) if same and dict(runs.schema) == SCHEMA else None
-
-
-def _write(
-    out: Path, runs: pl.DataFrame, manifest: dict[str, Json], console: Console
-) -> FrontierOutcome:
-    """Write every file; the manifest last, as it says that all is there."""
-    table = means(runs)
-    runs.write_parquet(out / PARQUET)
-    table.write_csv(out / CSV)
-    with console.status("drawing ..."):
-        synthetic = bool(cast("dict[str, Json]", manifest["origin"])["synthetic"])
-        draw = draw_headline if manifest.get("headline") else draw_frontier
-        figures = draw(out, runs, synthetic=synthetic)
-        report = write_frontier_report(out, manifest=manifest, runs=runs, figures=figures)
-    (out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    tell = print_headline if manifest.get("headline") else print_table
-    tell(console, runs, manifest)
-    console.print()
-    for sentence in lead(runs):
-        console.print(sentence, markup=False)
-    console.print()
-    console.print(
-        f"{manifest['runs']} runs in {manifest['seconds']:.1f} s ({manifest['engine']}, "
-        f"{manifest['workers']} at a time)."
-    )
-    also = ", the figure in headline.png beside it" if manifest.get("headline") else ""
-    console.print(f"The report is in {report}{also}.", markup=False, soft_wrap=True)
-    return FrontierOutcome(out=out, runs=runs, table=table, manifest=manifest)

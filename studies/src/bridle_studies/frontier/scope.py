@@ -110,7 +110,7 @@ class Scope:
 
     @classmethod
     def quick(cls) -> Scope:
-        """Give a scope that takes seconds and shows nothing but that it runs."""
+        """Return a scope that takes seconds and shows nothing but that it runs."""
         return cls(
             folds=2,
             steps=2_000,
@@ -125,11 +125,11 @@ class Scope:
         )
 
     def headline(self) -> Scope:
-        """Give the same with few methods, and the paper's dial at one N only."""
+        """Return the same with few methods, and the paper's dial at one N only."""
         return dataclasses.replace(self, examples=(self.taught,), methods=HEADLINE)
 
     def plan(self, *, sweep: bool = False) -> Plan:
-        """Give the plan by whose folds it runs."""
+        """Return the plan by whose folds it runs."""
         most = max(*self.examples, *self.masks, *self.groups)
         return Plan(
             examples=(most,),
@@ -140,7 +140,7 @@ class Scope:
         )
 
     def to_json(self) -> dict[str, Json]:
-        """Give every choice as plain JSON values."""
+        """Return every choice as plain JSON values."""
         values = dataclasses.asdict(self)
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 

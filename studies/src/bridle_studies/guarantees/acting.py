@@ -23,7 +23,7 @@ FROZEN = 0.05
 
 
 def on_promise(found: Sequence[Found]) -> str:
-    """Say whether the promise held, what it stopped, and what it costs who needs none."""
+    """Return whether the promise held, what it stopped, and what it costs who needs none."""
     tried = promised(found)
     broken = [one for one in tried if not held(one)]
     near = max(tried, key=lambda one: one["row"]["mean_E"] / one["row"]["bound"])
@@ -46,7 +46,7 @@ def on_promise(found: Sequence[Found]) -> str:
 
 
 def on_varying(found: Sequence[Found]) -> str:
-    """Say whether the meter's bounds held where the coin varies."""
+    """Return whether the meter's bounds held where the coin varies."""
     cells = varied(found)
     n = cells[0]["sequences"]
     upper = max(one["upper_wrong"] for one in cells)
@@ -130,7 +130,7 @@ def varying_table(found: Sequence[Found]) -> dict[str, Any]:
 
 
 def players() -> str:
-    """Say in words who plays in the cases of the promise."""
+    """Return in words who plays in the cases of the promise."""
     return "; ".join(f"{name}: {what}" for name, what in PLAYERS.items()) + "."
 
 

@@ -209,7 +209,7 @@ def simulate_alarms(
     delays: npt.ArrayLike = 0,
     seed: int = 0,
 ) -> Ints:
-    """Give the step at which a window of each of many meters first raised the alarm; 0: never.
+    """Return the step at which a window of each of many meters first raised the alarm; 0: never.
 
     The other parameters are those of `simulate_meters`.
 
@@ -244,7 +244,7 @@ def simulate_alarms(
 
 
 def chance_wrong(q: float, delta: float, violations: int) -> Bounds:
-    """Give the exact probability that each bound is ever wrong, up to so many violations.
+    """Return the exact probability that each bound is ever wrong, up to so many violations.
 
     Answers come at once; late ones only widen the bounds. By the theorem both are at most delta.
 
@@ -311,7 +311,7 @@ def _coins(coins: npt.ArrayLike | str, q: float, T: int, owner: str) -> tuple[Fl
 
 
 def _tables(most: int, q: float, price: float) -> tuple[Floats, Floats]:
-    """Give both formulas for 0 to `most` violations found."""
+    """Return both formulas for 0 to `most` violations found."""
     costs, gains = kernel.costs(q), kernel.gains(q)
     uppers = [kernel.upper_of(s, kernel.GRID, costs, price) for s in range(most + 1)]
     lowers = [kernel.lower_of(s, kernel.GRID, gains, price) for s in range(most + 1)]

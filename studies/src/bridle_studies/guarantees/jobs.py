@@ -176,7 +176,7 @@ class Promises:
     def _inside(
         self, fold: int, number: int, limits: Beliefs, here: Tables, rows: Ints, alpha: float
     ) -> list[Found]:
-        """Let an agent learn what pays inside the certified sets, and count what it violates."""
+        """Run an agent that learns what pays inside the certified sets; count its violations."""
         calibration = Calibration(here.contexts[rows], here.allowed[rows])
         certificate = certify(limits, calibration, alpha, DELTA, on="the online pool")
         inside = certificate.allowed(here.contexts)
@@ -321,7 +321,7 @@ class Promises:
         return {"q": job.q, "cells": [cell._asdict() for cell in cells]}
 
     def _promise(self, job: Job) -> Found:
-        """Let many purses, each with coins of its own, hold one player; answers come late."""
+        """Run many purses, each with coins of its own, hold one player; answers come late."""
         scope, lag = self.scope, job.number
         # All players of a lag meet the same coins.
         seed = self._seed(FOR_PURSES, lag) >> 1
@@ -467,6 +467,6 @@ def _only(tables: Tables, rows: Ints) -> Tables:
 
 
 def paying(tables: Tables) -> Tables:
-    """Give the same world, where violating pays."""
+    """Return the same world, where violating pays."""
     raised = np.minimum(tables.rewards + RAISE, 1.0)
     return Tables(tables.contexts, np.where(tables.allowed, tables.rewards, raised), tables.allowed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bridle.errors import NotPossible
 from bridle_studies.guarantees.acting import cell as _cell
 from bridle_studies.guarantees.acting import (
     on_promise,
@@ -31,16 +28,13 @@ from bridle_studies.guarantees.scope import (
     Found,
 )
 from bridle_studies.guarantees.summary import alarms, certified, mean, most, piloted, summary
-from bridle_studies.paper.report import (
-    MAX_SETTINGS,
-    REPORT,
-    drawing,
-    environment,
-    flat,
-    link,
-    listed,
-    made,
+from bridle_studies.scaffold.report import (
+    drawings,
+    facts,
     mapping,
+    origin_view,
+    run_view,
+    write_page,
 )
 
 __all__ = ["lead", "print_promises", "write_promises_report"]
@@ -80,7 +74,7 @@ WORDS = {
 
 
 def lead(found: Sequence[Found]) -> list[str]:
-    """Say what came out, in sentences computed from the results alone."""
+    """Return what came out, in sentences computed from the results alone."""
     return [
         _on_certificates(found),
         _on_runs(found),
@@ -205,7 +199,7 @@ def print_promises(console: Console, found: Sequence[Found]) -> None:
 def write_promises_report(
     out: Path, *, manifest: Mapping[str, Any], found: Sequence[Found], figures: Mapping[str, Path]
 ) -> Path:
-    """Write `report.html` into the folder `out` and give its path.
+    """Write `report.html` into the folder `out` and return its path.
 
     Parameters
     ----------
@@ -216,63 +210,35 @@ def write_promises_report(
     found : results of the jobs
         What was tried.
     figures : mapping from file name to path
-        As `draw_promises` gives it. The SVG files are taken into the page.
+        As `draw_promises` returns it. The SVG files are taken into the page.
     """
-    page = environment().get_template("promises.html.j2").render(**_view(manifest, found, figures))
-    path = Path(out) / REPORT
-    draft = path.with_name(f".{REPORT}.{os.getpid()}")
-    try:
-        draft.write_text(page, encoding="utf-8", newline="\n")
-        draft.replace(path)  # never half a page
-    except OSError as error:
-        raise NotPossible(
-            f"The report {str(path)!r} cannot be written: {error.strerror or error}."
-        ) from error
-    return path
+    return write_page(out, "promises.html.j2", _view(manifest, found, figures))
 
 
 def _view(
     manifest: Mapping[str, Any], found: Sequence[Found], figures: Mapping[str, Path]
 ) -> dict[str, Any]:
-    """Give everything that the page shows, as texts."""
+    """Return everything that the page shows, as texts."""
     origin = mapping(manifest.get("origin"))
     name = str(origin.get("title") or manifest.get("world") or "a world")
     return {
         "title": f"Promises that hold: {name}",
         "synthetic": bool(origin.get("synthetic")),
-        "quick": bool(manifest.get("quick")),
-        "facts": _facts(manifest),
+        "facts": facts(manifest),
         "lead": lead(found),
-        "drawings": [drawing(path) for path in figures.values() if path.suffix == ".svg"],
+        "drawings": drawings(figures),
         "words": WORDS,
         "tables": _tables(found),
-        "origin": {key: str(origin.get(key) or "") for key in ("title", "about", "licence")},
-        "files": mapping(origin.get("files")),
-        "notes": listed(origin.get("notes")),
-        "link": link(origin.get("url")),
-        "command": str(manifest.get("command") or ""),
-        "settings": [*flat(mapping(manifest.get("settings")))][:MAX_SETTINGS],
-        "made": made(manifest),
+        **origin_view(origin),
+        **run_view(manifest),
     }
-
-
-def _facts(manifest: Mapping[str, Any]) -> list[str]:
-    facts = []
-    seconds = manifest.get("seconds")
-    if isinstance(seconds, int | float) and math.isfinite(seconds):
-        facts.append(f"{seconds:,.0f} s")
-    if manifest.get("started"):
-        facts.append(str(manifest["started"])[:10])
-    if manifest.get("bridle"):
-        facts.append(f"bridle {manifest['bridle']}")
-    return facts
 
 
 # -- tables --------------------------------------------------------------------------------------
 
 
 def _tables(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """Give each table as a caption, the names of its columns, and rows of cells."""
+    """Return each table as a caption, the names of its columns, and rows of cells."""
     return [
         _certificates(found),
         _price(found),

@@ -12,6 +12,7 @@ from bridle import validation
 from bridle.agent.config import Json
 from bridle.audit.meter import MAX_VARIED
 from bridle.certificates.binomial import contexts_needed
+from bridle_studies.scaffold.journal import file_name
 
 __all__ = [
     "AFTER",
@@ -164,7 +165,7 @@ class Scope:
 
     @classmethod
     def quick(cls) -> Scope:
-        """Give a scope that takes seconds and shows little but that it runs."""
+        """Return a scope that takes seconds and shows little but that it runs."""
         return cls(
             folds=2,
             recalibrations=20,
@@ -183,7 +184,7 @@ class Scope:
         )
 
     def to_json(self) -> dict[str, Json]:
-        """Give every choice as plain JSON values."""
+        """Return every choice as plain JSON values."""
         return dataclasses.asdict(self)
 
 
@@ -195,6 +196,11 @@ class Job(NamedTuple):
     number: int = 0  # of the fold, the first log or the cell; the lag
     rate: float = 0.0
     q: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """A name that no other job of the study has, also as a file."""
+        return file_name(*self)
 
 
 BATCH = 40  # logs of a job

@@ -96,7 +96,7 @@ class Piloted:
 
 
 def summary(found: Sequence[Found]) -> dict[str, list[dict[str, Any]]]:
-    """Give what `promises.json` holds."""
+    """Return what `promises.json` holds."""
     cells = _of(found, "audit")
     logs = [log for batch in _of(found, "evaluate") for log in batch["logs"]]
     return {
@@ -192,7 +192,7 @@ def piloted(found: Sequence[Found]) -> list[Piloted]:
 
 
 def alarms(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """Give, for each q, the delays of the alarms after the change, and how many were false."""
+    """Return, for each q, the delays of the alarms after the change, and how many were false."""
     out = []
     for one in _of(found, "alarm"):
         changed = one["changed"]
@@ -214,7 +214,7 @@ def promised(found: Sequence[Found]) -> list[Found]:
 
 
 def held(one: Found) -> bool:
-    """Say whether the mean of these runs is one that the promise, if it holds, can have.
+    """Return whether the mean of these runs is one that the promise, if it holds, can have.
 
     It is if it is within the bound; where runs are few, luck may add to that (error 1e-6).
     """
@@ -231,7 +231,7 @@ def varied(found: Sequence[Found]) -> list[dict[str, Any]]:
 
 
 def most(tries: int, chance: float) -> int:
-    """Give how often at most something of this chance is seen in so many tries, but for 1e-6.
+    """Return how often at most something of this chance is seen in so many tries, but for 1e-6.
 
     >>> most(300, 0.1)
     57
@@ -240,7 +240,7 @@ def most(tries: int, chance: float) -> int:
 
 
 def mean(values: Iterable[float]) -> float:
-    """Give the mean, 0 of nothing."""
+    """Return the mean, 0 of nothing."""
     listed = list(values)
     return math.fsum(listed) / len(listed) if listed else 0.0
 

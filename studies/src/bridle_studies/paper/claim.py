@@ -77,7 +77,7 @@ def of_the_movies(
 
 
 def named(teaching: str | None, examples: int | None) -> str:
-    """Say which row is meant: "random teaching, 50,000 answers"."""
+    """Return which row is meant: "random teaching, 50,000 answers"."""
     if teaching is None or examples is None:
         return "nothing taught"
     who = "Thompson" if teaching == "thompson" else teaching
@@ -103,12 +103,12 @@ def span(gap: Interval, measure: str) -> str:
 
 
 def noise(clear: bool) -> str:
-    """Say whether a difference is clear."""
+    """Return whether a difference is clear."""
     return "beyond noise" if clear else "within noise"
 
 
 def beside(runs: Runs, cell: Cell, mask: str, gap: Interval) -> str:
-    """Say how the R of a cell stands to that of a mask."""
+    """Return how the R of a cell stands to that of a mask."""
     R = runs.mean(cell, "R") or 0.0
     word = "more" if gap.mean >= 0.0 else "less"
     return f"{R:.3f}, {abs(gap.mean):.3f} {word} than {mask} {span(gap, 'R')}"

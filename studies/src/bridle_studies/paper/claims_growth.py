@@ -307,7 +307,7 @@ def _lines(
 
 
 def _straightness(t: Floats, E: Floats) -> float:
-    """Give R² of the straight line through (t, E); 0 where there is nothing to explain."""
+    """Return R² of the straight line through (t, E); 0 where there is nothing to explain."""
     x, y = t - t.mean(), E - E.mean()
     across, up = float(x @ x), float(y @ y)
     return float(x @ y) ** 2 / (across * up) if across * up > 0.0 else 0.0

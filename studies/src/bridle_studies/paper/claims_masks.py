@@ -202,7 +202,7 @@ def _nearest(
     few: list[Cell],
     near: list[Cell],
 ) -> list[str]:
-    """Say which cells of a teaching are near with few errors, or how close the nearest is."""
+    """Return which cells of a teaching are near with few errors, or how close the nearest is."""
 
     def told(cell: Cell) -> str:
         gap = runs.paired(cell, Cell(None, None, mask), "R")

@@ -145,7 +145,7 @@ class Sheet:
 
 
 def sheets(runs: pl.DataFrame, *, world: str, synthetic: bool, examples: int) -> Iterator[Sheet]:
-    """Say which figures there are for the runs of a world, and what each shows."""
+    """Return which figures there are for the runs of a world, and what each shows."""
     N = nearest_examples(runs, examples)
     runs = runs.filter(pl.col("examples").is_null() | (pl.col("examples") == (N or 0)))
     cells = _means(runs)
@@ -223,7 +223,7 @@ def _overview_caption(shown: str, synthetic: bool, taught: str, last: int, cross
 
 
 def _means(runs: pl.DataFrame) -> pl.DataFrame:
-    """Give the mean over folds at each t, with its 95 % interval (Student's t; of one fold none).
+    """Return the mean over folds at each t, with its 95 % interval (Student's t; of one fold none).
 
     The interval of two folds would fill the figure: it goes from one to the other instead.
     """
@@ -387,7 +387,7 @@ def _head(figure: Figure, sheet: Sheet, left: float) -> None:
 
 
 def _shown(world: str, synthetic: bool) -> str:
-    """Give the world's name as a title: one line, no control characters, not endless."""
+    """Return the world's name as a title: one line, no control characters, not endless."""
     name = "".join(sign if sign.isprintable() else " " for sign in world).strip()
     name = name if len(name) <= 40 else f"{name[:39]}…"
     if synthetic and "synthetic" not in name.lower():

@@ -40,7 +40,7 @@ LESSONS = {
 def curves_frame(
     world: str, batches: Sequence[Batch], results: Mapping[str, BatchResult]
 ) -> pl.DataFrame:
-    """Give every measure of every run at every checkpoint, in the order of the jobs."""
+    """Return every measure of every run at every checkpoint, in the order of the jobs."""
     parts = []
     for job in batches:
         result = results[job.key]
@@ -65,7 +65,7 @@ def curves_frame(
 
 
 def results_frame(curves: pl.DataFrame, plan: Plan) -> pl.DataFrame:
-    """Give a row a run: the measures at its end."""
+    """Return a row a run: the measures at its end."""
     dial = dict(zip(plan.agents[len(MASKS) :], plan.sigmas, strict=True))
     sigma = pl.col("agent").replace_strict(dial, default=None, return_dtype=pl.Float64)
     return (
@@ -92,7 +92,7 @@ def results_frame(curves: pl.DataFrame, plan: Plan) -> pl.DataFrame:
 def lessons_frame(
     world: str, classes: Sequence[Class], results: Mapping[str, ClassResult]
 ) -> pl.DataFrame:
-    """Give the curve of every lesson."""
+    """Return the curve of every lesson."""
     parts = []
     for job in classes:
         result = results[job.key]

@@ -36,7 +36,7 @@ def movies(
     density: float = 0.33,
     limits: Path | None = None,
 ) -> Movies:
-    """Give the recipe of the movies: from MovieLens, or synthetic if no data are given."""
+    """Return the recipe of the movies: from MovieLens, or synthetic if no data are given."""
     M = 1_000 if movies is None else movies
     K = 100 if people is None else people
     if data is None:
@@ -59,18 +59,18 @@ def movies(
 def warfarin(
     data: Path | None, *, p_feature: float = 0.5, low_below: float = 21.0, high_above: float = 49.0
 ) -> Warfarin:
-    """Give the recipe of Warfarin: from the IWPC data, or synthetic if none are given."""
+    """Return the recipe of Warfarin: from the IWPC data, or synthetic if none are given."""
     patients = synthetic_patients() if data is None else read_patients(data)
     return Warfarin(patients, p_feature=p_feature, low_below=low_below, high_above=high_above)
 
 
 def own(data: Path) -> Fixed:
-    """Give a world of the user's own, as it stands."""
+    """Return a world of the user's own, as it stands."""
     return Fixed(read_world(data))
 
 
 def read_results(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Give the results, curves and lessons that a study wrote."""
+    """Return the results, curves and lessons that a study wrote."""
     frames = []
     for name in ("results", "curves", "lessons"):
         path = folder / f"{name}.parquet"
@@ -89,7 +89,7 @@ def read_results(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame
 
 
 def told_by(folder: Path) -> str:
-    """Say in a line what study is in a folder, as far as its manifest tells."""
+    """Return in a line what study is in a folder, as far as its manifest tells."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         origin = manifest["origin"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +20,10 @@ from bridle_studies.paper.published import (
     PAPER_TEACHINGS,
 )
 
-__all__ = ["Plan", "agent_name", "fingerprint"]
+__all__ = [
+    "Plan",
+    "agent_name",
+]
 
 # The masks by the name that results give them.
 READINGS = {"mask": "argmax", "mask-filter": "filter"}
@@ -36,7 +37,7 @@ MAX_VALUES = 1_000
 
 
 def agent_name(sigma: float) -> str:
-    """Give the name that results have for this sigma.
+    """Return the name that results have for this sigma.
 
     >>> agent_name(0.25), agent_name(1.0)
     ('sigma=0.25', 'sigma=1')
@@ -159,14 +160,14 @@ class Plan:
         return self.folds * (cells * len(self.blends) + len(self.untaught))
 
     def policy(self, agent: str) -> Weighted:
-        """Give the policy that results call `agent`."""
+        """Return the policy that results call `agent`."""
         if agent in MASKS:
             return KnownMask(reading=READINGS[agent], v=self.v)
         sigma = dict(zip(map(agent_name, self.sigmas), self.sigmas, strict=True))[agent]
         return BehaviorConstrained(sigma=sigma, v=self.v, v_constraint=self.v_constraint)
 
     def contexts_to_teach(self, contexts: int) -> int:
-        """Give the number of contexts that a fold teaches on, out of all; at least one is left."""
+        """Return how many contexts a fold teaches on, out of all; at least one is left."""
         if contexts < max(self.folds, 2):
             remedy = f"Each teaches on its own: give at most {contexts // 2 or 1} folds."
             wanted = f"few enough for a world of {contexts} contexts"
@@ -185,19 +186,9 @@ class Plan:
         return each
 
     def to_json(self) -> dict[str, Json]:
-        """Give every choice as plain JSON values."""
+        """Return every choice as plain JSON values."""
         values = dataclasses.asdict(self)
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-
-
-def fingerprint(*parts: object) -> str:
-    """Hash plain JSON values and bytes: equal inputs, equal fingerprint."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode()
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
 
 
 def _several(values: object, name: str) -> Sequence[object]:

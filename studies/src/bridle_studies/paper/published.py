@@ -184,7 +184,7 @@ ROUNDING = 1e-9  # .288 - .268 is a little more than .02
 
 
 def paper_movies(teaching: str | None, examples: int | None, agent: str) -> Figures | None:
-    """Give a cell of the paper's Table 1 (Thompson teaching) or 2 (random).
+    """Return a cell of the paper's Table 1 (Thompson teaching) or 2 (random).
 
     The paper has one Mask and does not say which: its number stands beside both of ours.
 
@@ -205,7 +205,7 @@ def paper_movies(teaching: str | None, examples: int | None, agent: str) -> Figu
 
 
 def paper_warfarin(teaching: str | None, examples: int | None, agent: str) -> Figures | None:
-    """Give what the paper says of Warfarin in words: one number of violations.
+    """Return what the paper says of Warfarin in words: one number of violations.
 
     "Nearly 20,000 for all the other agents" is left out: the limits bind for a quarter of the
     patients, so nobody can violate them that often, in any reading that we tried.
@@ -221,7 +221,7 @@ def paper_warfarin(teaching: str | None, examples: int | None, agent: str) -> Fi
 
 
 def prototype_movies(teaching: str | None, examples: int | None, agent: str) -> Figures | None:
-    """Give a cell of the prototype's table, made on ml-1m.
+    """Return a cell of the prototype's table, made on ml-1m.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def prototype_movies(teaching: str | None, examples: int | None, agent: str) -> 
 
 
 def prototype_warfarin(teaching: str | None, examples: int | None, agent: str) -> Figures | None:
-    """Give what the prototype found on the IWPC data, at T = 20,000.
+    """Return what the prototype found on the IWPC data, at T = 20,000.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def prototype_warfarin(teaching: str | None, examples: int | None, agent: str) -
 def published(
     world: str, steps: int, teaching: str | None, examples: int | None, agent: str
 ) -> Figures | None:
-    """Give what the paper printed for a cell, or None.
+    """Return what the paper printed for a cell, or None.
 
     Only at the paper's own number of steps: violations add up, so those of a shorter run do not
     compare.
@@ -275,7 +275,7 @@ def published(
 def prototype(
     world: str, data: str, steps: int, teaching: str | None, examples: int | None, agent: str
 ) -> Figures | None:
-    """Give what the prototype found for a cell, or None where it did not run on these data.
+    """Return what the prototype found for a cell, or None where it did not run on these data.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def prototype(
 
 
 def agrees(R: float, E: float, figures: Figures) -> bool:
-    """Say whether a cell agrees: R within .02, and E within a factor of 2 or 20 plays.
+    """Return whether a cell agrees: R within .02, and E within a factor of 2 or 20 plays.
 
     What was not printed is not compared.
 

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
-import jinja2
 import polars as pl
 
-from bridle.errors import NotPossible
 from bridle_studies.paper.claim import Claim
 from bridle_studies.paper.figures import TEACHINGS
 from bridle_studies.paper.published import MOVIES, WARFARIN, Figures, agrees
 from bridle_studies.paper.telling import PAPER_TITLE, WORDS, in_greek, lead, reasons
 from bridle_studies.scaffold.canvas import DIAL, agent_label, number, sort_agents
+from bridle_studies.scaffold.report import (
+    drawings,
+    facts,
+    mapping,
+    origin_view,
+    run_view,
+    write_page,
+)
 
 __all__ = ["write_report"]
 
-REPORT = "report.html"
 TABLES = {"thompson": "Table 1", "random": "Table 2"}  # the paper's, for movies
-MAX_SETTINGS, MAX_VALUE = 400, 400  # rows shown, signs of a value
-DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
 VERDICTS = {True: "holds", False: "does not hold", None: "not judged"}
 
 
@@ -39,7 +38,7 @@ def write_report(
     claims: Sequence[Claim],
     figures: Mapping[str, Path],
 ) -> Path:
-    """Write `report.html` into the folder `out` and give its path.
+    """Write `report.html` into the folder `out` and return its path.
 
     Parameters
     ----------
@@ -55,32 +54,8 @@ def write_report(
         As `draw_figures` gives it. The SVG files are taken into the page; titles, captions and
         alternative texts are read from them.
     """
-    page = (
-        environment()
-        .get_template("report.html.j2")
-        .render(**_view(manifest, results, summary, claims, figures))
-    )
-    path = Path(out) / REPORT
-    draft = path.with_name(f".{REPORT}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(page, encoding="utf-8", newline="\n")
-        draft.replace(path)  # never half a page
-    except OSError as error:
-        raise NotPossible(
-            f"The report {str(path)!r} cannot be written: {error.strerror or error}."
-        ) from error
-    return path
-
-
-def environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=True,  # names of worlds, arms and files are not ours
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    view = _view(manifest, results, summary, claims, figures)
+    return write_page(out, "report.html.j2", view)
 
 
 def _view(
@@ -90,14 +65,14 @@ def _view(
     claims: Sequence[Claim],
     figures: Mapping[str, Path],
 ) -> dict[str, Any]:
-    """Give everything that the page shows, as texts."""
+    """Return everything that the page shows, as texts."""
     origin = mapping(manifest.get("origin"))
     world = str(manifest.get("world") or (results["world"][0] if len(results) else "a world"))
     synthetic = bool(origin.get("synthetic")) or "synthetic" in world.lower()
     named = world if "synthetic" in world.lower() or not synthetic else f"synthetic {world}"
     T = int(results["steps"].max() or 0)  # type: ignore[arg-type]
     # In the order in which they were drawn: regret before errors, Thompson before random.
-    drawn = [drawing(path) for path in figures.values() if path.suffix == ".svg"]
+    drawn = drawings(figures)
     everywhere = _said_by_all(claims)
     own = world not in (*MOVIES, *WARFARIN)
     shown = named[:1].upper() + named[1:]
@@ -108,7 +83,6 @@ def _view(
         "own": own,
         "paper": PAPER_TITLE,
         "synthetic": synthetic,
-        "quick": bool(manifest.get("quick")),
         "dial": DIAL,
         "lead": lead(manifest, results, summary, claims, str(origin.get("title") or named)),
         "facts": _facts(manifest, results, T, synthetic),
@@ -136,13 +110,8 @@ def _view(
         "reasons": reasons(
             summary, world=world, T=T, synthetic=synthetic, features=_features(manifest)
         ),
-        "origin": {name: str(origin.get(name) or "") for name in ("title", "about", "licence")},
-        "files": mapping(origin.get("files")),
-        "notes": listed(origin.get("notes")),
-        "link": link(origin.get("url")),
-        "command": str(manifest.get("command") or ""),
-        "settings": [*flat(mapping(manifest.get("settings")))][:MAX_SETTINGS],
-        "made": made(manifest),
+        **origin_view(origin),
+        **run_view(manifest),
     }
 
 
@@ -204,45 +173,6 @@ def _entry(row: Mapping[str, Any] | None, letter: str) -> _Entry:
     )
 
 
-# -- figures -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Drawing:
-    """A figure, ready to stand in the page."""
-
-    name: str
-    title: str
-    caption: str
-    words: str  # what is seen, in words
-    data: str
-
-
-def drawing(path: Path) -> _Drawing:
-    try:
-        body = path.read_bytes()
-    except OSError as error:
-        raise NotPossible(
-            f"The figure {str(path)!r} cannot be read: {error.strerror or error}. Draw it again."
-        ) from error
-    try:
-        root = ElementTree.fromstring(body)
-    except ElementTree.ParseError as error:
-        raise NotPossible(
-            f"The figure {str(path)!r} is damaged: {error}. Draw it again."
-        ) from error
-    title = root.findtext("{http://www.w3.org/2000/svg}title") or path.stem
-    said = next((element.text or "" for element in root.iter(DESCRIPTION)), "")
-    caption, _, words = said.partition("\n\n")
-    return _Drawing(
-        name=path.stem,
-        title=title.strip(),
-        caption=caption.strip() or title.strip(),
-        words=words.strip(),
-        data=f"data:image/svg+xml;base64,{base64.b64encode(body).decode('ascii')}",
-    )
-
-
 # -- how it was done -----------------------------------------------------------------------------
 
 
@@ -252,60 +182,13 @@ def _facts(
     runs = int(manifest.get("runs") or len(results))
     folds = results["fold"].n_unique()
     title = mapping(manifest.get("origin")).get("title")
-    facts = [str(title)] if title and not synthetic else []
-    facts += [f"{runs:,} runs", f"T = {T:,}", "1 fold" if folds == 1 else f"{folds} folds"]
-    if manifest.get("seconds") is not None:
-        facts.append(_duration(float(manifest["seconds"])))
-    if manifest.get("started"):
-        facts.append(str(manifest["started"])[:10])
-    if manifest.get("bridle"):
-        facts.append(f"bridle {manifest['bridle']}")
-    return facts
-
-
-def made(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Give when, where and with what it was made, as far as the manifest says."""
-    packages = mapping(manifest.get("packages"))
-    found = {
-        "started": manifest.get("started"),
-        "time": None if manifest.get("seconds") is None else _duration(float(manifest["seconds"])),
-        "runs made": _grouped(manifest.get("runs")),
-        "steps in all": _grouped(manifest.get("steps")),
-        "seed": manifest.get("seed"),
-        "engine": manifest.get("engine"),
-        "workers": manifest.get("workers"),
-        "bridle": manifest.get("bridle"),
-        "Python": manifest.get("python"),
-        "platform": manifest.get("platform"),
-        "packages": ", ".join(f"{name} {v}" for name, v in packages.items() if v) or None,
-        "fingerprint": manifest.get("fingerprint"),
-    }
-    return {name: str(value) for name, value in found.items() if value not in (None, "")}
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Give each setting as (name, value), nested ones with a dot."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and value and prefix.count(".") < 8:
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", _shown(value)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        text = "none"
-    elif isinstance(value, str):
-        text = value
-    elif isinstance(value, list | tuple) and not any(isinstance(v, list | dict) for v in value):
-        text = ", ".join(_shown(v) for v in value)
-    else:
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+    data = [str(title)] if title and not synthetic else []
+    folded = "1 fold" if folds == 1 else f"{folds} folds"
+    return [*data, f"{runs:,} runs", f"T = {T:,}", folded, *facts(manifest)]
 
 
 def _features(manifest: Mapping[str, Any]) -> int | None:
-    """Give d, the length of a context, where the settings of the world say it."""
+    """Return d, the length of a context, where the settings of the world say it."""
     world = mapping(mapping(manifest.get("settings")).get("world"))
     for name in ("features", "genres"):  # a movie is its genres
         value = world.get(name)
@@ -316,33 +199,8 @@ def _features(manifest: Mapping[str, Any]) -> int | None:
 
 
 def _said_by_all(claims: Sequence[Claim]) -> list[str]:
-    """Give the sentences that stand in the evidence of every claim: they need be read only once."""
+    """Return the sentences in the evidence of every claim, which need be read only once."""
     if len(claims) < 2:
         return []
     first, *rest = claims
     return [line for line in first.evidence if all(line in claim.evidence for claim in rest)]
-
-
-def link(url: Any) -> str:
-    """Give an address that may be clicked: nothing but a web page."""
-    text = str(url or "")
-    return text if text.startswith(("https://", "http://")) else ""
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90.0:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
-
-
-def _grouped(value: Any) -> str | None:
-    return f"{value:,}" if isinstance(value, int) else None if value is None else str(value)
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def listed(value: Any) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list | tuple) else []

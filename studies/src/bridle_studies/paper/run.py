@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import polars as pl
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 import bridle
 from bridle.agent.config import Json
@@ -29,7 +17,8 @@ from bridle_studies.environments.world import Fixed, Recipe
 from bridle_studies.paper.figures import draw_figures
 from bridle_studies.paper.frames import curves_frame, lessons_frame, results_frame
 from bridle_studies.paper.inputs import read_results
-from bridle_studies.paper.plan import Plan, fingerprint
+from bridle_studies.paper.parts import PaperParts
+from bridle_studies.paper.plan import Plan
 from bridle_studies.paper.published import MOVIES, WARFARIN
 from bridle_studies.paper.report import write_report
 from bridle_studies.paper.summary import summarise
@@ -45,15 +34,29 @@ from bridle_studies.paper.work import (
     Work,
     jobs,
     steps_of,
-    table_bytes,
 )
-from bridle_studies.scaffold.engines import Engine, make_engine
-from bridle_studies.scaffold.journal import MANIFEST, Journal
-from bridle_studies.scaffold.waiting import patience
+from bridle_studies.scaffold.engines import Engine
+from bridle_studies.scaffold.jobs import progress_bar
+from bridle_studies.scaffold.journal import Files, Journal
+from bridle_studies.scaffold.study import fingerprint, run_study, table_bytes
 
-__all__ = ["Outcome", "run_jobs", "study", "warm_up"]
+__all__ = ["FILES", "Outcome", "run_jobs", "study", "warm_up"]
 
-PACKAGES = ("numpy", "numba", "polars", "matplotlib", "scipy", "jinja2", "ray")
+FILES = Files(
+    results=("results.parquet", "curves.parquet", "lessons.parquet"),
+    also=(
+        "table1.csv",
+        "table2.csv",
+        "tables.csv",
+        "tables.md",
+        "verdict.json",
+        "overview.*",
+        "figure1*.png",
+        "figure1*.svg",
+        "regret-*.*",
+        "errors-*.*",
+    ),
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,76 +118,103 @@ def study(
     console : rich Console, optional
         Where progress, tables and verdict are shown; nowhere by default.
     """
-    out = Path(out)
-    console = console or Console(quiet=True)
-    name = f"own {recipe.name}" if _misnamed(recipe) else recipe.name
-    work = Work(recipe, plan)
-    mark = fingerprint(
-        bridle.__version__,
-        plan.to_json(),
-        recipe.settings(),
-        recipe.origin.to_json()["files"],
-        name,
-        *table_bytes(work.world(0)),
-    )
-    made = make_engine(engine, work, workers=workers, address=address)
     plan.contexts_to_teach(len(recipe))
-    how: dict[str, Json] = {"engine": engine, "command": command, "quick": quick}
-    journal = Journal(out, mark, fresh=fresh)
-    try:
-        return _study(recipe, name, plan, work, made, journal, mark, console, how)
-    finally:
-        journal.close()
+    frames, manifest = run_study(
+        _Study(Work(recipe, plan)),
+        Path(out),
+        engine=engine,
+        workers=workers,
+        address=address,
+        fresh=fresh,
+        how={"command": command, "quick": quick},
+        console=console,
+    )
+    return Outcome(out=Path(out), **frames._asdict(), claims=judge(*frames), manifest=manifest)
 
 
-def _study(
-    recipe: Recipe,
-    name: str,
-    plan: Plan,
-    work: Work,
-    made: Engine,
-    journal: Journal,
-    mark: str,
-    console: Console,
-    how: dict[str, Json],
-) -> Outcome:
-    out = journal.out
-    started = datetime.now(UTC)
-    if journal.finished():
-        _say(console, f"{out} holds this very study: nothing to run, drawing it again.")
-        frames = dict(zip(("results", "curves", "lessons"), read_results(out), strict=True))
-        manifest = cast("dict[str, Json]", json.loads((out / MANIFEST).read_bytes()))
-    else:
-        with patience(console):
-            warm_up(work)
-        begin = time.perf_counter() - journal.seconds
+class Frames(NamedTuple):
+    """A row a run; a row a run and checkpoint; a row a lesson and checkpoint."""
+
+    results: pl.DataFrame
+    curves: pl.DataFrame
+    lessons: pl.DataFrame
+
+
+class _Study:
+    """The paper's experiment on one world as a `Study`."""
+
+    files = FILES
+    parts = PaperParts()
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        recipe, plan = work.recipe, work.plan
+        self.world = f"own {recipe.name}" if _misnamed(recipe) else recipe.name
+        self.name = _kind(self.world)
+        self.fingerprint = fingerprint(
+            bridle.__version__,
+            plan.to_json(),
+            recipe.settings(),
+            recipe.origin.to_json()["files"],
+            self.world,
+            *table_bytes(work.world(0)),
+        )
+
+    def warm_up(self) -> None:
+        warm_up(self.work)
+
+    def run(self, engine: Engine, journal: Journal, console: Console, begin: float) -> Frames:
+        plan = self.work.plan
         classes, batches = jobs(plan)
-        taught, ran = run_jobs(made, plan, journal, classes, batches, console, begin)
-        curves = curves_frame(name, batches, ran)
-        frames = {
-            "results": results_frame(curves, plan),
-            "curves": curves,
-            "lessons": lessons_frame(name, classes, taught),
-        }
-        manifest = {
-            "study": _kind(name),
-            "world": name,
-            "fingerprint": mark,
-            "bridle": bridle.__version__,
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "packages": versions(),
+        taught, ran = run_jobs(engine, plan, journal, classes, batches, console, begin)
+        curves = curves_frame(self.world, batches, ran)
+        lessons = lessons_frame(self.world, classes, taught)
+        return Frames(results_frame(curves, plan), curves, lessons)
+
+    def facts(self, frames: Frames) -> Mapping[str, Json]:
+        recipe, plan = self.work.recipe, self.work.plan
+        return {
+            "world": self.world,
             "settings": {"plan": plan.to_json(), "world": recipe.settings()},
             "origin": recipe.origin.to_json(),
             "seed": plan.seed,
             "runs": plan.runs,
-            "steps": sum(steps_of(plan, job) for job in [*classes, *batches]),
-            "seconds": round(time.perf_counter() - begin, 3),
-            "workers": made.workers,
-            "started": started.isoformat(timespec="seconds"),
-            **how,
+            "steps": sum(steps_of(plan, job) for part in jobs(plan) for job in part),
         }
-    return _write(out, journal, frames, manifest, console)
+
+    def read(self, out: Path) -> Frames:
+        return Frames(*read_results(out))
+
+    def write(self, out: Path, frames: Frames, manifest: Mapping[str, Json]) -> Path:
+        for name, frame in frames._asdict().items():
+            frame.write_parquet(out / f"{name}.parquet")
+        origin = cast("dict[str, Json]", manifest["origin"])
+        claims = judge(*frames)
+        write_tables(out, frames.results, data=str(origin["title"]))
+        write_verdict(out, claims)
+        figures = draw_figures(
+            out, frames.curves, world=self.world, synthetic=bool(origin["synthetic"])
+        )
+        return write_report(
+            out,
+            manifest=manifest,
+            results=frames.results,
+            summary=summarise(frames.results),
+            claims=claims,
+            figures=figures,
+        )
+
+    def show(self, console: Console, out: Path, frames: Frames) -> None:
+        title = self.work.recipe.origin.title
+        print_tables(console, frames.results, data=title, full=True)
+        console.print()
+        print_verdict(console, judge(*frames), brief=True)
+        # A path may hold brackets, which are no markup.
+        line = f"The evidence: bridle study verdict {out}"
+        console.print(line, markup=False, soft_wrap=True)
+
+    def lead(self, frames: Frames) -> Sequence[str]:
+        return ()  # the verdict says it
 
 
 def warm_up(work: Work) -> None:
@@ -224,14 +254,6 @@ def run_jobs(
     to_teach = [
         job for job in classes if job.key not in taught or (job.fold, job.teaching) in pupils
     ]
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
     every: list[Job] = [*classes, *batches]
     doing: list[Job] = [*to_teach, *left]
     todo = {job.key for job in doing}
@@ -239,18 +261,13 @@ def run_jobs(
     if ran:
         there = sum(len(job.agents) for job in batches if job.key in ran)
         console.print(f"Going on: {there} of {plan.runs} runs are there.")
-    with Progress(*columns, console=console) as progress, engine:
-        total = sum(steps_of(plan, job) for job in every)
-        text = f"{plan.runs} runs of {plan.steps:,} steps"
-        bar = progress.add_task(text, total=total, completed=done)
+    total = sum(steps_of(plan, job) for job in every)
+    text = f"{plan.runs} runs of {plan.steps:,} steps"
+    with progress_bar(console, text, total, done) as advance, engine:
 
         def finished(job: Job, result: Result) -> None:
-            nonlocal done
             journal.save(job, result, time.perf_counter() - begin)
-            before, done = done, done + steps_of(plan, job)
-            progress.update(bar, completed=done)
-            if not console.is_terminal and 5 * done // total > 5 * before // total:
-                console.print(f"{text}: {100 * done // total} %")  # a log has no bar
+            advance(steps_of(plan, job))
 
         for number, result in engine.run(to_teach):
             taught[to_teach[number].key] = cast(ClassResult, result)
@@ -287,54 +304,8 @@ def _with_limits(job: Batch, taught: Mapping[str, ClassResult]) -> Batch:
     )
 
 
-def _write(
-    out: Path,
-    journal: Journal,
-    frames: Mapping[str, pl.DataFrame],
-    manifest: dict[str, Json],
-    console: Console,
-) -> Outcome:
-    """Write every file; the manifest last, as it says that all is there."""
-    results, curves, lessons = frames["results"], frames["curves"], frames["lessons"]
-    for name, frame in frames.items():
-        frame.write_parquet(out / f"{name}.parquet")
-    origin = cast("dict[str, Json]", manifest["origin"])
-    title = str(origin["title"])
-    summary = summarise(results)
-    claims = judge(results, curves, lessons)
-    with console.status("drawing ..."):
-        write_tables(out, results, data=title)
-        write_verdict(out, claims)
-        figures = draw_figures(
-            out, curves, world=str(manifest["world"]), synthetic=bool(origin["synthetic"])
-        )
-        report = write_report(
-            out, manifest=manifest, results=results, summary=summary, claims=claims, figures=figures
-        )
-    (out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    journal.clear()
-    print_tables(console, results, data=title, full=True)
-    console.print()
-    print_verdict(console, claims, brief=True)
-    _say(console, f"The evidence: bridle study verdict {out}")
-    console.print()
-    console.print(
-        f"{manifest['runs']} runs, {manifest['steps']:,} steps in {manifest['seconds']:.1f} s "
-        f"({manifest['engine']}, {manifest['workers']} at a time)."
-    )
-    _say(console, f"The report is in {report}.")
-    return Outcome(
-        out=out, results=results, curves=curves, lessons=lessons, claims=claims, manifest=manifest
-    )
-
-
-def _say(console: Console, line: str) -> None:
-    # A path may hold brackets, which are no markup.
-    console.print(line, markup=False, soft_wrap=True)
-
-
 def _misnamed(recipe: Recipe) -> bool:
-    """Say whether a world of the user's own has the name of one of the paper's."""
+    """Whether a world of the user's own has the name of one of the paper's."""
     return isinstance(recipe, Fixed) and recipe.name in (*MOVIES, *WARFARIN)
 
 
@@ -342,13 +313,3 @@ def _kind(world: str) -> str:
     if world in MOVIES:
         return "movies"
     return "warfarin" if world in WARFARIN else "own"
-
-
-def versions() -> dict[str, Json]:
-    found: dict[str, Json] = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
-    return found

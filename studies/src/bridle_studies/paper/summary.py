@@ -98,7 +98,7 @@ class Interval:
 
 
 def interval(values: Iterable[float], floor: float = -math.inf) -> Interval:
-    """Give the mean of `values` with the 95 % interval of Student's t.
+    """Return the mean of `values` with the 95 % interval of Student's t.
 
     Parameters
     ----------
@@ -187,25 +187,25 @@ class Runs:
         return self._sigmas.get(sigma, f"sigma={sigma:g}")
 
     def values(self, cell: Cell, measure: str) -> dict[int, float]:
-        """Give `measure` by fold; empty if the cell did not run or has no such number."""
+        """Return `measure` by fold; empty if the cell did not run or has no such number."""
         rows = self._rows.get(cell) or self._rows.get(Cell(None, None, cell.agent)) or {}
         found = {fold: row[measure] for fold, row in sorted(rows.items())}
         return {fold: float(value) for fold, value in found.items() if value is not None}
 
     def mean(self, cell: Cell, measure: str) -> float | None:
-        """Give the mean over folds, or None if the cell did not run."""
+        """Return the mean over folds, or None if the cell did not run."""
         values = self.values(cell, measure)
         return math.fsum(values.values()) / len(values) if values else None
 
     def paired(self, one: Cell, two: Cell, measure: str) -> Interval | None:
-        """Give the mean of `one` − `two` over the folds that both have; None if there are none."""
+        """Return the mean of `one` − `two` over folds that both have; None if there is none."""
         first, second = self.values(one, measure), self.values(two, measure)
         both = [fold for fold in first if fold in second]
         return interval(first[fold] - second[fold] for fold in both) if both else None
 
 
 def paired(results: pl.DataFrame, one: Cell, two: Cell, measure: str) -> Interval | None:
-    """Give the difference of two cells, fold by fold: its mean and 95 % interval.
+    """Return the difference of two cells, fold by fold: its mean and 95 % interval.
 
     The folds differ more than the agents do, and every agent of a fold met the same contexts; so
     the differences within folds say more than two intervals side by side.
@@ -223,7 +223,7 @@ def paired(results: pl.DataFrame, one: Cell, two: Cell, measure: str) -> Interva
 
 
 def summarise(results: pl.DataFrame) -> pl.DataFrame:
-    """Give the long form: a row a cell, with means over folds and 95 % intervals.
+    """Return the long form: a row a cell, with means over folds and 95 % intervals.
 
     Runs that do not depend on teaching and examples are repeated in every cell. The paper's
     numbers stand beside ours where it printed any for that N and T, be the world real or
@@ -255,7 +255,7 @@ def summarise(results: pl.DataFrame) -> pl.DataFrame:
 
 
 def beside_the_paper(summary: pl.DataFrame) -> list[Compared]:
-    """Give each *different cell* that the paper has a number for, with that number.
+    """Return each *different cell* that the paper has a number for, with that number.
 
     The masks and sigma = 1 ran once a fold and stand in every row: they are one cell each, set
     beside the mean of what the paper printed for them in those rows.
@@ -280,7 +280,7 @@ def beside_the_paper(summary: pl.DataFrame) -> list[Compared]:
 
 
 def nearest_examples(frame: pl.DataFrame, examples: int) -> int | None:
-    """Give the N of the grid that is nearest to `examples` (by ratio), None if nothing was taught.
+    """Return the N of the grid nearest to `examples` (by ratio), None if nothing was taught.
 
     >>> nearest_examples(pl.DataFrame({"examples": [None, 500, 20_000]}), 50_000)
     20000

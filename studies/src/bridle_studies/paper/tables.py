@@ -305,7 +305,7 @@ def _teachings(runs: Runs) -> list[tuple[str | None, str]]:
 
 
 def _prototype(runs: Runs) -> str:
-    """Say what the prototype is, wherever a reader meets it."""
+    """Return what the prototype is, wherever a reader meets it."""
     data = "the IWPC data" if runs.world in WARFARIN else "MovieLens 1M"
     return f"an earlier prototype of ours, on {data}"
 
@@ -313,7 +313,7 @@ def _prototype(runs: Runs) -> str:
 def _groups(
     runs: Runs, summary: pl.DataFrame, teaching: str | None, data: str
 ) -> Iterator[tuple[int | None, list[Line]]]:
-    """Give the lines of each N of a teaching."""
+    """Return the lines of each N of a teaching."""
     chosen = summary.filter(pl.col("teaching").eq_missing(pl.lit(teaching, pl.String)))
     for N in dict.fromkeys(chosen["examples"].to_list()):
         rows = chosen.filter(pl.col("examples").eq_missing(pl.lit(N, pl.Int64)))
@@ -401,7 +401,7 @@ def _letters(line: Line) -> str:
 
 
 def _rows(runs: Runs, summary: pl.DataFrame, data: str) -> list[tuple[str, Line]]:
-    """Give every line with the name of its row."""
+    """Return every line with the name of its row."""
     return [
         (named(teaching, N).capitalize(), line)
         for teaching, _ in _teachings(runs)
@@ -411,7 +411,7 @@ def _rows(runs: Runs, summary: pl.DataFrame, data: str) -> list[tuple[str, Line]
 
 
 def _notes(runs: Runs, summary: pl.DataFrame, data: str) -> list[str]:
-    """Say how to read the tables, and how many cells agree with whom."""
+    """Return how to read the tables, and how many cells agree with whom."""
     notes = [LEGEND.format(steps=runs.steps, folds=_folds(runs))]
     if len(runs.folds) > 1:
         notes[0] += " 95 %: Student's t over folds."
@@ -440,7 +440,7 @@ def _notes(runs: Runs, summary: pl.DataFrame, data: str) -> list[str]:
 
 
 def _with_the_paper(summary: pl.DataFrame) -> list[str]:
-    """Say how many different cells agree with the paper, by the measures that it gives."""
+    """Return how many different cells agree with the paper, by the measures that it gives."""
     cells = beside_the_paper(summary)
     if not cells:
         return []

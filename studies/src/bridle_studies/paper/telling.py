@@ -86,7 +86,7 @@ def lead(
     claims: Sequence[Claim],
     world: str,
 ) -> list[str]:
-    """Say in three sentences what was asked and what came out.
+    """Return in three sentences what was asked and what came out.
 
     `world` is what the data are called.
     """
@@ -130,7 +130,7 @@ def lead(
 
 
 def _what_came_out(summary: pl.DataFrame, T: int) -> list[str]:
-    """Tell of the position of the dial with the least regret among those that err seldom.
+    """Describe the position of the dial with the least regret among those that err seldom.
 
     Neither R (which rewards violating) nor Rc (which does not punish it where nothing allowed
     earns anything) may choose alone.
@@ -194,7 +194,7 @@ def in_greek(text: str) -> str:
 def reasons(
     summary: pl.DataFrame, *, world: str, T: int, synthetic: bool, features: int | None = None
 ) -> list[Reason]:
-    """Say what a reader should know before comparing our numbers with the paper's.
+    """Return what a reader should know before comparing our numbers with the paper's.
 
     `features` is d, the length of a context, where it is known.
     """
@@ -237,7 +237,7 @@ def reasons(
 
 
 def _bound(T: int, features: int | None) -> str:
-    """Say what the lemma promises at the sizes of this study, where they are known."""
+    """Return what the lemma promises at the sizes of this study, where they are known."""
     if features is None or T < 2:
         return ""
     bound = lemma(T, features, z=0.5, gamma=0.1)
@@ -247,7 +247,7 @@ def _bound(T: int, features: int | None) -> str:
 
 
 def _apart(summary: pl.DataFrame) -> list[Reason]:
-    """Say which cells do not agree with the paper, where it has a table of them."""
+    """Return which cells do not agree with the paper, where it has a table of them."""
     cells = [cell for cell in beside_the_paper(summary) if None not in cell.paper]
     apart: dict[str, int] = {}
     in_R = in_E = 0
@@ -341,7 +341,7 @@ def _of_warfarin(summary: pl.DataFrame, T: int) -> list[Reason]:
 
 
 def _same_masks(summary: pl.DataFrame) -> list[Reason]:
-    """Say why both readings of the mask have the same numbers, where they have."""
+    """Return why both readings of the mask have the same numbers, where they have."""
     if len({(_one(summary, mask, "R"), _one(summary, mask, "E")) for mask in MASKS}) != 1:
         return []
     return [
@@ -391,7 +391,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _times(E: float) -> str:
-    """Say how often, for a mean over folds: nobody plays an arm 11.8 times."""
+    """Return how often, for a mean over folds: nobody plays an arm 11.8 times."""
     if E == 0.0:
         return "never"
     if E < 1.0:

@@ -161,7 +161,7 @@ def _wrapped(console: Console, text: str, first: str, rest: str) -> str:
 
 
 def _too_small(runs: Runs) -> str:
-    """Say why these results are too small to judge by; nothing if they are not."""
+    """Return why these results are too small to judge by; nothing if they are not."""
     full = PAPER_STEPS.get(runs.world, min(PAPER_STEPS.values()))
     why = []
     if len(runs.folds) < FEWEST_FOLDS:
@@ -173,7 +173,7 @@ def _too_small(runs: Runs) -> str:
 
 
 def _notes(runs: Runs) -> list[str]:
-    """Say what a reader must know of these results before relying on a verdict."""
+    """Return what a reader must know of these results before relying on a verdict."""
     notes = []
     if runs.world.startswith("synthetic"):
         notes.append(

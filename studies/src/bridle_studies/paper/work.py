@@ -5,7 +5,6 @@ So a job may run in this process, in another or on another machine: the bits are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -254,7 +253,7 @@ def nearest(contexts: Floats, outcomes: Floats) -> Floats:
 
 
 def points(length: int, count: int) -> Ints:
-    """Give `count` steps, evenly spread up to `length`, which is the last.
+    """Return `count` steps, evenly spread up to `length`, which is the last.
 
     >>> points(100, 4).tolist(), points(2, 100).tolist()
     ([25, 50, 75, 100], [1, 2])
@@ -264,17 +263,10 @@ def points(length: int, count: int) -> Ints:
 
 
 def steps_of(plan: Plan, job: Job) -> int:
-    """Give the size of a job, in steps of the compiled loop."""
+    """Return the size of a job, in steps of the compiled loop."""
     if isinstance(job, Class):
         return max(plan.examples)
     return plan.steps * len(job.agents)
-
-
-def table_bytes(world: World) -> Iterator[bytes]:
-    """Give the bytes of a world's tables, to be hashed."""
-    for table in (world.tables.contexts, world.tables.rewards, world.tables.allowed):
-        yield repr(table.shape).encode()
-        yield np.ascontiguousarray(table).tobytes()
 
 
 def _seed(*parts: int) -> int:

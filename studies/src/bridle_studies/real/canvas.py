@@ -119,7 +119,7 @@ def percent(share: float) -> str:
 
 
 def seeds_and_steps(runs: pl.DataFrame) -> str:
-    """Say how many seeds and steps there were; both may differ between worlds."""
+    """Return how many seeds and steps there were; both may differ between worlds."""
     gathered = runs.group_by("world").agg(pl.col("seed").n_unique(), pl.col("T").max())
     one = gathered["seed"].max() == 1
     return f"{_ends(gathered['seed'])} seed{'' if one else 's'} of {_ends(gathered['T'])} steps."

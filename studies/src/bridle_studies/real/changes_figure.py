@@ -98,7 +98,7 @@ def draw_changes(out: Path, runs: pl.DataFrame, course: pl.DataFrame) -> dict[st
 
 
 def _ends(axes: Axes, members: Sequence[Cell]) -> None:
-    """Say at the end of each line what was violated after the change."""
+    """Write at the end of each line what was violated after the change."""
     to_axes = axes.transData + axes.transAxes.inverted()
     wanted = [float(to_axes.transform((0.0, cell.E))[1]) for cell in members]
     places = spread(wanted, APART, 0.03, 0.97)

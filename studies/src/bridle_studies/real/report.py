@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,18 +11,6 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from bridle.errors import NotPossible
-from bridle_studies.paper.report import (
-    MAX_SETTINGS,
-    REPORT,
-    drawing,
-    environment,
-    flat,
-    link,
-    listed,
-    made,
-    mapping,
-)
 from bridle_studies.real.canvas import WORDS
 from bridle_studies.real.scope import (
     ALONE_5,
@@ -47,6 +34,15 @@ from bridle_studies.real.summary import DOUBT, Cell, Said, calibrations, cells
 from bridle_studies.real.teachers import AFTER, BARS, After, TeacherCell, holds, teacher_cells
 from bridle_studies.real.teachers_figure import ALONE
 from bridle_studies.scaffold.canvas import number
+from bridle_studies.scaffold.report import (
+    drawings,
+    facts,
+    link,
+    listed,
+    mapping,
+    run_view,
+    write_page,
+)
 
 __all__ = ["lead", "print_real", "write_real_report"]
 
@@ -89,7 +85,7 @@ MEANINGS = {
 def lead(
     runs: pl.DataFrame, calibration: pl.DataFrame, teachers: pl.DataFrame | None = None
 ) -> list[str]:
-    """Say what came out, in sentences computed from the results alone."""
+    """Return what came out, in sentences computed from the results alone."""
     by_kind: dict[str, dict[str, list[Cell]]] = {}
     for cell in cells(runs):
         by_kind.setdefault(cell.kind, {}).setdefault(cell.method, []).append(cell)
@@ -109,7 +105,7 @@ def lead(
 
 
 def _on_errors(ours: Sequence[Cell]) -> str:
-    """Say where the default kept the share of denied plays below its doubt, in every seed."""
+    """Return where the default kept the share of denied plays below its doubt, in every seed."""
     if not ours:
         return ""
     kept = [cell for cell in ours if cell.worst <= DOUBT]
@@ -134,7 +130,7 @@ def _on_errors(ours: Sequence[Cell]) -> str:
 
 
 def _on_answers(ours: Sequence[Cell]) -> str:
-    """Say what the default asked for, and what not knowing the limits cost."""
+    """Return what the default asked for, and what not knowing the limits cost."""
     if not ours:
         return ""
     least, most = (end(ours, key=lambda cell: cell.answers) for end in (min, max))
@@ -160,7 +156,7 @@ def _range(cell: Cell) -> str:
 
 
 def _on_promise(limits: Mapping[str, Sequence[Cell]]) -> str:
-    """Say what a promise adds to the default."""
+    """Return what a promise adds to the default."""
     told = [
         f"in “{cell.world}” {number(cell.E, 'E')} denied plays, {number(cell.answers, 'E')} "
         f"answers and {number(cell.audits, 'E')} checks, {100 * cell.frozen:.1f} % of the steps "
@@ -171,7 +167,7 @@ def _on_promise(limits: Mapping[str, Sequence[Cell]]) -> str:
 
 
 def _on_exceptions(rare: Mapping[str, Sequence[Cell]]) -> str:
-    """Say what checks do about rare exceptions, and what they cost."""
+    """Return what checks do about rare exceptions, and what they cost."""
     checked, unchecked = rare.get(DEFAULT, ()), rare.get(UNCHECKED, ())
     if not checked or not unchecked:
         return ""
@@ -191,7 +187,7 @@ def _on_exceptions(rare: Mapping[str, Sequence[Cell]]) -> str:
 
 
 def _on_changes(changes: Mapping[str, Sequence[Cell]]) -> list[str]:
-    """Say what was violated after limits changed, a sentence a world."""
+    """Return what was violated after limits changed, a sentence a world."""
     worlds = dict.fromkeys(cell.world for members in changes.values() for cell in members)
     told = []
     for world in worlds:
@@ -216,7 +212,7 @@ def _voices(teachers: pl.DataFrame | None) -> _Voices:
 
 
 def _on_teachers(taught: Mapping[str, Sequence[Cell]], voices: _Voices) -> list[str]:
-    """Say what teachers who err cost, and what was learned of them, some sentences a world."""
+    """Return what teachers who err cost, and what was learned of them, some sentences a world."""
     told = []
     for method in (RATES_20, RATES_5, AT_WORD_20, ALONE_5):
         for cell in taught.get(method, ()):
@@ -252,7 +248,7 @@ def _on_teachers(taught: Mapping[str, Sequence[Cell]], voices: _Voices) -> list[
 
 
 def _on_rates(voices: Sequence[TeacherCell]) -> str:
-    """Say how far off learned rates were after 300 answers, and what nobody could have known."""
+    """Return how far off learned rates were after 300 answers, and what nobody could have known."""
     told = [
         f"{voice.teacher} off by up to {voice.own.off:.3f} (by more than {BARS['within']:g} in "
         f"{voice.own.beyond} of {voice.own.seeds} seeds; up to {voice.own.from_given:.3f} from the "
@@ -283,7 +279,7 @@ def _on_others(limits: Mapping[str, Sequence[Cell]]) -> str:
 
 
 def _on_doubt(calibration: pl.DataFrame) -> str:
-    """Say how right the doubt is, where it matters most: at the bar for playing."""
+    """Return how right the doubt is, where it matters most: at the bar for playing."""
     told = []
     for by_answers in calibrations(calibration).values():
         for one in by_answers.get(OWN, ()):
@@ -476,17 +472,7 @@ def write_real_report(
         What `teachers.csv` holds.
     """
     view = _view(manifest, runs, calibration, figures, teachers)
-    page = environment().get_template("real.html.j2").render(**view)
-    path = Path(out) / REPORT
-    draft = path.with_name(f".{REPORT}.{os.getpid()}")
-    try:
-        draft.write_text(page, encoding="utf-8", newline="\n")
-        draft.replace(path)  # never half a page
-    except OSError as error:
-        raise NotPossible(
-            f"The report {str(path)!r} cannot be written: {error.strerror or error}."
-        ) from error
-    return path
+    return write_page(out, "real.html.j2", view)
 
 
 def _view(
@@ -500,32 +486,23 @@ def _view(
     origins = mapping(manifest.get("origins"))
     return {
         "title": "Limits that people really set",
-        "quick": bool(manifest.get("quick")),
         "facts": _facts(manifest, runs),
         "lead": lead(runs, calibration, teachers),
         "skipped": listed(manifest.get("skipped")),
-        "drawings": [drawing(path) for path in figures.values() if path.suffix == ".svg"],
+        "drawings": drawings(figures),
         "words": MEANINGS,
         "tables": [_table(members) for members in _by_world(runs).values()],
         "voices": _voices_view(runs, _voices(teachers)),
         "doubts": [_doubt(world, said) for world, said in calibrations(calibration).items()],
         "origins": _origins(origins),
-        "command": str(manifest.get("command") or ""),
-        "settings": [*flat(mapping(manifest.get("settings")))][:MAX_SETTINGS],
-        "made": made(manifest),
+        **run_view(manifest),
     }
 
 
 def _facts(manifest: Mapping[str, Any], runs: pl.DataFrame) -> list[str]:
     worlds = runs["world"].n_unique()
-    facts = [f"{worlds} world{'s' if worlds > 1 else ''}", f"{len(runs):,} runs"]
-    if isinstance(manifest.get("seconds"), int | float):
-        facts.append(f"{manifest['seconds']:,.0f} s")
-    if manifest.get("started"):
-        facts.append(str(manifest["started"])[:10])
-    if manifest.get("bridle"):
-        facts.append(f"bridle {manifest['bridle']}")
-    return facts
+    many = f"{worlds} world{'s' if worlds > 1 else ''}"
+    return [many, f"{len(runs):,} runs", *facts(manifest)]
 
 
 def _table(members: Sequence[Cell]) -> dict[str, Any]:

@@ -287,7 +287,7 @@ def judge(runs: Sequence[Cell], voices: Sequence[TeacherCell]) -> list[dict[str,
 
 
 def holds(cell: Cell, voices: Sequence[TeacherCell]) -> dict[str, bool | None]:
-    """Say which of the bars hold; None: it is not asked of this method, or cannot be said.
+    """Return which of the bars hold; None: it is not asked of this method, or cannot be said.
 
     E/T is of the worst seed and the answers of the good one are a mean over seeds. Rates are those
     after 300 answers of their own, in every seed that has so many.

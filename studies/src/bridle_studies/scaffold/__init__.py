@@ -1,1 +1,1 @@
-"""What all studies share: engines, journal, figures."""
+"""What all studies share: jobs, engines, progress, resume, manifest, report, figures."""

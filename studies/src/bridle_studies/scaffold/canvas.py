@@ -13,7 +13,6 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.scale import SymmetricalLogScale
 
 from bridle.cli.figure import DIAL, FAINT, GREY, INK, save_figure, styled
-from bridle_studies.paper.published import MASKS
 
 __all__ = [
     "DIAL",
@@ -38,6 +37,7 @@ __all__ = [
 
 SHORT = {"thompson": "Thompson"}
 LABELS = {"mask": "mask (argmax)", "mask-filter": "mask (filter)"}
+MASKS = tuple(LABELS)
 # In points (1/72 inch): markers that lie on each other, and that are too close for labels between;
 # how far a column of names stands off; a line of them, a letter.
 TOUCHING, CROWDED, ASIDE, TALL, LETTER = 8.0, 24.0, 20.0, 11.0, 5.9
@@ -63,7 +63,7 @@ def agent_label(agent: str) -> str:
 
 
 def colour(agent: str) -> str:
-    """Give an agent's colour, the same in every figure.
+    """Return an agent's colour, the same in every figure.
 
     >>> colour("sigma=0"), colour("sigma=1"), colour("mask")
     ('#0072b2', '#d55e00', '#222222')
@@ -166,7 +166,7 @@ def label_ends(axes: Axes, ends: list[tuple[str, float]], last: int, letter: str
 
 
 def marker_sizes(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Give the size of each marker, drawn in this order: one that covers another is smaller.
+    """Return the size of each marker, drawn in this order: one that covers another is smaller.
 
     So points that lie on each other are all seen, as rings.
     """
@@ -310,19 +310,19 @@ def crowds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _covered(x: float, y: float, wide: float) -> list[tuple[float, float]]:
-    """Give points all over a label, as ink that others must avoid."""
+    """Return points all over a label, as ink that others must avoid."""
     return [(x + wide * i / 12, y + TALL * j / 3) for i in range(13) for j in range(4)] * 3
 
 
 def _in_points(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """Say where (E, R) of each row is drawn, in points from the lower left."""
+    """Return where (E, R) of each row is drawn, in points from the lower left."""
     scale = 72.0 / axes.figure.dpi
     placed = axes.transData.transform([(row["E"], row["R"]) for row in rows])
     return [(float(x) * scale, float(y) * scale) for x, y in placed]
 
 
 def _sigma(agent: str) -> float:
-    """Give an agent's place on the dial; masks stand before it, what is unknown after."""
+    """Return an agent's place on the dial; masks stand before it, what is unknown after."""
     if agent in MASKS:
         return -1.0
     try:

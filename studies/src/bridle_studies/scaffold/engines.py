@@ -1,6 +1,6 @@
 """Where jobs run: in this process, in several, or on a Ray cluster. The results are the same.
 
-An engine is a context manager whose `run` takes jobs and gives (number, result) pairs as they are
+An engine is a context manager whose `run` takes jobs and yields (number, result) pairs as they are
 done, in any order. Between processes plain data go: arrays and frozen records.
 """
 
@@ -18,12 +18,19 @@ from typing import Any, Protocol
 
 from bridle import validation
 from bridle.errors import NotPossible
-from bridle_studies.paper.work import Job, Result, Work
 
-__all__ = ["ENGINES", "Engine", "InProcess", "Processes", "Ray", "make_engine"]
+__all__ = ["ENGINES", "Engine", "InProcess", "Processes", "Ray", "Work", "make_engine"]
 
 ENGINES = ("processes", "in-process", "ray")
 WORKERS = validation.IntRange(1, 1_000)
+
+
+class Work(Protocol):
+    """Does one job; what it returns depends on the job alone. It travels to each worker once."""
+
+    def do(self, job: Any, /) -> Any:
+        """Return the result of a job."""
+        ...
 
 
 class Engine(Protocol):
@@ -43,8 +50,8 @@ class Engine(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
-        """Do the jobs; give each result with its job's number, as soon as it is there."""
+    def run(self, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield each result with its job's number, as soon as it is there."""
         ...
 
 
@@ -62,7 +69,7 @@ class InProcess:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
+    def run(self, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Do the jobs in order."""
         for number, job in enumerate(jobs):
             yield number, self._work.do(job)
@@ -77,7 +84,7 @@ def _begin(work: Work) -> None:
     _work = work
 
 
-def _do(job: Job) -> Result:
+def _do(job: Any) -> Any:
     if _work is None:
         raise NotPossible("This process was not made by `Processes`.")
     return _work.do(job)
@@ -109,14 +116,14 @@ class Processes:
             for child in set(multiprocessing.active_children()) - self._others:
                 child.kill()
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
+    def run(self, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Do the jobs, the first ones first."""
         if self._pool is None:
             raise NotPossible("Enter the engine first: with engine: ...")
         try:
             waiting = {self._pool.submit(_do, job): number for number, job in enumerate(jobs)}
             while waiting:
-                done: set[Future[Result]] = wait(waiting, return_when=FIRST_COMPLETED).done
+                done: set[Future[Any]] = wait(waiting, return_when=FIRST_COMPLETED).done
                 for future in done:
                     yield waiting.pop(future), future.result()
         except BrokenProcessPool:
@@ -164,7 +171,7 @@ class Ray:
         if self._own:
             self._ray.shutdown()
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
+    def run(self, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Do the jobs; no more are sent than can run or are about to."""
         ray = self._ray
         if ray is None:
@@ -181,7 +188,7 @@ class Ray:
                 yield waiting.pop(reference), ray.get(reference)
 
 
-def _do_remotely(work: Work, job: Job) -> Result:
+def _do_remotely(work: Work, job: Any) -> Any:
     return work.do(job)
 
 
@@ -201,7 +208,7 @@ def make_engine(
 
 
 def _check_address(address: str | None) -> None:
-    """Knock at a cluster's door: Ray itself would knock for a minute."""
+    """Raise an error at once if nobody listens there: Ray itself would try for a minute."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         try:

@@ -1,31 +1,34 @@
-"""How waiting is shown to a person at a terminal."""
+"""How waiting for kernels is shown to a person at a terminal."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 
+from bridle.kernels.compiling import compiled, notices_to
+
 __all__ = ["patience"]
 
 
 @contextmanager
 def patience(console: Console) -> Iterator[None]:
-    """Show that kernels are being loaded and, if it takes long, why."""
-    text = "compiling the kernels (first run only, up to a minute) ..."
+    """Show that kernels are loaded; where they are compiled, show that, and how long it took."""
+    text = "compiling the kernels (first run only, up to a minute or two) ..."
     with console.status("loading the kernels ...") as status:
-        say = (lambda: status.update(text)) if console.is_terminal else lambda: console.print(text)
-        timer = threading.Timer(4.0, say)
-        timer.daemon = True
-        timer.start()
-        start = time.perf_counter()
-        try:
+
+        def show(_: str) -> None:
+            if console.is_terminal:
+                status.update(text)
+            else:
+                console.print(text)
+
+        before, start = compiled(), time.perf_counter()
+        with notices_to(show):
             yield
-        finally:
-            timer.cancel()
-    seconds = time.perf_counter() - start
-    if seconds > 5.0:
-        console.print(f"The kernels took {seconds:.0f} s to compile. They are kept.", style="dim")
+    kernels, seconds = compiled() - before, time.perf_counter() - start
+    if kernels:
+        line = f"{kernels} kernels took {seconds:.0f} s to compile. They are kept."
+        console.print(line, style="dim")

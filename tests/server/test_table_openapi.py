@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from bridle.server.openapi import document, operation_id, problem_statuses
-from bridle.server.routing import parameters_of
-from bridle.server.table import endpoints
+from bridle.server.endpoints import parameters_of
+from bridle.server.table import document, endpoints, operation_id, problem_statuses
 from tests.server.driving import Server
 
 TABLE = endpoints()

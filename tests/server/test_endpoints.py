@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
+from bridle.server.endpoints import QueryReader, properties_of
 from bridle.server.problems import Problem
-from bridle.server.routing import QueryReader, properties_of
 
 
 class Query(BaseModel):
