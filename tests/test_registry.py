@@ -1,4 +1,5 @@
-# mypy: disable-error-code="valid-type, misc, union-attr, attr-defined, var-annotated, operator"
+# mypy: disable-error-code="valid-type,misc,no-any-return,union-attr,attr-defined,var-annotated"
+# mypy: disable-error-code="index,call-overload,operator"
 """Policies, limits and reward models of others: in an agent, in its log, and on replay."""
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ from bridle.agent.drift import SurpriseTest
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.kernels import doubt, keys
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs, Term, make_limits
+from bridle.limits import Beliefs, Term
 from bridle.limits.declared import CompiledRule
 from bridle.limits.exceptions import ExceptionRates
+from bridle.limits.kinds import make_limits
 from bridle.schema import Number
 
 __all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
