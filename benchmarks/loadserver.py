@@ -70,8 +70,8 @@ ROUTES = (
 
 async def _serve(db: str) -> None:
     store = open_store(db)
-    # So many requests a second are no attack here.
-    limits = replace(Limits(), rate=1e6, burst=1_000_000)
+    # So many requests a second are no attack here, and kernels may be compiled first.
+    limits = replace(Limits(), rate=1e6, burst=1_000_000, answer_seconds=600.0)
     service = Service(store, limits=limits)
     settings = ServerSettings(db=db, port=0, limits=limits, access_log=False)
     config = server_config(service, settings)

@@ -36,11 +36,12 @@ GOALS = {"single": 0.5, "batch": 10.0, "memory": 1.1, "restart": 0.05}
 
 
 class Rate(NamedTuple):
-    """What was reached: contexts and requests a second, and how long the slowest 1 % took."""
+    """Contexts and requests a second, the time of the slowest 1 %, and the server's CPU time."""
 
     contexts: float
     requests: float
     p99_ms: float
+    cpu_us: float  # of the server's process for each request
 
 
 class _Connection(asyncio.Protocol):
@@ -126,6 +127,12 @@ class Client:
         link.close()
         return data
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the server's process has used."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def drive(self, requests: Sequence[bytes], seconds: float, contexts: int = 1) -> Rate:
         """Send requests on 64 connections for so long."""
 
@@ -141,11 +148,12 @@ class Client:
             await asyncio.gather(*(protocol.done for _, protocol in made))
             return [t for _, protocol in made for t in protocol.times]
 
-        start = time.perf_counter()
+        start, used = time.perf_counter(), self.cpu_seconds()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             times = runner.run(run())
         rate = len(times) / (time.perf_counter() - start)
-        return Rate(rate * contexts, rate, 1e3 * float(np.quantile(times, 0.99)))
+        cpu = 1e6 * (self.cpu_seconds() - used) / len(times)
+        return Rate(rate * contexts, rate, 1e3 * float(np.quantile(times, 0.99)), cpu)
 
 
 def _environment_of(checkout: Path, folder: Path) -> dict[str, str]:
@@ -244,15 +252,16 @@ def against(
 ) -> dict[str, dict[str, float]]:
     """Return the rates of this checkout and another, and their ratio, driven in turns.
 
-    A ratio is taken within each round, of runs that follow each other; the middle one counts.
+    A ratio is taken within each round, of runs that follow each other; the middle one counts. On a
+    busy machine the server's CPU time for each request is the steadier measure.
     """
     clients = [Client(folder / "here.db"), Client(folder / "other.db", checkout.resolve())]
     try:
         bodies = [_prepare(client, kind) for client in clients]
-        rates: dict[str, list[tuple[float, float]]] = {"empty": [], "single": [], "batch": []}
+        rates: dict[str, list[list[Rate]]] = {"empty": [], "single": [], "batch": []}
         for turn in range(rounds + 1):
             for what in rates:
-                pair = [0.0, 0.0]
+                pair: list[Any] = [None, None]
                 for which in (0, 1) if turn % 2 else (1, 0):
                     client, (single, batches) = clients[which], bodies[which]
                     where = client.empty if what == "empty" else "decisions"
@@ -260,19 +269,20 @@ def against(
                         client.raw("POST", f"/v1/agents/{kind}/{where}", body)
                         for body in (batches if what == "batch" else single)
                     ]
-                    pair[which] = client.drive(requests, seconds).requests
+                    pair[which] = client.drive(requests, seconds)
                 if turn:  # the first is to warm up
-                    rates[what].append((pair[0], pair[1]))
+                    rates[what].append(pair)
     finally:
         for client in clients:
             client.close()
     return {
         what: {
-            "here": float(np.median([here for here, _ in pairs])),
-            "other": float(np.median([other for _, other in pairs])),
-            "ratio": float(np.median([here / other for here, other in pairs])),
-            "least": min(here / other for here, other in pairs),
-            "most": max(here / other for here, other in pairs),
+            "here": float(np.median([here.requests for here, _ in pairs])),
+            "other": float(np.median([other.requests for _, other in pairs])),
+            "ratio": float(np.median([here.requests / other.requests for here, other in pairs])),
+            "cpu_here": float(np.median([here.cpu_us for here, _ in pairs])),
+            "cpu_other": float(np.median([other.cpu_us for _, other in pairs])),
+            "cpu_ratio": float(np.median([here.cpu_us / other.cpu_us for here, other in pairs])),
         }
         for what, pairs in rates.items()
     }
@@ -402,7 +412,7 @@ def _compare(options: argparse.Namespace, console: Console) -> int:
     seconds = 1.0 if options.quick else 4.0
     report: dict[str, Any] = {"seconds": seconds, "rounds": options.rounds}
     table = Table(title=f"requests/s, here and at {options.against}, in turns")
-    for column in ("agent", "what", "here", "other", "ratio", "least", "most"):
+    for column in ("agent", "what", "here", "other", "ratio", "CPU µs", "other", "ratio"):
         table.add_column(column, justify="left" if column in ("agent", "what") else "right")
     for kind in AGENTS:
         with (
@@ -412,9 +422,15 @@ def _compare(options: argparse.Namespace, console: Console) -> int:
             folder = Path(name).resolve()
             report[kind] = against(options.against, folder, kind, seconds, options.rounds)
         for what, found in report[kind].items():
-            rates = (f"{found['here']:,.0f}", f"{found['other']:,.0f}")
             table.add_row(
-                kind, what, *rates, *(f"{found[n]:.3f}" for n in ("ratio", "least", "most"))
+                kind,
+                what,
+                f"{found['here']:,.0f}",
+                f"{found['other']:,.0f}",
+                f"{found['ratio']:.3f}",
+                f"{found['cpu_here']:,.0f}",
+                f"{found['cpu_other']:,.0f}",
+                f"{found['cpu_ratio']:.3f}",
             )
     (options.out / "load-against.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
     console.print(table)

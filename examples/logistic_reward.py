@@ -64,7 +64,7 @@ bridle.register("reward", "logistic", LogisticReward, version="1")
 
 if __name__ == "__main__":
     print(f"{check_reward_model(LogisticReward).ran} checks of a reward model hold.")
-    rng, clicks = np.random.default_rng(1), {"red": 0.1, "blue": 0.3}
+    rng, clicks = np.random.default_rng(1), {"red": 0.1, "blue": 0.3, "green": 0.2}
     policy = bridle.Thompson(v=1.0)
     agent = bridle.Agent(arms=list(clicks), features=1, policy=policy, reward="logistic", seed=1)
     for _ in range(1_000):

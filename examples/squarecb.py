@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 import bridle
+from bridle.agent.events import Event
 from bridle.policies import Scores
 from bridle.testing import check_policy
 
@@ -47,10 +48,11 @@ bridle.register("policy", "SquareCB", SquareCB, version="1")
 
 def main() -> None:
     print(f"{check_policy(SquareCB()).ran} checks of a policy hold.")
-    agent = bridle.Agent(arms=["horror", "drama", "comedy"], features=2, policy=SquareCB(), seed=1)
+    arms, log = ["horror", "drama", "comedy"], list[Event]()
+    agent = bridle.Agent(arms=arms, features=2, policy=SquareCB(), seed=1, sink=log.extend)
     child, adult = [1.0, 0.0], [0.0, 1.0]
     for _ in range(3):
-        for arm in ("horror", "drama", "comedy"):
+        for arm in arms:
             agent.teach(child, arm, allowed=arm != "horror")
             agent.teach(adult, arm, allowed=True)
     earns = {"horror": 0.9, "drama": 0.4, "comedy": 0.6}
@@ -63,6 +65,8 @@ def main() -> None:
             agent.reward(decision.id, earns[str(decision.arm)])
     for who, counts in played.items():
         print(f"{who}: " + ", ".join(f"{arm} {n}" for arm, n in counts.items()))
+    found = bridle.Agent.replay(log)
+    print(f"From its log {found.checked} choices were made again; {len(found.differing)} differ.")
 
 
 if __name__ == "__main__":

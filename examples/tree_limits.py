@@ -26,8 +26,9 @@ class TreeLimits(Beliefs):
         return np.array([arm])
 
     def refit(self, unit, contexts, allowed, keys=(), /):
-        said = zip(contexts, allowed, strict=True)
-        self._said[unit] = [(np.array(c, float), bool(a)) for c, a in said]
+        self._said[unit] = []
+        for n, context in enumerate(contexts):
+            self.learn(context, unit, allowed[n])
         return np.array([unit])
 
     def predict(self, unit, contexts):
@@ -36,8 +37,8 @@ class TreeLimits(Beliefs):
         if self._said[unit] and len(contexts):
             X, y = (np.array(part) for part in zip(*self._said[unit], strict=True))
             tree = DecisionTreeClassifier(max_depth=depth, random_state=seed % 2**32).fit(X, y)
-            here, there = tree.apply(contexts), tree.apply(X)
-            yes, no = ((here[:, None] == there[y == said]).sum(axis=1) for said in (True, False))
+            alike = tree.apply(contexts)[:, None] == tree.apply(X)  # in the same leaf
+            yes, no = (alike[:, y == said].sum(axis=1) for said in (True, False))
         p = (yes + 0.5) / (yes + no + 1.0)
         sd = np.sqrt(p * (1.0 - p) / (yes + no + 2.0))
         safe, possible = (no == 0) & (yes >= enough), (yes > 0) | (no < enough)
@@ -51,20 +52,16 @@ class TreeLimits(Beliefs):
         return self.from_state(self.to_state())
 
     def to_state(self):
-        said = [(k, c, a) for k, mine in enumerate(self._said) for c, a in mine]
-        return {
-            "sizes": np.array([self.arms, self.features, *self._rest], np.uint64),
-            "arms": np.array([k for k, _, _ in said], np.int64),
-            "contexts": np.array([c for _, c, _ in said], float).reshape(-1, self.features),
-            "allowed": np.array([a for _, _, a in said], bool),
-        }
+        said = [(k, a, *c) for k, mine in enumerate(self._said) for c, a in mine]
+        sizes = np.array([self.arms, self.features, *self._rest], np.uint64)
+        return {"sizes": sizes, "said": np.array(said, float).reshape(-1, 2 + self.features)}
 
     @classmethod
     def from_state(cls, state):
         K, d, seed, depth, enough = state["sizes"].tolist()
         limits = cls(arms=K, features=d, seed=seed, depth=depth, enough=enough)
-        for n, arm in enumerate(state["arms"].tolist()):
-            limits.learn(state["contexts"][n], arm, state["allowed"][n])
+        for arm, allowed, *context in state["said"]:
+            limits.learn(context, int(arm), allowed)
         return limits
 
 
@@ -72,10 +69,11 @@ bridle.register("limits", "tree", TreeLimits, version="1")
 
 if __name__ == "__main__":
     print(f"{check_limits(TreeLimits).ran} checks of limits hold.")
-    schema = [bridle.Flag("child"), bridle.Flag("late")]
-    agent = bridle.Agent(arms=["horror", "news"], features=schema, limits="tree", seed=1)
-    for child, late in [(True, True), (True, False), (False, True), (False, False)] * 5:
+    flags = [bridle.Flag("child"), bridle.Flag("late")]
+    agent = bridle.Agent(arms=["horror"], features=flags, limits="tree", seed=1)
+    cases = [(True, True), (True, False), (False, True), (False, False)]
+    for child, late in cases * 5:
         agent.teach({"child": child, "late": late}, "horror", allowed=not (child and late))
-    for child in (True, False):
-        p = agent.believed({"child": child, "late": True}).p[0]
-        print(f"Horror late at night, child={child}: P(allowed) = {p:.2f}")
+    for child, late in cases:
+        p = agent.believed({"child": child, "late": late}).p[0]
+        print(f"Horror for a child: {child}, late at night: {late}. P(allowed) = {p:.2f}")

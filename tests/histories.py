@@ -481,7 +481,13 @@ class Life:
         self.made.append(self.agent.decide(self.context(n), among, propensity=True))
 
     def _abstain(self, n: int, x: float) -> None:
-        self.made.append(self.agent.decide(self.context(n), among=[]))
+        # As a service does that was sent no arms to choose among: the verb would raise.
+        made: Any = self.agent.make.decided(self.context(n), among=[])
+        if self.agent.sink is not None:
+            self.agent.sink(made.events)
+        for event in made.events:
+            self.agent.apply(event)
+        self.made.append(made)
 
     def _decide_many(self, n: int, x: float, ids: list[str] | None = None) -> None:
         C, among = self.contexts(n), None if n % 3 else [self.arm(n), self.arm(n + 1)]

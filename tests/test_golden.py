@@ -252,7 +252,7 @@ def test_the_store_goes_on(store):
     writer = Writer(store, clock=lambda: 1_700_001_000.0)
 
     def work(unit_of_work):
-        stood = unit_of_work.stood("decision", "x1")
+        stood = unit_of_work.find("decision", "x1")
         assert stood is not None and isinstance(stood.event, Decided) and stood.digest is not None
         made = unit_of_work.aggregate.agent.make.decided(
             {"child": False, "late": True},

@@ -11,6 +11,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from html import escape
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
@@ -32,6 +33,8 @@ __all__ = ["Category", "Context", "Feature", "Flag", "Id", "Labels", "Number", "
 MAX_VALUES = 1_000
 MAX_WIDTH = 10_000
 MAX_UNIT = 40
+# Features that a repr names, and that a notebook lists.
+MOST_SHOWN, MOST_ROWS = 8, 50
 COLLECTIONS = (list, tuple, set, frozenset)
 UNSCALED = FloatRange(-MAX_MAGNITUDE, MAX_MAGNITUDE)  # without a range: what the arms can take
 RAW = FloatRange(-1e300, 1e300)  # with a range: such that no difference or rounding overflows
@@ -333,6 +336,18 @@ class Schema:
         _store(self, features=tuple(self.features), width=len(columns), columns=tuple(columns))
         _store(self, names_items=ids > 0, _starts=starts, _scaling=_Scaling(self.features))
 
+    def __repr__(self) -> str:
+        some = [_short(feature) for feature in self.features[:MOST_SHOWN]]
+        more = len(self.features) - len(some)
+        some += [f"and {more:,} more"] if more else []
+        return f"<Schema {', '.join(some)}; {self.width:,} columns>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<li>{escape(_short(one))}</li>" for one in self.features[:MOST_ROWS])
+        more = len(self.features) - MOST_ROWS
+        end = f"<li>and {more:,} more</li>" if more > 0 else ""
+        return f"<ul>{rows}{end}</ul><p>{self.width:,} columns</p>"
+
     @classmethod
     def plain(cls, width: int, low: float | None = None, high: float | None = None) -> Schema:
         """Make a schema of `width` numbers x0, x1, …, all with the same range, if any.
@@ -437,6 +452,16 @@ class Schema:
             except TypeError as e:  # a key too many or too few; the constructors raise no other
                 raise InvalidValue("data", owner, f"settings of a {kind}", rest, f"{e}.") from None
         return cls(features)
+
+
+def _short(feature: Feature) -> str:
+    """Return a feature in a few words."""
+    kind = type(feature).__name__.lower()
+    if isinstance(feature, Number) and feature.low is not None:
+        return f"{kind} {feature.name} {feature.low:g} to {feature.high:g}"
+    if isinstance(feature, _Words):
+        return f"{kind} {feature.name} of {len(feature.values):,}"
+    return f"{kind} {feature.name}"
 
 
 class _Scaling:

@@ -11,27 +11,32 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
 from bridle.agent.purse import Purse
+from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
 from bridle.errors import InvalidValue, NotPossible
-from bridle.kernels import doubt, keys, loop, questions
+from bridle.kernels import choice, doubt, keys, loop, questions
 from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits
 from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
     DEFAULT_V,
     BehaviorConstrained,
+    Policy,
     Thompson,
     Weighted,
+    chosen,
+    kernel_weights,
     most_informative,
     teaching_policy,
 )
+from bridle.reward.base import RewardModel, scores_of
 from bridle.reward.posterior import LinearArms
 
 __all__ = [
@@ -169,7 +174,7 @@ class Run:
     rows, played : arrays (T,)
         The contexts shown and the arms played (-1: none).
     arms : LinearArms
-        What was learned about reward.
+        What was learned about reward; the model that was given, if one was.
     """
 
     checkpoints: Ints
@@ -270,7 +275,7 @@ def teach(
 def online(
     tables: Tables,
     *,
-    policy: Weighted,
+    policy: Policy,
     limits: Limits | None = None,
     steps: int | None = None,
     rows: npt.ArrayLike | None = None,
@@ -279,6 +284,7 @@ def online(
     seed: int = 0,
     ridge: float = 1.0,
     prior: str = "paper",
+    model: RewardModel | None = None,
 ) -> Run:
     """Run the online phase: show a context, play an arm, learn from its reward, T times.
 
@@ -287,7 +293,7 @@ def online(
     tables : Tables
         The world.
     policy : policy
-        Any of `bridle.policies`.
+        Any of `bridle.policies`, or one of your own, which runs in plain Python.
     limits : Limits, optional
         What was taught, frozen. Needed by a policy that weighs it.
     steps : int, optional
@@ -306,6 +312,9 @@ def online(
         What is expected of an arm before it is tried: a reward of 0, as in the paper, or the mean
         of all rewards so far, with an intercept for each arm. The second needs far less spread in
         its draws: v = .05.
+    model : RewardModel, optional
+        Learns from the rewards in the place of ours, in plain Python; it is updated. Then `ridge`
+        and `prior` say nothing.
 
     Examples
     --------
@@ -315,22 +324,53 @@ def online(
     np.True_
     """
     _check_tables(tables, "online")
-    if not isinstance(policy, Weighted):
+    if not isinstance(policy, Policy):
         raise InvalidValue("policy", "online", "one of bridle.policies", policy)
     shown = shown_rows(tables, rows, steps, seed, "online")
-    T = len(shown)
-    marks = marks_at(checkpoints, T)
-    w = policy.weights
-    limit_mean = limit_sd = np.zeros((1, tables.arms))
-    if w.limit != 0.0:
-        if limits is None:
-            raise NotPossible(f"{policy} weighs what was taught: give online(limits=...).")
-        if not isinstance(limits, Limits):
-            raise InvalidValue("limits", "online", "limits, as in Lesson.limits[N]", limits)
-        if (limits.arms, limits.features) != (tables.arms, tables.features):
-            shape = f"limits over {tables.arms} arms and {tables.features} features"
-            raise InvalidValue("limits", "online", shape, (limits.arms, limits.features))
-        limit_mean, limit_sd = limits.scores_many(tables.contexts)
+    marks = marks_at(checkpoints, len(shown))
+    centred = validation.one_of(prior, PRIORS, "prior", "online") == "centred"
+    arms = LinearArms(arms=tables.arms, features=tables.features + centred, ridge=ridge)
+    given = _Given(
+        tables=tables,
+        policy=policy,
+        may=_may_play(tables, policy, eligible),
+        limits=_limit_scores(tables, policy, limits),
+        shown=shown,
+        start=keys.stream(validation.SEED.check(seed, "seed", "online"), keys.DECIDE),
+        centred=centred,
+    )
+    if model is not None and (
+        not isinstance(model, RewardModel)
+        or (model.arms, model.features) != (tables.arms, tables.features)
+    ):
+        wanted = f"a RewardModel of {tables.arms} arms and {tables.features} features"
+        raise InvalidValue("model", "online", wanted, model)
+    if isinstance(policy, Weighted) and model is None:
+        played = _run_compiled(given, policy, arms)
+    else:
+        played = _run_plain(given, arms if model is None else model)
+    out = np.zeros((4, len(marks)))
+    loop.tally(
+        shown, played, tables.rewards, tables.allowed, tables.best, tables.best_allowed, marks, out
+    )
+    errors, abstentions = out[2].astype(np.int64), out[3].astype(np.int64)
+    learned = arms if model is None else cast("LinearArms", model)
+    return Run(marks, out[0], out[1], errors, abstentions, shown, played, learned)
+
+
+class _Given(NamedTuple):
+    """What an online phase runs on."""
+
+    tables: Tables
+    policy: Policy
+    may: Bools  # (M, K), or (1, K) for all
+    limits: tuple[Floats, Floats]  # belief and doubt: (M, K) each, or (1, K) for all
+    shown: Ints
+    start: np.uint64
+    centred: bool
+
+
+def _may_play(tables: Tables, policy: Policy, eligible: npt.ArrayLike | None) -> Bools:
     may = np.ones((1, tables.arms), np.bool_)
     if eligible is not None:
         may = _table(eligible, tables.rewards.shape, "eligible", "online")
@@ -339,43 +379,89 @@ def online(
             f"{policy} keeps to what was learned: "
             "give online(eligible=learned_mask(tables, limits))."
         )
-    if policy.needs_truth and w.mask == MASK_ARGMAX:
+    if isinstance(policy, Weighted) and policy.needs_truth and policy.weights.mask == MASK_ARGMAX:
         may = may & tables.allowed
-    centred = validation.one_of(prior, PRIORS, "prior", "online") == "centred"
-    contexts = with_one(tables.contexts) if centred else tables.contexts
-    arms = LinearArms(arms=tables.arms, features=contexts.shape[1], ridge=ridge)
+    return may
+
+
+def _limit_scores(tables: Tables, policy: Policy, limits: Limits | None) -> tuple[Floats, Floats]:
+    """Return belief and doubt in every context; zeros where they play no part."""
+    nothing = np.zeros((1, tables.arms))
+    if isinstance(policy, Weighted) and policy.weights.limit == 0.0:
+        return nothing, nothing
+    if limits is None and not isinstance(policy, Weighted):
+        return nothing, nothing
+    if limits is None:
+        raise NotPossible(f"{policy} weighs what was taught: give online(limits=...).")
+    if not isinstance(limits, Limits):
+        raise InvalidValue("limits", "online", "limits, as in Lesson.limits[N]", limits)
+    if (limits.arms, limits.features) != (tables.arms, tables.features):
+        shape = f"limits over {tables.arms} arms and {tables.features} features"
+        raise InvalidValue("limits", "online", shape, (limits.arms, limits.features))
+    return limits.scores_many(tables.contexts)
+
+
+def _run_compiled(given: _Given, policy: Weighted, arms: LinearArms) -> Ints:
+    """Return the arms that one of our policies plays, which our reward model learns from."""
+    tables, T = given.tables, len(given.shown)
     played = np.empty(T, np.int64)
-    start = keys.stream(validation.SEED.check(seed, "seed", "online"), keys.DECIDE)
     loop.run(
-        w,
+        policy.weights,
         arms.kernel_state,
         arms.ridge,
-        contexts,
+        with_one(tables.contexts) if given.centred else tables.contexts,
         tables.rewards,
         tables.allowed,
-        may,
-        limit_mean,
-        limit_sd,
-        shown,
-        start,
+        given.may,
+        *given.limits,
+        given.shown,
+        given.start,
         np.arange(1, T + 1, dtype=np.uint64),
         True,
         played,
-        centred,
+        given.centred,
         FIRST_GUESS.copy(),
     )
-    out = np.zeros((4, len(marks)))
-    loop.tally(
-        shown, played, tables.rewards, tables.allowed, tables.best, tables.best_allowed, marks, out
-    )
-    errors, abstentions = out[2].astype(np.int64), out[3].astype(np.int64)
-    return Run(marks, out[0], out[1], errors, abstentions, shown, played, arms)
+    return played
+
+
+def _run_plain(given: _Given, model: RewardModel) -> Ints:
+    """Do the same in plain Python, where the policy or the reward model is somebody else's."""
+    tables, policy, weights = given.tables, given.policy, kernel_weights(given.policy)
+    wide = tables.rewards.shape
+    may = np.broadcast_to(given.may, wide)
+    belief, doubts = (np.broadcast_to(part, wide) for part in given.limits)
+    played = np.empty(len(given.shown), np.int64)
+    totals, parts = FIRST_GUESS.copy(), np.empty((7, tables.arms))
+    for t, row in enumerate(given.shown.tolist()):
+        context = tables.contexts[row].copy()
+        if isinstance(model, LinearArms):
+            pull = float(loop.pull_of(True, model.ridge, totals)) if given.centred else 0.0
+            choice.reward_parts(model.kernel_state.A, model.kernel_state.mu, pull, context, parts)
+        else:
+            parts[0], parts[1] = scores_of(model, context)
+        parts[2], parts[3] = belief[row], doubts[row]
+        number = np.uint64(t + 1)
+        if isinstance(policy, Weighted):
+            allowed = np.ascontiguousarray(tables.allowed[row])
+            mine = np.ascontiguousarray(may[row])
+            k = int(choice.choose(weights, parts, mine, allowed, given.start, number))
+        else:
+            k = chosen(policy, scores_for(parts, may[row]), int(keys.key_of(given.start, number)))
+        played[t] = k
+        if k >= 0:
+            reward = float(tables.rewards[row, k])
+            if isinstance(model, LinearArms) and given.centred:
+                context = np.append(context, 1.0)
+            model.update(k, context, reward)
+            totals += (reward, 1.0)
+    return played
 
 
 def simulate(
     tables: Tables,
     *,
-    policy: Weighted,
+    policy: Policy,
     examples: int,
     steps: int,
     teaching: str = "random",
@@ -430,14 +516,14 @@ def simulate(
 
 
 def with_one(contexts: Floats) -> Floats:
-    """Give every context a trailing 1, for the intercept: (M, d + 1)."""
+    """Return every context with a trailing 1, for the intercept: (M, d + 1)."""
     return np.hstack([contexts, np.ones((len(contexts), 1))])
 
 
 def shown_rows(
     tables: Tables, rows: npt.ArrayLike | None, steps: int | None, seed: int, owner: str
 ) -> Ints:
-    """Give the rows that an online phase shows: those given, or `steps` drawn ones."""
+    """Return the rows that an online phase shows: those given, or `steps` drawn ones."""
     if steps is None and rows is None:
         raise InvalidValue("steps", owner, "given, unless rows are", None)
     T = len(_rows(tables, rows, owner)) if steps is None else steps
@@ -464,7 +550,7 @@ def _rows(tables: Tables, rows: object, owner: str) -> Ints:
 
 
 def marks_at(given: object, T: int) -> Ints:
-    """Give the steps at which to measure: those given, or 100; T is always among them."""
+    """Return the steps at which to measure: those given, or 100; T is always among them."""
     if given is None:
         marks = np.linspace(T / 100, T, 100).round().astype(np.int64)
     else:
@@ -802,7 +888,7 @@ def online_asking(
                 return label
 
     def audit(step: int, row: int, k: int, truth: bool) -> None:
-        """Have a check judged, by several teachers if need be; what is not settled waits.
+        """Judge a check, by several teachers if need be; what is not settled waits.
 
         Of one teacher it is their word, not the truth.
         """
@@ -947,7 +1033,7 @@ def online_asking(
 
 
 def check_world(tables: object, beliefs: object, owner: str) -> None:
-    """Refuse what is no world, or limits that are not of its size."""
+    """Raise `InvalidValue` for what is no world, or limits that are not of its size."""
     if not isinstance(tables, Tables):
         raise InvalidValue("tables", owner, "Tables(contexts, rewards, allowed)", tables)
     if not isinstance(beliefs, Beliefs):
@@ -958,7 +1044,7 @@ def check_world(tables: object, beliefs: object, owner: str) -> None:
 
 
 def learned_mask(tables: Tables, beliefs: Beliefs) -> Bools:
-    """Say where an arm is surely allowed, for `online(eligible=...)`: frozen limits, at full speed.
+    """Return where an arm is surely allowed, for `online(eligible=...)`: frozen limits, at speed.
 
     Examples
     --------
@@ -1000,12 +1086,12 @@ class _Staff:
         return truth != errs
 
     def drop(self, item: int, unit: int) -> None:
-        """Let what was said of a case go, as it is asked about anew."""
+        """Forget what was said of a case, as it is asked about anew."""
         if self.known.said(item, unit):
             self.known.forget(item, unit)
 
     def forget(self) -> None:
-        """Let all cases go, as limits have changed; of teachers it stays what is known."""
+        """Forget all cases, as limits have changed; what is known of teachers stays."""
         self.known.forget_all()
         self.cases.clear()
 
@@ -1043,7 +1129,7 @@ class _Table:
         self.update(np.arange(beliefs.units))
 
     def update(self, units: Ints) -> None:
-        """Look again at these units."""
+        """Predict these units anew."""
         look = self._predictions.predict(units)
         self._hope[units] = self._beliefs.hope(look.of(units))
         hope = self._hope

@@ -300,10 +300,10 @@ def test_a_question_earns_nothing_and_the_error_says_what_to_do():
     for wrong in (question, question.decision):
         with pytest.raises(UnknownId, match=r"waits for the answer to question 1.*agent\.answer"):
             agent.reward(wrong, 0.5)
-    asked = agent.ask({"x": False}, id="mine")
-    for wrong in (asked, "mine"):  # a question, or its id
+    asked: Any = agent.ask({"x": False}, id="mine")
+    for wrong in (asked, "mine"):
         with pytest.raises(UnknownId, match=r"This is a question.*agent\.skip"):
-            agent.reward_many([wrong], [0.5])  # type: ignore[list-item]
+            agent.reward_many([wrong], [0.5])
     with pytest.raises(UnknownId, match="never made"):
         agent.reward("nobody", 0.5)
     made = agent.answer(question, True).then

@@ -311,8 +311,12 @@ VERBS = (
 MAKES = (
     "asked",
     "asked_many",
+    "example",
+    "examples",
     "taught",
     "taught_many",
+    "answer",
+    "answers",
     "answered",
     "answered_many",
     "retracted",
@@ -330,6 +334,7 @@ MAKES = (
     "regrouped",
     "certified",
     "expired",
+    "shadow",
     "shadowed",
     "shadow_of",
     "wait_changed",
@@ -342,6 +347,7 @@ MAKES = (
 
 
 GOOD["certificate"] = a_certificate()
+GOOD |= dict.fromkeys(("who", "word", "words"))  # of declared teachers alone
 CALLS = [(False, verb) for verb in VERBS] + [
     (True, verb) for verb in ("answer", "ask", "decide", "decide_many", "resume", "skip", "judge")
 ]
@@ -364,9 +370,9 @@ def test_every_verb_is_in_this_file():
     assert public - values == {*VERBS, *looks, *rest}
     made = {name for name in dir(Commands) if not name.startswith("_")}
     # The last takes what was checked before.
-    # Words of declared teachers: tests/test_agent_teachers.py.
-    words = {"answers_by", "examples_by"}
-    assert made == {*MAKES, "resumed", "uncertified", "rewards", "promise_dropped", *words}
+    # Declared teachers: tests/test_agent_teachers.py.
+    declared = {"answers_by", "examples_by"}
+    assert made == {*MAKES, "resumed", "uncertified", "rewards", "promise_dropped", *declared}
 
 
 @pytest.mark.parametrize(("masked", "verb"), CALLS)

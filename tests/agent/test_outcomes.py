@@ -15,7 +15,10 @@ from bridle import (
     BehaviorConstrained,
     Decision,
     EpsilonGreedy,
+    Flag,
+    Labels,
     LinUCB,
+    Number,
     Rule,
     Thompson,
     Uniform,
@@ -159,3 +162,39 @@ def test_an_agent_of_one_arm_always_plays_it():
     agent: Any = Agent(**PAPER, arms=[Arm("only")], features=1, policy=LinUCB())
     assert agent.decide([0.0], propensity=True).propensities.tolist() == [1.0]
     assert agent.decide_many([[0.0]] * 3, details=False).chosen == ["only"] * 3
+
+
+# -- as people see them ------------------------------------------------------------------------
+
+
+def test_outcomes_are_shown_in_one_informative_line():
+    agent = Agent(
+        arms=["<i>horror", "drama"],
+        features=[Flag("x"), Number("age", 0, 100), Labels("genres", ["a", "b"])],
+        budget=3,
+        answer_price=0.0,
+        seed=1,
+    )
+    case = {"x": True, "age": 7, "genres": ["a"]}
+    question = agent.decide(case, item="Ann")
+    assert repr(question) == "<Question 1: is '<i>horror' allowed?, for 'Ann', decision 1 asks>"
+    assert repr(agent.decide(case, ask=False)) == "<Abstention 2: nothing may be played>"
+    agent.answer(1, True)
+    made = agent.decide(case, ["<i>horror"], "d", item="Ann", propensity=True)
+    line = "<Decision 'd': play '<i>horror', for 'Ann', among 1, with probability 1"
+    assert repr(made).startswith(line)
+    assert repr(agent).startswith("<Agent 2 arms, 4 columns, limits='auto', LearnedMask(")
+    assert "1 examples" in repr(agent) and repr(agent).endswith(f"version {agent.version}>")
+    shown = "<Schema flag x, number age 0 to 100, labels genres of 2; 4 columns>"
+    assert repr(agent.schema) == shown
+    assert repr(agent.decide_many([case] * 3)) == "<Decisions of 3 contexts, 3 abstentions>"
+    for one in (question, made, agent, agent.schema):
+        page = one._repr_html_()
+        assert "\n" not in repr(one) and "<i>" not in page and "script" not in page
+
+
+def test_what_a_notebook_shows_is_short():
+    agent = Agent(arms=1_000, features=500, sigma=0.5)
+    for one in (agent, agent.decide(np.zeros(500)), agent.schema):
+        assert len(repr(one)) < 300
+        assert len(one._repr_html_()) < 5_000 and "more" in one._repr_html_()

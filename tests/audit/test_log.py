@@ -117,13 +117,13 @@ def test_the_meter_of_a_promise_is_told_the_coins_of_the_plays():
     assert len(coins) > 1 and meter.tally == by_hand.tally
     assert meter.bounds() == by_hand.bounds() and found.promise_pending == steps
     assert list(steps) == agent.promised.waiting and len(steps) > 5
-    assert found.meter is None and found.follows and audits_in(log) is None
+    assert found.meter is None and found.needs_events and audits_in(log) is None
     # The other meter is not touched by it, nor this one by the other's judgements.
     for event in (AuditBegun(0.5, 0.05, 3), Decided("x", (1.0,), 0, 1, coin=0.25, checked=True)):
         found.fold(event)
     assert found.meter is not None and found.meter.steps == 1 and meter.steps == 301
     found.fold(PromiseDropped())
-    assert found.promise_meter is None and found.promise_pending == {} and found.follows
+    assert found.promise_meter is None and found.promise_pending == {} and found.needs_events
     found.fold(Taught(999, (1.0,), 0, True, check="x"))  # of a promise that is no more
     found.fold(Promised(0.1, 0.5, 0, 2.0, 12))
     assert found.promise_meter is not None and found.promise_meter.q == 0.5

@@ -196,7 +196,7 @@ def cinema(writer: Writer) -> None:
     )
 
     def calibrate(work: UnitOfWork) -> bool:
-        asking = work.aggregate.calibrating.now
+        asking = work.aggregate.calibration.now
         assert asking is not None
         question = asking.question()
         if question is None:

@@ -265,6 +265,8 @@ def test_found_groups_cannot_forget_inside_a_mixture() -> None:
     limits.learn(ALL[3], 0, True)
     with pytest.raises(NotPossible, match="'found' cannot forget"):
         limits.refit(0, ALL[:1], [True], [0])
+    with pytest.raises(NotPossible, match="'found' cannot forget"):
+        limits.set_known(0, {})
 
 
 def test_a_noisy_teacher_is_found_out() -> None:
@@ -327,10 +329,10 @@ def test_members_of_your_own_are_read_back_by_your_own_reader() -> None:
         AutoLimits.from_state(state)
     again = AutoLimits.from_state(state, {"mine": lambda arrays: Stubborn(float(arrays["p"]))})
     assert bits(again) == bits(limits)
-    with pytest.raises(NotPossible, match="'mine' cannot forget"):
-        limits.refit(0, ALL, np.ones(8, bool), np.zeros(8, int))
-    with pytest.raises(NotPossible, match="'mine' cannot forget"):
-        limits.set_known(0, {})
+    limits.refit(0, ALL, np.ones(8, bool), np.zeros(8, int))
+    assert limits.log_evidence == pytest.approx(8 * math.log(0.7))
+    limits.set_known(0, {})
+    assert limits.log_evidence == 0.0
 
 
 BAD = {

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from bridle.errors import CorruptState, InvalidValue, LimitReached
 from bridle.kernels import logistic as scoring
+from bridle.kernels import pooled as pooling
 from bridle.limits import Beliefs, LogisticLimits, PooledLimits, logistic
 
 GROUPS = ["child", "adult", "child", None, None]
@@ -104,7 +105,8 @@ def test_a_look_is_the_formulas_of_the_reference(seed, n, d, dense) -> None:
     for u, (mean, cov) in enumerate(reference(limits)):
         m, s = X @ mean, np.sqrt(np.einsum("ni,ij,nj->n", X, cov, X))
         got = limits.log_odds(u, C)
-        assert got[0] == pytest.approx(m, abs=1e-8) and got[1] == pytest.approx(s, abs=1e-8)
+        near = 3.0 * pooling.NEAR  # how near the fit comes: see kernels.pooled
+        assert got[0] == pytest.approx(m, abs=near) and got[1] == pytest.approx(s, abs=near)
         look = limits.predict(u, C)
         assert look.p == pytest.approx(expit(m / np.sqrt(1.0 + np.pi * s**2 / 8.0)), abs=1e-9)
         assert look.safe.tolist() == (look.p >= 0.9).tolist()

@@ -11,8 +11,15 @@ import pytest
 
 from bridle.errors import CorruptState, InvalidValue, NotPossible
 from bridle.limits import BoundLimits, LogisticLimits, MixtureLimits, PooledLimits, RuleLimits
-from bridle.limits.base import Beliefs, Predictions
-from bridle.limits.mixture import DEVIATION, EXACT, EXCEPTIONS, FLOOR, PRIOR
+from bridle.limits.base import Beliefs
+from bridle.limits.mixture import (
+    DEVIATION,
+    EXACT,
+    EXCEPTIONS,
+    FLOOR,
+    PRIOR,
+    MixturePredictions,
+)
 from tests.conftest import size
 
 ALL = np.array(list(itertools.product([0.0, 1.0], repeat=3)))
@@ -141,7 +148,7 @@ def test_what_is_kept_up_to_date_is_what_is_looked_at(options) -> None:
     C = answers(7, 5, numbers="thresholds" in options)[0]
     C = np.vstack([C, np.zeros(3)])
     kept = limits.predictions(C)
-    assert isinstance(kept, Predictions)
+    assert isinstance(kept, MixturePredictions)
 
     def check() -> None:
         look = limits.predict_all(C)

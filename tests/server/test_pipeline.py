@@ -127,5 +127,5 @@ def test_a_row_stands_once():
 def test_what_is_busiest_is_tried_first():
     made = [(method, path, row(path, [])) for method, path in ROWS]
     paths = [route.path for route in routes_of(made, first="/a/{one}/b")]
-    assert paths[:2] == ["/a/{one:name}/b", "/a/{one:name}/b/{two:name}"]
-    assert paths.index("/a/fixed") < paths.index("/a/{one:name}")
+    assert paths[:2] == ["/a/{one:bridle_name}/b", "/a/{one:bridle_name}/b/{two:bridle_name}"]
+    assert paths.index("/a/fixed") < paths.index("/a/{one:bridle_name}")

@@ -81,7 +81,7 @@ def _then(work: UnitOfWork, made: Any, n: int) -> None:
     if n == 5:
         rows = kept.agent.schema.encode_many(CONTEXTS * 20)
         kept.record(CalibrationBegun(rows, 0.1, 0.1, 0.5, "here"))
-    if n > 5 and kept.calibrating.now is not None and kept.calibrating.now.question() is not None:
+    if n > 5 and kept.calibration.now is not None and kept.calibration.now.question() is not None:
         kept.record(Calibrated(True))
     if n % 4 == 1 and kept.auditing.pending:
         kept.record(Audited(next(iter(kept.auditing.pending)), n % 3 > 0))
@@ -94,7 +94,7 @@ def _then(work: UnitOfWork, made: Any, n: int) -> None:
 
 def state(kept: Aggregate) -> list[Any]:
     """All that follows from a log, in bits."""
-    meter, asking = kept.auditing.meter, kept.calibrating.now
+    meter, asking = kept.auditing.meter, kept.calibration.now
     promised = kept.auditing.promise_meter
     return [
         bits(kept.agent),
@@ -104,7 +104,7 @@ def state(kept: Aggregate) -> list[Any]:
         None if meter is None else _arrays(meter.to_state()),
         kept.auditing.promise_pending,
         None if promised is None else _arrays(promised.to_state()),
-        sorted(kept.erased),
+        sorted(kept.erasures.examples),
         None if asking is None else _arrays(asking.to_state()),
         [pair for pair in kept.deadlines.since if pair[0] in kept.state.pending],
         kept.shadows.to_list(),

@@ -107,7 +107,7 @@ def test_it_is_the_same_from_a_snapshot_and_from_the_log(lived):
     assert list(folded.auditing.promise_pending) == folded.state.purse.waiting
     again = Aggregate.from_blob(folded.to_blob(), folded.head)
     assert state(again) == state(folded) and again.to_blob() == folded.to_blob()
-    assert again.lives.next is None
+    assert again.expiries.next is None
     keep_snapshot(lived, "movies", folded)
     writer = Writer(lived, clock=lambda: NOW)
     writer.do("movies", lambda work: [decide(work, n) for n in range(9)] and None)
@@ -123,11 +123,11 @@ def test_a_curve_of_the_promise_has_the_bounds_that_held_then(lived):
     head = load(lived, "movies").head.seq
     kept = load(lived, "movies", snapshots=False)
     meter = kept.auditing.promise_meter
-    assert meter is not None and kept.chronicle.width == 1  # a span for every entry
-    assert any(span.promise is not None and span.promise.coins for span in kept.chronicle.spans)
+    assert meter is not None and kept.timeline.width == 1  # a span for every entry
+    assert any(span.promise is not None and span.promise.coins for span in kept.timeline.spans)
     again = Aggregate.from_blob(kept.to_blob(), kept.head)
     looked = 0
-    for span in again.chronicle.spans:
+    for span in again.timeline.spans:
         then = load(lived, "movies", span.last, snapshots=False).auditing.promise_meter
         if then is None:
             assert span.promise is None
@@ -135,10 +135,10 @@ def test_a_curve_of_the_promise_has_the_bounds_that_held_then(lived):
         assert span.promise is not None
         assert meter.bounds_at(span.promise) == then.bounds()
         looked += 1
-    assert looked > 40 and again.chronicle.spans[-1].last == head
-    drawn = sum(span.drawn for span in again.chronicle.spans)
-    judged = sum(span.checks for span in again.chronicle.spans)
-    found = sum(span.exceptions for span in again.chronicle.spans)
+    assert looked > 40 and again.timeline.spans[-1].last == head
+    drawn = sum(span.drawn for span in again.timeline.spans)
+    judged = sum(span.checks for span in again.timeline.spans)
+    found = sum(span.exceptions for span in again.timeline.spans)
     checks = kept.state.checks
     assert (drawn, judged, found) == (checks.drawn, checks.judged, checks.found)
 
@@ -166,7 +166,7 @@ def test_a_batch_is_counted_as_one_by_one(opener):
 
         writer.do(name, batch)
         kept: Any = writer.do(name, lambda work: work.aggregate)
-        whole.append((kept.chronicle.to_state(), kept.state.checks.drawn, kept.state.checks.open))
+        whole.append((kept.timeline.to_arrays(), kept.state.checks.drawn, kept.state.checks.open))
         writer.close()
     one, other = whole
     assert one[1:] == other[1:] and one[1] > 2
@@ -198,7 +198,7 @@ def test_a_checked_decision_is_erased_with_its_judgement(lived, judged):
     writer = Writer(lived, clock=lambda: NOW)
     writer.do("movies", lambda work: [decide(work, n) for n in range(5)] and None)
     if judged:
-        assert writer.do("movies", lambda work: work.stood("check", decision)) is not None
+        assert writer.do("movies", lambda work: work.find("check", decision)) is not None
     else:
         with pytest.raises(UnknownId, match="open check"):
             writer.do("movies", lambda work: judge(work, decision))
@@ -215,7 +215,7 @@ def test_a_play_is_judged_once(lived):
         if isinstance(one, Taught) and str(one.check) == decision
     )
     writer = Writer(lived, clock=lambda: NOW)
-    stood = writer.do("movies", lambda work: work.stood("check", decision))
+    stood = writer.do("movies", lambda work: work.find("check", decision))
     assert stood is not None and stood.event == event and stood.digest == b"j" * 32
     with pytest.raises(UnknownId, match="judged already"):
         writer.do("movies", lambda work: judge(work, event.check))
@@ -251,7 +251,7 @@ def test_answers_replace_and_what_they_replaced_can_be_erased(store):
     # As if it had never been: what it replaced stands again, beside what replaced it.
     erase(store, "movies", examples=["a1"])
     kept = load(store, "movies", snapshots=False)
-    assert list(kept.state.examples) == ["a0", "a2", "b0"] and kept.erased == {"a1"}
+    assert list(kept.state.examples) == ["a0", "a2", "b0"] and kept.erasures.examples == {"a1"}
     assert [e.id for e in events_in(store, "movies") if isinstance(e, Taught)] == ["a0", "a2", "b0"]
     assert replay(store, "movies").agrees and verify(store, "movies").problems == ()
     keep_snapshot(store, "movies", kept)
@@ -310,10 +310,10 @@ def test_lives_end_in_their_order(store, monkeypatch):
 
     ids = [say(300.0), say(None), say(200.0, "b"), say(200.0), say(250.0, "c")]
     kept: Any = writer.do("movies", lambda work: work.aggregate)
-    assert kept.lives.next == 200.0 and kept.lives.due(199.0, 9) == []
-    assert kept.lives.due(260.0, 9) == ["b", ids[3], "c"] == kept.lives.due(260.0, 9)
-    assert kept.lives.due(1e9, 2) == ["b", ids[3]]
-    assert Aggregate.from_blob(kept.to_blob(), kept.head).lives.due(1e9, 9) == kept.lives.due(
+    assert kept.expiries.next == 200.0 and kept.expiries.due(199.0, 9) == []
+    assert kept.expiries.due(260.0, 9) == ["b", ids[3], "c"] == kept.expiries.due(260.0, 9)
+    assert kept.expiries.due(1e9, 2) == ["b", ids[3]]
+    assert Aggregate.from_blob(kept.to_blob(), kept.head).expiries.due(1e9, 9) == kept.expiries.due(
         1e9, 9
     )
 
@@ -322,17 +322,17 @@ def test_lives_end_in_their_order(store, monkeypatch):
             work.aggregate.record(event)
 
     writer.do("movies", retract)
-    assert kept.lives.due(1e9, 9) == [ids[3], "c"]
+    assert kept.expiries.due(1e9, 9) == [ids[3], "c"]
     over = kept.agent.make.ended(260.0)
-    assert [event.example for event in over] == kept.lives.due(260.0, 9)
+    assert [event.example for event in over] == kept.expiries.due(260.0, 9)
     # Those that were retracted long before their end are swept out.
     for n in range(30):
         say(5e5 + n, f"x{n}")
         writer.do("movies", partial(forget, id=f"x{n}"))
-    assert len(kept.lives._ends) >= 30
+    assert len(kept.expiries._ends) >= 30
     monkeypatch.setattr(projections, "SWEEP", 1)
     say(6e5, "last")
-    assert len(kept.lives._ends) == 3
+    assert len(kept.expiries._ends) == 3
     writer.close()
 
 

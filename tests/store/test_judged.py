@@ -98,7 +98,7 @@ def test_it_is_the_same_from_a_snapshot_and_from_the_log(lived):
 
 def test_words_are_counted_and_say_who_said_them(lived):
     kept = load(lived, "movies", snapshots=False)
-    spans = Aggregate.from_blob(kept.to_blob(), kept.head).chronicle.spans
+    spans = Aggregate.from_blob(kept.to_blob(), kept.head).timeline.spans
     assert sum(span.words for span in spans) == len(words(lived)) > 15
     assert sum(span.taught for span in spans) == kept.state.taught
     # Each answer is counted for who gave it, and what they settled together for nobody.

@@ -12,8 +12,8 @@ from bridle.errors import CorruptState, StoreFailed
 from bridle.store.log import Store
 from bridle.store.migrations import Migration, due, migrations
 from bridle.store.postgres import PostgresStore
-from bridle.store.sql import SqlStore, statements
-from bridle.store.sqlite import SqliteStore
+from bridle.store.sql import SqlStore
+from bridle.store.sqlite import SqliteStore, statements
 from tests.store.conftest import Opener
 from tests.store.filling import fill, seq_of
 from tests.store.postgres_server import PostgresServer

@@ -25,7 +25,7 @@ def agent():
 
 
 def recent_of(agent):
-    recent = Recent()
+    recent = Recent(agent._state)
     encode = agent._state.settings.features.encode
     recent.fold_rows(np.array([encode({"late": late, "child": True}) for late in (True, False)]))
     return recent
@@ -33,16 +33,16 @@ def recent_of(agent):
 
 def test_what_is_unsure_is_of_the_groups_as_they_are_now(agent):
     recent = recent_of(agent)
-    before = recent.unsure(agent._state)
+    before = recent.unsure()
     agent.regroup({"b": None})
-    assert recent.unsure(agent._state) == recent_of(agent).unsure(agent._state) > before
+    assert recent.unsure() == recent_of(agent).unsure() > before
 
 
 def test_what_is_unsure_is_of_the_rules_as_they_are_now(agent):
     recent = recent_of(agent)
     agent.declare(Rule("one", arms=["a"]))
-    before = recent.unsure(agent._state)
+    before = recent.unsure()
     agent.withdraw("one")
     agent.declare(Rule("two", arms=["c"]))
-    after = recent.unsure(agent._state)
-    assert after == recent_of(agent).unsure(agent._state) != before
+    after = recent.unsure()
+    assert after == recent_of(agent).unsure() != before

@@ -15,8 +15,8 @@ from bridle.errors import CorruptState, StoreFailed
 from bridle.store import sql
 from bridle.store import sqlite as sqlitefile
 from bridle.store.maintenance import verify
-from bridle.store.sql import Connection, Row, SqlError, connect
-from bridle.store.sqlite import SqliteStore
+from bridle.store.sql import Connection, Row, SqlError
+from bridle.store.sqlite import SqliteStore, connect
 from tests.store.filling import fill, new, seq_of, tamper
 
 apsw = pytest.importorskip("apsw", reason="apsw is not installed")

@@ -169,15 +169,15 @@ def test_a_name_stands_once_and_is_found_again(store, writer):
     def look(unit_of_work: Any) -> Any:
         staged = decide(1, "other")(unit_of_work)
         return (
-            unit_of_work.stood("decision", "mine"),
-            unit_of_work.stood("decision", "other"),
+            unit_of_work.find("decision", "mine"),
+            unit_of_work.find("decision", "other"),
             staged,
         )
 
     mine, other, staged = writer.do("movies", look)
     assert mine.event.id == "mine" and mine.digest == b"d" * 32 and mine.seq == 4
     assert other.event == staged.event and other.seq == 5
-    assert writer.do("movies", lambda unit_of_work: unit_of_work.stood("decision", "none")) is None
+    assert writer.do("movies", lambda unit_of_work: unit_of_work.find("decision", "none")) is None
     with pytest.raises(Duplicate):  # an agent does not know all its decisions: the store does
         writer.do("movies", lambda unit_of_work: _reward_again(unit_of_work))
     assert kept_of(writer).version == 5

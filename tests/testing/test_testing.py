@@ -224,9 +224,9 @@ def test_an_error_inside_a_check_is_a_failure_of_that_check():
 
 
 def test_a_missing_method_is_named():
-    lacking = type("Lacking", (), {n: v for n, v in vars(PlainLimits).items() if n != "relearn"})
+    lacking = type("Lacking", (), {n: v for n, v in vars(PlainLimits).items() if n != "refit"})
     error = failing("limits", lacking)["fits_the_protocol"]
-    assert "every method of Limits" in str(error) and "relearn" in str(error)
+    assert "every method of Limits" in str(error) and "refit" in str(error)
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-4, 0.01, 0.25, 0.5, 0.9, 1.0])

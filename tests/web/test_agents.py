@@ -67,7 +67,7 @@ def test_what_an_agent_is_doing(server, make, person, monkeypatch):
     ):
         assert films.value(name) == value
     share = server.runner.run(
-        server.service.do("films", lambda work: work.aggregate.recent.unsure(work.aggregate.state))
+        server.service.do("films", lambda work: work.aggregate.recent.unsure())
     )
     assert films.value("unsure") == f"{100 * share:.0f} %"
     server.clock.now += 3_000.0

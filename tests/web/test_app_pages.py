@@ -9,6 +9,7 @@ from bridle.server.problems import Problem
 from bridle.server.table import endpoints
 from bridle.web import page as session
 from bridle.web.app import pages
+from bridle.web.forms import MAX_FIELDS
 from tests.web.browsing import HOST, Person, no_script
 
 
@@ -126,8 +127,13 @@ def test_files_have_an_address_that_changes_with_them(server):
     assert style.status == 200 and "immutable" in style.headers["cache-control"]
     assert style.headers["content-type"].startswith("text/css")
     assert nobody.get("/static/style.css").headers["cache-control"] == "no-cache"
-    assert nobody.get("/static/nothing.css").status == 404
-    assert nobody.get("/static/..%2Fsite.py").status == 404
+    assert nobody.get("/static/style.css?v=0").headers["cache-control"] == "no-cache"
+    for nothing in ("nothing.css", "..%2Fapp.py", "../app.py", "%2e%2e/app.py", "", "a/b", "."):
+        shown = nobody.get(f"/static/{nothing}")
+        assert shown.status == 404 and "cache-control" in shown.headers
+    assert nobody.post("/static/style.css").status == 405
+    again = nobody.get(address, if_none_match=style.headers["etag"])
+    assert again.status == 304 and not again.html
 
 
 def test_forms_that_are_none(server, serve, person):
@@ -135,6 +141,15 @@ def test_forms_that_are_none(server, serve, person):
     assert ann.post("/sign-out", b"%ff%fe=\xff").status == 400
     assert ann.post("/sign-out", b"{}", content_type="application/json").status == 415
     assert ann.post("/sign-out", b"x", content_type="multipart/form-data; boundary=a").status == 400
+    many = b"&".join(b"x=%d" % n for n in range(MAX_FIELDS + 1))
+    assert ann.post("/sign-out", many).status == 400
+    part = b'--a\r\nContent-Disposition: form-data; name="x"\r\n\r\n1\r\n'
+    kind = "multipart/form-data; boundary=a"
+    parts = part * (MAX_FIELDS + 1) + b"--a--\r\n"
+    assert ann.post("/sign-out", parts, content_type=kind).status == 413
+    nameless = part.replace(b'; name="x"', b"") + b"--a--\r\n"
+    assert ann.post("/sign-out", nameless, content_type=kind).status == 400
+    assert ann.post("/sign-out", part, content_type=kind, content_encoding="gzip").status == 415
     small = serve(limits=Limits(body_bytes=1_024))
     somebody = Person(small, None)
     assert somebody.post("/sign-in", {"token": "x" * 2_000}).status == 413
@@ -208,3 +223,25 @@ def test_a_remedy_is_said_once(make, person):
     refused = person("admin").post("/agents/films/teach/undo", {"example": "99"})
     assert refused.status == 404
     assert refused.text.count("It was never taught") == 1
+
+
+def test_metrics_have_the_pages_by_their_address(server, make, person):
+    make()
+    ann = person("admin")
+    ann.get("/agents/films/teach")
+    ann.get("/nothing")
+    text = server.service.metrics.text().decode()
+    for labels in (
+        'method="GET",path="page /agents/{agent}/teach",status="200"',
+        'method="GET",path="page -",status="404"',
+        'method="POST",path="page /sign-in",status="303"',
+    ):
+        assert f"bridle_requests_total{{{labels}}} 1.0" in text
+
+
+@pytest.mark.parametrize("method", ["HEAD", "PUT", "OPTIONS", "DELETE"])
+def test_other_methods_on_a_page(server, method):
+    headers = [("accept", "text/html")]
+    answer = server.call(method, "/sign-in", token=None, headers=headers)
+    assert answer.status == 405 and answer.headers["allow"] == "GET, POST"
+    assert answer.headers["content-type"].startswith("text/html")

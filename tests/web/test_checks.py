@@ -300,7 +300,7 @@ def test_the_price_in_words_is_the_purse_own():
         bound=purse.bound(20_000),
         sharper=purse.sharper_bound(20_000),
         sure=0.0,
-        price=purse.price_in_words(20_000),
+        price=tuple(purse.price_in_words(20_000)),
     )
     ours, its = " ".join(text for _, text in price_words(one)), " ".join(one.price)
     for said, same in [

@@ -102,7 +102,7 @@ def test_the_dial_of_the_paper(server, person, typed, sigma):
         ({"features": "flag a\ncolour b"}, "Line 2 of the features: it must begin with"),
         ({"features": "flag a\nflag a"}, "distinct names"),
         ({"features": "number h 5 5"}, "less than high"),
-        ({"limits": "magic"}, "agent.limits"),
+        ({"limits": "magic"}, "'limits'"),
         ({"on_doubt": "magic"}, "agent.on_doubt"),
         ({"sigma": "1.5"}, "The dial goes from 0 to 1"),
         ({"sigma": "much"}, "no number"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -57,7 +58,16 @@ from bridle.agent.events import (
     WaitChanged,
     check_event,
 )
-from bridle.agent.outcomes import Abstention, Answer, Check, Decision, Decisions, Question
+from bridle.agent.outcomes import (
+    MOST_SHOWN,
+    Abstention,
+    Answer,
+    Check,
+    Decision,
+    Decisions,
+    Question,
+    html_table,
+)
 from bridle.agent.purse import Purse
 from bridle.agent.queries import (
     Believed,
@@ -653,6 +663,27 @@ class Agent:
     def note(self, made: Note) -> None:
         """Put a note of `bridle.agent.events` into the log; the state stays as it is."""
         self._commit(made)
+
+    def __repr__(self) -> str:
+        state, settings = self._state, self._state.settings
+        said = [
+            f"{len(state.arms):,} arms",
+            f"{settings.features.width:,} columns",
+            f"limits={state.limits_state.kind!r}",
+            repr(state.policy),
+            f"{len(state.examples):,} examples",
+            f"{state.decisions:,} decisions",
+            f"version {state.version:,}",
+        ]
+        return f"<Agent {', '.join(said)}>"
+
+    def _repr_html_(self) -> str:
+        arms = self._state.arms
+        rows = [
+            [escape(str(arm.id)), escape(arm.label), escape(arm.group or "")]
+            for arm in arms[:MOST_SHOWN]
+        ]
+        return html_table(repr(self), ["arm", "label", "group"], rows, len(arms))
 
     # -- to look at ----------------------------------------------------------------------
 

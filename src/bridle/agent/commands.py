@@ -413,12 +413,12 @@ class Commands:
     ) -> Examples:
         """Return what an example of a teacher comes to, who may be a declared one."""
         owner = "Agent.teach"
-        rows = self._schema.encode(context)[None]
+        about, answer = self._item(context, item, owner), _truth(allowed, owner)
         cases = _Cases(
-            rows=rows,
+            rows=self._schema.encode(context)[None],
             arms=[arm],
-            allowed=[_truth(allowed, owner)],
-            items=[self._item(context, item, owner)],
+            allowed=[answer],
+            items=[about],
             ids=None if id is None else [id],
             scope=scope,
             until=until,
@@ -479,26 +479,28 @@ class Commands:
     ) -> Examples:
         state, n, owner = self._state, len(cases.rows), "Agent.teach"
         by, note, time = _said(by, note, at)
-        numbers = [state.arm_number(arm) for arm in cases.arms]
         ends = self._life(cases.scope, cases.until, cases.items, owner)
-        if state.declares(by):
-            names: list[Any] = [None] * n
-            if cases.ids is not None:
-                names = self._names(cases.ids, n, state.taught, owner)
-            each = zip(cases.rows, numbers, cases.items, cases.allowed, names, strict=True)
+        names = self._names(cases.ids, n, state.taught, owner)
+        numbers = list(map(state.arm_number, cases.arms))
+        if by is not None and state.declares(by):
+            own: list[Any] = [None] * n if cases.ids is None else names
+            each = zip(cases.rows, numbers, cases.items, cases.allowed, own, strict=True)
             judged = [
                 _Judgement(row.tobytes(), k, item, answer, None, None, cases.scope, ends, id, id)
                 for row, k, item, answer, id in each
             ]
             return self._weighed(judged, by, note, time, who)
-        names = self._names(cases.ids, n, state.taught, owner)
+        _check_declared(owner, who=who)
         state.check_examples(names, numbers)
-        replaced = self._replaced(numbers, cases.items, cases.allowed, by, ends)
+        replaced: list[tuple[ItemId, ...]] = [()] * n
+        if cases.items.count(None) < n:
+            replaced = self._replaced(numbers, cases.items, cases.allowed, by, ends)
         columns = zip(
             names, cases.rows.tolist(), numbers, cases.allowed, cases.items, replaced, strict=True
         )
-        events: list[Event] = [
-            Taught(
+        events: list[Event] = []
+        for id, row, k, answer, item, gone in columns:
+            example = Taught(
                 id,
                 tuple(row),
                 state.arm_ids[k],
@@ -513,8 +515,7 @@ class Commands:
                 ends,
                 gone,
             )
-            for id, row, k, answer, item, gone in columns
-        ]
+            events.append(example)
         return Examples(events, [*names], False)
 
     def _at_their_word(self, made: Examples | Answers, instead: str) -> list[Taught]:
@@ -529,7 +530,7 @@ class Commands:
         self, scope: Scope, until: float | None, items: list[ArmId | None], owner: str
     ) -> float | None:
         """Return when answers end, or raise what is wrong with their scope or end."""
-        if scope != "all":
+        if not isinstance(scope, str) or scope != "all":
             validation.one_of(scope, SCOPES, "scope", owner)
         if scope == "item" and None in items:
             remedy = "Name it: item=..., or declare an Id in the schema."
@@ -591,6 +592,7 @@ class Commands:
             own = None if word is None else item_id(word, owner)
             said = _Judgement(open_.context, open_.arm, open_.item, answer, check=id, name=own)
             return self._weighed([said], by, note, time, who).events
+        _check_declared(owner, word=word, who=who)
         names = self._names(None, 1, state.taught, owner)
         state.check_examples(names, [open_.arm])
         (gone,) = self._replaced([open_.arm], [open_.item], [answer], by)
@@ -674,6 +676,7 @@ class Commands:
         if state.declares(by):
             made = self._answers_weighed(by, ids, found, answers, said, ends)
         else:
+            _check_declared(owner, words=said.words, who=said.who)
             names = self._names(None, len(ids), state.taught, owner)
             state.check_examples(names, [one.arm for one in found])
             replaced = self._replaced([one.arm for one in found], items, answers, by, ends)
@@ -818,8 +821,8 @@ class Commands:
     ) -> Decision | Question | Abstention:
         """Return an arm for a context, among all arms or those given; or a question about one."""
         state = self._state
-        row = self._schema.encode(context)
         named = self._item(context, item, "Agent.decide")
+        row = self._schema.encode(context)
         name: ItemId = state.decisions + 1
         if id is not None:
             name = item_id(id, "Agent.decide")
@@ -971,7 +974,7 @@ class Commands:
                 "This is a question, which earns nothing. Answer it, agent.answer(question, "
                 "allowed), or give it up, agent.skip(question), and reward decisions by their id.",
             )
-        state.pending_context(id)
+        state.pending_context(cast("ItemId", decision))
 
     def expired(self, decision: ItemId, *, at: float | None = None) -> Expired:
         """Return the event that nobody waits for the reward of a decision any more."""
@@ -1344,6 +1347,13 @@ def _distinct(values: list[ItemId], name: str, owner: str) -> list[ItemId]:
         twice, _ = Counter(values).most_common(1)[0]
         raise InvalidValue(name, owner, "distinct", twice)
     return values
+
+
+def _check_declared(owner: str, **given: object) -> None:
+    """Raise `InvalidValue` for what says something of a declared teacher, where there is none."""
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidValue(name, owner, "left out unless `by` is a declared teacher", value)
 
 
 def _of_declared(made: Of) -> Of:

@@ -25,8 +25,8 @@ import numpy as np
 from bridle import registry, validation
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
 from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached, NotRegistered
-from bridle.limits import KINDS, check_kind
 from bridle.limits.declared import Rule, compile_rule
+from bridle.limits.kinds import KINDS, check_kind
 from bridle.policies import (
     CENTRED_V,
     DEFAULT_V,

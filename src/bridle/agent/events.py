@@ -37,8 +37,8 @@ from bridle.agent.config import WAIT, Arm, ArmId, ItemId, Json, Settings, words
 from bridle.certificates.certificate import Certificate
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered
 from bridle.kernels.types import Floats, Ints
-from bridle.limits import KINDS
 from bridle.limits.declared import Rule
+from bridle.limits.kinds import KINDS
 from bridle.validation import MAX_MAGNITUDE
 
 __all__ = [

@@ -1,4 +1,8 @@
-"""What an agent has asked and not yet been told, and the decisions that wait for it."""
+"""The limits of one agent, the examples behind them, and the questions that are open.
+
+`LimitsState` holds the limits and all that answers have taught; `Questions` what the agent has
+asked, and the decisions that wait for it. Both are part of the fold.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,10 @@ from bridle.agent.drift import SurpriseTest
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.kernels import doubt, keys
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs, Term, make_limits
+from bridle.limits import Beliefs, Term
 from bridle.limits.declared import CompiledRule
 from bridle.limits.exceptions import ExceptionRates
+from bridle.limits.kinds import make_limits
 from bridle.schema import Number
 
 __all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
@@ -312,7 +317,7 @@ class LimitsState:
         if settings.lives and self.limits.calibrated and settings.teacher_error is not None:
             self.drift = SurpriseTest(DRIFT)
         self.take(self.limits, ())
-        self.know(rules)
+        self.set_rules(rules)
 
     def _bar(self) -> dict[str, float]:
         return {"doubt": self.limits.doubt, "error": self._settings.teacher_error or 0.0}
@@ -367,9 +372,9 @@ class LimitsState:
             self._judged[unit][example.item] -= 1
             if not self._judged[unit][example.item]:
                 del self._judged[unit][example.item]
-        self._relearn([unit], standing)
+        self._refit([unit], standing)
 
-    def know(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
+    def set_rules(self, rules: Sequence[CompiledRule], standing: Iterable[Example] = ()) -> None:
         """Update what is known for certain; refit the units where that has changed."""
         if not self.limits.term_size:
             return
@@ -379,7 +384,7 @@ class LimitsState:
         for unit in changed:
             self.limits.set_known(unit, known.get(unit, {}))
         self._known = known
-        self._relearn(changed, standing)
+        self._refit(changed, standing)
 
     def grow(self, arms: Sequence[Arm]) -> None:
         """Add arms, after the others; one in a known group starts with what the group knows."""
@@ -414,7 +419,7 @@ class LimitsState:
         """Return what is believed of every arm in an encoded context. Not a copy."""
         found = self._seen.get(context)
         if found is None:
-            found = self._look(np.frombuffer(context)[None])
+            found = self._predict(np.frombuffer(context)[None])
             if (len(self._seen) + 1) * 5 * len(self.unit_of) > MAX_SEEN:
                 self._seen.clear()
             self._seen[context] = found
@@ -502,23 +507,25 @@ class LimitsState:
         made.refit_all(self._answers(examples))
         return made
 
-    def _look(self, rows: Floats) -> Seen:
-        look = self.limits.predict_all(rows)
-        hope = self.limits.hope(look)
+    def _predict(self, rows: Floats) -> Seen:
+        prediction = self.limits.predict_all(rows)
+        hope = self.limits.hope(prediction)
         if self.rates is not None:
-            look = self.rates.lower(look)
-            hope = np.minimum(hope, look.p)
-        marks = np.where(look.safe, doubt.SAFE, np.where(look.possible, doubt.UNSURE, doubt.DENIED))
+            prediction = self.rates.lower(prediction)
+            hope = np.minimum(hope, prediction.p)
+        marks = np.where(
+            prediction.safe, doubt.SAFE, np.where(prediction.possible, doubt.UNSURE, doubt.DENIED)
+        )
         if self.limits.asks_consent and self.limits.holds_nothing(rows)[0]:
             marks[(marks[:, 0] == doubt.SAFE) & ~self._ever_allowed()] = doubt.UNSURE
-        each = (look.p, look.sd, marks.astype(np.int8), look.information, hope)
+        each = (prediction.p, prediction.sd, marks.astype(np.int8), prediction.information, hope)
         return Seen(*(np.ascontiguousarray(part[self.unit_of, 0]) for part in each))
 
     def _ever_allowed(self) -> Bools:
         """Return for each unit whether an answer "allowed" stands."""
         return np.array([any(e.allowed for e in of.values()) for of in self._of], np.bool_)
 
-    def _relearn(self, units: Iterable[int], standing: Iterable[Example]) -> None:
+    def _refit(self, units: Iterable[int], standing: Iterable[Example]) -> None:
         if self.limits.finds_groups:  # any answer moves all that is believed
             self.limits.refit_all(self._answers(standing))
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import overload
 
 import numpy as np
@@ -19,6 +20,27 @@ from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
 
 __all__ = ["Abstention", "Answer", "Check", "Decision", "Decisions", "Odds", "Question"]
+
+
+# Rows that a notebook shows of a table.
+MOST_SHOWN = 20
+
+
+def html_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], n: int) -> str:
+    """Return a small table for notebooks: no style, no script.
+
+    `rows` are of HTML already, the first of `n`; title and heads are plain text.
+    """
+    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    more = f"<p>and {n - len(rows):,} more</p>" if n > len(rows) else ""
+    caption = f"<caption>{escape(title)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _about(event: Decided | Abstained | Asked) -> list[str]:
+    about = [] if event.item is None else [f"for {event.item!r}"]
+    return about if event.among is None else [*about, f"among {len(event.among)}"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +139,24 @@ class Decision:
         """The exact probability that each arm is played, if it was asked for."""
         return None if self.odds is None else self.odds.play
 
+    def __repr__(self) -> str:
+        said = [f"{self.id!r}: play {self.arm!r}", *_about(self.event)]
+        if self.propensity is not None:
+            said.append(f"with probability {self.propensity:.3g}")
+        said += ["to be judged"] if self.event.checked else []
+        said += ["asks"] if self.question is not None else []
+        return f"<Decision {', '.join(said)}>"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for k, arm in enumerate(self.arms[:MOST_SHOWN]):
+            mark = "✓" if self.eligible[k] else "–"
+            numbers = (self.reward_mean[k], self.limit_mean[k], self.draw[k])
+            name = f"<b>{escape(str(arm))}</b>" if arm == self.arm else escape(str(arm))
+            rows.append([name, mark, *(f"{number:.3g}" for number in numbers)])
+        heads = ["arm", "may be played", "mean reward", "P(allowed)", "draw"]
+        return html_table(repr(self), heads, rows, len(self.arms))
+
     def _part(self, row: int) -> Floats:
         part: Floats = self.parts[row]
         return part
@@ -205,6 +245,14 @@ class Question:
     event: Asked
     odds: Odds | None = field(default=None, compare=False)
 
+    def __repr__(self) -> str:
+        said = [f"{self.id!r}: is {self.arm!r} allowed?", *_about(self.event)]
+        said += [] if self.decision is None else [f"decision {self.decision!r} asks"]
+        return f"<Question {', '.join(said)}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
+
     @property
     def events(self) -> list[Event]:
         """What goes into the log."""
@@ -267,6 +315,14 @@ class Abstention:
     odds: Odds | None = field(default=None, compare=False)
     certified: Bools | None = field(default=None, compare=False)
     question: Question | None = None
+
+    def __repr__(self) -> str:
+        said = [f"{self.id!r}: nothing may be played", *_about(self.event)]
+        said += ["asks"] if self.question is not None else []
+        return f"<Abstention {', '.join(said)}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
 
     @property
     def events(self) -> list[Event]:
@@ -376,6 +432,9 @@ class Decisions(Sequence[Decision | Abstention]):
     def chosen(self) -> list[ArmId | None]:
         """The arm of each decision, None where the agent abstained."""
         return [self._arms[k] if k >= 0 else None for k in self.numbers]
+
+    def __repr__(self) -> str:
+        return f"<Decisions of {len(self):,} contexts, {self.numbers.count(-1):,} abstentions>"
 
     def __len__(self) -> int:
         return len(self.ids)

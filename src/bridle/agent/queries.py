@@ -440,18 +440,18 @@ def _exceptions(state: AgentState, limits: Beliefs, unit: int) -> str:
     """Name items of which the teacher said otherwise than the limits would: at most three."""
     if not state.remembers:
         return ""
-    said: dict[ArmId, Example] = {}
+    last: dict[ArmId, Example] = {}
     for example in state.limits_state.examples_of(unit)[-MOST_WEIGHED:]:
-        if example.item is not None and (example.item not in said or not example.allowed):
-            said[example.item] = example
-    if not said:
+        if example.item is not None and (example.item not in last or not example.allowed):
+            last[example.item] = example
+    if not last:
         return ""
-    rows = np.frombuffer(b"".join(e.context for e in said.values())).reshape(len(said), -1)
-    look = limits.predict(unit, rows)
+    rows = np.frombuffer(b"".join(e.context for e in last.values())).reshape(len(last), -1)
+    prediction = limits.predict(unit, rows)
     odd = [
         f"{printable(str(item))} {'allowed' if one.allowed else 'denied'}"
         for (item, one), p, safe in zip(
-            said.items(), look.p.tolist(), look.safe.tolist(), strict=True
+            last.items(), prediction.p.tolist(), prediction.safe.tolist(), strict=True
         )
         if (p < 0.5 if one.allowed else safe)
     ]

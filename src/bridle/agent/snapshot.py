@@ -44,8 +44,8 @@ from bridle.agent.state import AgentState, Example, JudgedCase, OpenCheck
 from bridle.agent.teachers import Teachers
 from bridle.certificates.certificate import Certificate
 from bridle.errors import BridleError, CorruptState, NotRegistered
-from bridle.limits import limits_from_state
 from bridle.limits.declared import Rule
+from bridle.limits.kinds import limits_from_state
 from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import model_from_state
 from bridle.reward.posterior import LinearArms

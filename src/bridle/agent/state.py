@@ -673,7 +673,7 @@ class AgentState:
         self.compiled_rules = [self._compile(rule) for rule in self.rules.values()]
 
     def _know_rules(self) -> None:
-        self.limits_state.know(self.compiled_rules, self.examples.values())
+        self.limits_state.set_rules(self.compiled_rules, self.examples.values())
 
     def reward_rows(self, contexts: Floats) -> Floats:
         """Return contexts (n, d) as our reward model takes them."""

@@ -39,6 +39,9 @@ class Form(BaseModel):
     # Fields that name the request and are no part of what it says: see `digest_of`.
     NAMES: ClassVar[frozenset[str]] = frozenset()
 
+    def __str__(self) -> str:
+        return repr(self)
+
 
 _Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]

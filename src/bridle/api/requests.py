@@ -433,7 +433,7 @@ _LATER = {"item": None, "scope": "all", "until": None, "teacher": None}
 
 
 def digest_of(form: BaseModel | None, *more: Any) -> bytes:
-    """Give the digest of a request, to tell whether another is the same."""
+    """Return the digest of a request, to tell whether another is the same."""
     # What came later is left out where it is not given, so that a request from before there was
     # such a thing has the digest that it had.
     unsaid = {name for name, default in _LATER.items() if getattr(form, name, 0) == default}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
+from typing import Any, ClassVar
 
 from bridle.agent.config import ItemId
 from bridle.agent.events import (
@@ -16,10 +17,11 @@ from bridle.agent.events import (
     PromiseDropped,
     Taught,
 )
+from bridle.agent.snapshot import Arrays
 from bridle.audit.meter import AuditMeter, Window
 from bridle.errors import LimitReached, NotPossible
 
-__all__ = ["PROMISE_DELTA", "Auditing", "audits_in", "meter_of"]
+__all__ = ["PROMISE_DELTA", "Auditing", "audits_in", "meter_of", "under"]
 
 # The error of each bound of a promise's meter.
 PROMISE_DELTA = 0.05
@@ -47,6 +49,9 @@ class Auditing:
         The plays that the promise's coins chose and that wait, oldest first.
     """
 
+    # The kinds of events that `check` looks at.
+    CHECKS: ClassVar[tuple[type[Event], ...]] = (AuditBegun, Audited)
+
     def __init__(self) -> None:
         self.meter: AuditMeter | None = None
         self.before = 0
@@ -55,12 +60,16 @@ class Auditing:
         self.promise_pending: dict[ItemId, int] = {}
 
     @property
-    def follows(self) -> bool:
+    def needs_events(self) -> bool:
         """Whether a meter runs, which must see every decision."""
         return self.meter is not None or self.promise_meter is not None
 
-    def fold(self, event: Event) -> None:
-        """Fold one event; those that do not concern audits change nothing."""
+    def fold_many(self, made: Sized, first: int) -> None:
+        """Update it with a batch of decisions, while no meter runs."""
+        self.before += len(made)
+
+    def fold(self, event: Event, seq: int = 0) -> None:
+        """Update it with one event; those that are no matter of audits change nothing."""
         try:
             self._fold_promise(event)
         except LimitReached:
@@ -78,7 +87,7 @@ class Auditing:
             elif self.meter.observe(step):
                 self.pending[event.id] = step
         elif isinstance(event, Audited):
-            self.check(event.decision)
+            self.check(event)
             assert self.meter is not None
             self.meter.answer(self.pending.pop(event.decision), event.allowed)
         elif isinstance(event, Erased) and self.meter is not None and "decision" in event.spaces:
@@ -116,13 +125,47 @@ class Auditing:
     def _end_promise(self) -> None:
         self.promise_meter, self.promise_pending = None, {}
 
-    def check(self, decision: ItemId) -> None:
-        """Raise on a judgement that nobody waits for."""
-        if decision not in self.pending:
+    def check(self, event: Event) -> None:
+        """Raise if audits begin a second time, or if nobody waits for a judgement."""
+        if isinstance(event, AuditBegun):
+            meter_of(event, self.meter)
+        if isinstance(event, Audited) and event.decision not in self.pending:
             raise NotPossible(
-                f"The decision {decision!r:.100} waits for no judgement: the coin did not choose "
-                "it, or it was judged already. Others may not count, or the bounds would not hold."
+                f"The decision {event.decision!r:.100} waits for no judgement: the coin did not "
+                "choose it, or it was judged already. Others may not count, or the bounds would "
+                "not hold."
             )
+
+    def to_state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what a snapshot holds of it: plain values, and the meters' arrays."""
+        facts = {
+            "audited_before": self.before,
+            "audits_pending": [[id, step] for id, step in self.pending.items()],
+            "audits": self.meter is not None,
+            "promise_pending": [[id, step] for id, step in self.promise_pending.items()],
+            "promise": self.promise_meter is not None,
+        }
+        arrays: Arrays = {}
+        for prefix, meter in (("audits.", self.meter), ("promise.", self.promise_meter)):
+            if meter is not None:
+                arrays |= {prefix + name: array for name, array in meter.to_state().items()}
+        return facts, arrays
+
+    def restore(self, facts: dict[str, Any], arrays: Arrays) -> None:
+        """Restore what `to_state` returned."""
+        self.before = facts["audited_before"]
+        self.pending = dict(facts["audits_pending"])
+        if facts["audits"]:
+            self.meter = AuditMeter.from_state(under("audits.", arrays))
+        # Snapshots from before there were promises have none of this.
+        self.promise_pending = dict(facts.get("promise_pending", ()))
+        if facts.get("promise", False):
+            self.promise_meter = AuditMeter.from_state(under("promise.", arrays))
+
+
+def under(prefix: str, arrays: Arrays) -> Arrays:
+    """Return the arrays whose names begin so, without that beginning."""
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
 def meter_of(event: AuditBegun, before: AuditMeter | None = None) -> AuditMeter:

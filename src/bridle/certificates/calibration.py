@@ -28,7 +28,8 @@ from bridle.certificates.certificate import (
 )
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs, limits_from_state
+from bridle.limits import Beliefs
+from bridle.limits.kinds import limits_from_state
 
 __all__ = ["Calibration", "Certification", "Progress", "broken", "certify", "fresh_or_not", "named"]
 

@@ -14,9 +14,8 @@ import typer
 import bridle
 from bridle.cli.evaluate import evaluate
 from bridle.cli.plugins import add_to as add_study_commands
-from bridle.cli.serve import serve
+from bridle.cli.serve import serve, warm
 from bridle.cli.store import add_to as add_store_commands
-from bridle.cli.warm import warm
 
 __all__ = ["app", "main"]
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-__all__ = ["Grid", "Where", "numbers", "told", "with_options", "words"]
+__all__ = ["Grid", "Where", "friendly_errors", "numbers", "with_options", "words"]
 
 
 Option = typer.Option
@@ -89,7 +89,7 @@ class Where:
 
 
 def with_options(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command take groups of options, each as one argument."""
+    """Return a decorator: the command takes groups of options, each as one argument."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = get_type_hints(command, include_extras=True)
@@ -153,7 +153,7 @@ def _needed(default: object) -> bool:
     return default.__class__.__name__ == "_MISSING_TYPE"
 
 
-# --- Errors and interruptions, told to the person at the terminal -------------------------
+# --- Errors and interruptions, as messages for the person at the terminal -------------------------
 
 
 # Whose parameters have an option of the same name.
@@ -181,7 +181,7 @@ EXTRAS = {
 
 
 @contextmanager
-def told(interrupted: str = "The same command goes on from here.") -> Iterator[None]:
+def friendly_errors(interrupted: str = "The same command goes on from here.") -> Iterator[None]:
     """Show an error of ours as a message, and say what an interrupted study does."""
     from bridle.errors import BridleError
 
@@ -208,7 +208,7 @@ def told(interrupted: str = "The same command goes on from here.") -> Iterator[N
 
 
 def _by_option(error: Exception) -> str:
-    """Say it of the option, which is what the user wrote, where the error is about one."""
+    """Return the message, in terms of the option that the user wrote where it is about one."""
     from bridle.errors import InvalidValue, shown
 
     if not isinstance(error, InvalidValue) or error.owner not in OWNERS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.console import numbers, told
+from bridle.cli.console import friendly_errors, numbers
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,29 +46,31 @@ COLUMNS = (
 def evaluate(
     log: Annotated[
         Path,
-        typer.Argument(metavar="LOG.jsonl", help="The events of an agent, one a line, as JSON."),
+        typer.Argument(
+            metavar="LOG.jsonl", help="The events of an agent, one JSON object per line."
+        ),
     ],
     sigma: Annotated[
-        str, typer.Option(help="Positions of the dial, by commas.")
+        str, typer.Option(help="Positions of the dial, separated by commas.")
     ] = "0,0.25,0.5,0.75,1",
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     budget: Annotated[
         float | None,
-        typer.Option(help="Violations a decision: recommend the largest sigma within it."),
+        typer.Option(help="Violations per decision: recommend the largest sigma within it."),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write evaluation.csv and a figure into this folder."),
     ] = None,
 ) -> None:
-    """Say what other positions of the dial would have earned, from an agent's log.
+    """Estimate what other positions of the dial would have earned, from an agent's log.
 
     The agent must have decided with propensity=True. Where the log cannot tell, there is a reason
     in the place of a number. Violations are what the limits believed; if the log has audits
     (AuditBegun, Audited), what those show stands beside it.
     """
     sigmas = numbers(sigma, "--sigma", float) or ()
-    with told("Nothing was written."):
+    with friendly_errors("Nothing was written."):
         from rich.console import Console
 
         from bridle.audit.log import audits_in
@@ -174,7 +176,7 @@ def _notes(one: Evaluation) -> list[str]:
 
 
 def _write(found: list[Evaluation], out: Path) -> list[Path]:
-    """Write the table and the figure; give the paths."""
+    """Write the table and the figure; return the paths."""
     table = out / "evaluation.csv"
     with table.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
@@ -212,7 +214,7 @@ def _draw(found: list[Evaluation], out: Path) -> list[Path]:
     from bridle.cli.figure import DIAL, FAINT, GREY, save_figure, styled
 
     found = sorted(found, key=lambda one: one.sigma or 0.0)
-    told = [one for one in found if one.refused is None]
+    estimated = [one for one in found if one.refused is None]
     title = "What another sigma would have earned"
     words = (
         f"{found[0].decisions:,} decisions of a log: for each sigma the reward a decision, with "
@@ -222,9 +224,9 @@ def _draw(found: list[Evaluation], out: Path) -> list[Path]:
         figure = Figure(figsize=(9.0, 3.9), layout="constrained")
         left, right = figure.subplots(1, 2)
         for name, colour, move in (("dr", DIAL[0], -0.01), ("ips", DIAL[3], 0.01)):
-            values = [getattr(one, name) for one in told]
+            values = [getattr(one, name) for one in estimated]
             left.errorbar(
-                [(one.sigma or 0.0) + move for one in told],
+                [(one.sigma or 0.0) + move for one in estimated],
                 [v.value for v in values],
                 [[v.value - v.low for v in values], [v.high - v.value for v in values]],
                 color=colour,

@@ -53,12 +53,12 @@ def styled() -> Iterator[None]:
 def save_figure(
     figure: Figure, out: Path, name: str, title: str, words: str, dpi: int = 200
 ) -> dict[str, Path]:
-    """Write a figure as PNG and SVG, with its title and words in both; give the paths by name."""
+    """Write a figure as PNG and SVG, with its title and words in both; return the paths."""
     # No dates and no versions: equal frames give equal files.
-    told = {"Title": title, "Description": words}
+    about = {"Title": title, "Description": words}
     kinds: dict[str, dict[str, Any]] = {
-        "png": {"dpi": dpi, "metadata": {**told, "Software": None}},
-        "svg": {"metadata": {**told, "Date": None, "Creator": None}},
+        "png": {"dpi": dpi, "metadata": {**about, "Software": None}},
+        "svg": {"metadata": {**about, "Date": None, "Creator": None}},
     }
     paths = {}
     for kind, how in kinds.items():

@@ -1,4 +1,4 @@
-"""`bridle serve`: agents over HTTP."""
+"""`bridle serve`: agents over HTTP. `bridle warm`: every kernel compiled beforehand."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.console import told
+from bridle.cli.console import friendly_errors
 
 if TYPE_CHECKING:
     from bridle.server.tokens import NewToken
 
-__all__ = ["serve"]
+__all__ = ["serve", "warm"]
 
 
 def serve(
@@ -27,21 +27,22 @@ def serve(
         typer.Option(
             "--db",
             metavar="DB",
-            help="A SQLite file, or postgresql://USER@HOST/NAME. bridle.db by default; with --demo "
-            "a file that goes away at the end.",
+            help="A SQLite file, or postgresql://USER@HOST/NAME. Default: bridle.db; with --demo, "
+            "a temporary file.",
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen. Beyond this machine, put TLS before it.")
+        str,
+        typer.Option(help="Address to listen on. Put TLS in front of it when others can reach it."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any that is free.")] = 8000,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free port.")] = 8000,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log each request.")] = False,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Two agents in made-up worlds, with simulated people."),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With --demo: also where others can reach it.")
+        bool, typer.Option("--force", help="With --demo: also listen where others can reach it.")
     ] = False,
     warm: Annotated[
         bool,
@@ -54,10 +55,10 @@ def serve(
 ) -> None:
     """Serve agents over HTTP, with every event durable in the store before it is answered.
 
-    The first start makes an admin token and prints it once. GET /openapi.json says all of it. With
-    --demo, whoever opens the address may look around.
+    The first start makes an admin token and prints it once. GET /openapi.json describes the API.
+    With --demo, anyone who opens the address may look around.
     """
-    with told("Stopped."):
+    with friendly_errors("Stopped."):
         if force and not demo:
             raise typer.BadParameter("--force goes with --demo.")
         if demo:
@@ -100,7 +101,7 @@ def _demo(db: str | None, host: str, port: int, quiet: bool, force: bool, warm: 
 
 @contextlib.contextmanager
 def _file_for(db: str | None) -> Iterator[str]:
-    """Give where to keep a demonstration; what nobody named goes away."""
+    """Yield the file of a demonstration; one that nobody named is removed at the end."""
     if db is not None:
         yield db
         return
@@ -156,3 +157,32 @@ def _ready(host: str, port: int, db: str) -> None:
 
 def _in_address(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def warm(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Compile every kernel beforehand. They are kept, so it takes a minute or two only once."""
+    with friendly_errors("Stopped. What was compiled is kept."):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        from bridle.warm import STEPS
+        from bridle.warm import warm as compile_kernels
+
+        console = Console(stderr=True, quiet=quiet)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            bar = progress.add_task("compiling", total=len(STEPS))
+            done = 0
+
+            def show(name: str) -> None:
+                nonlocal done
+                progress.update(bar, description=f"compiling: {name}", completed=done)
+                done += 1
+
+            kernels, seconds = compile_kernels(show)
+        if kernels:
+            console.print(f"{kernels} kernels compiled in {seconds:.0f} s. They are kept.")
+        else:
+            console.print(f"All kernels were there already ({seconds:.1f} s).")

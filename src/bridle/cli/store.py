@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridle.cli.console import told
+from bridle.cli.console import friendly_errors
 
 if TYPE_CHECKING:
     from bridle.store.opening import AnyStore
@@ -40,7 +40,7 @@ def add_to(app: typer.Typer) -> None:
 
 def agents(db: Db = "bridle.db") -> None:
     """List the agents of a store, with the head of each log."""
-    with told(NOTHING), _opened(db) as store:
+    with friendly_errors(NOTHING), _opened(db) as store:
         rows = store.agents()
         if not rows:
             typer.echo(NO_AGENTS, err=True)
@@ -51,28 +51,28 @@ def agents(db: Db = "bridle.db") -> None:
 
 def verify(
     agent: Annotated[
-        str | None, typer.Argument(metavar="[AGENT]", help="One agent; else all.")
+        str | None, typer.Argument(metavar="[AGENT]", help="Only this agent. Default: all.")
     ] = None,
     db: Db = "bridle.db",
     expect: Annotated[
         str | None,
         typer.Option(
             metavar="SEQ:HASH",
-            help="A head that the log once had, kept elsewhere: shows a cut tail.",
+            help="A head that the log once had, saved elsewhere. Detects a truncated log.",
         ),
     ] = None,
 ) -> None:
     """Check every hash of a log, and print its head.
 
-    A chain cannot show that its tail was cut, or that all of it was written anew. A head that was
-    kept elsewhere, of a backup or of an answer, can: --expect.
+    The chain alone cannot show that its end was cut off, or that all of it was rewritten. A head
+    that you saved elsewhere, from a backup or a response, can: --expect.
     """
     from bridle.store.maintenance import verify as check
 
-    with told(NOTHING), _opened(db) as store:
+    with friendly_errors(NOTHING), _opened(db) as store:
         names = [agent] if agent is not None else [row.name for row in store.agents()]
         if expect is not None and agent is None:
-            raise typer.BadParameter("it is of one agent: name it.", param_hint="--expect")
+            raise typer.BadParameter("It needs the name of one agent.", param_hint="--expect")
         if not names:
             typer.echo(f"{NO_AGENTS} There is nothing to verify.", err=True)
         bad = 0
@@ -90,14 +90,14 @@ def verify(
 
 
 def replay(agent: AgentName, db: Db = "bridle.db") -> None:
-    """Make every decision of a log again, arm and propensity, and say how many agree.
+    """Replay every decision of a log, arm and propensity, and report how many agree.
 
-    On equal versions and platform to the last bit; elsewhere the same arms, and propensities to
-    1e-9, counted apart.
+    With the same versions and platform they agree to the last bit; otherwise in the arm, and in the
+    propensity to 1e-9, which is counted separately.
     """
     from bridle.store.maintenance import replay as run
 
-    with told(NOTHING), _opened(db) as store, _bar(f"replaying {agent}") as progress:
+    with friendly_errors(NOTHING), _opened(db) as store, _bar(f"replaying {agent}") as progress:
         found = run(store, agent, progress=progress)
     typer.echo(f"{found.choices:,} choices, {found.same:,} the same to the last bit")
     if found.elsewhere:
@@ -114,27 +114,29 @@ def replay(agent: AgentName, db: Db = "bridle.db") -> None:
 
 
 def backup(
-    to: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it may not exist yet.")],
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="File to write. It must not exist.")],
     db: Db = "bridle.db",
 ) -> None:
     """Copy a store, also one in use, into one SQLite file; print the head of each log."""
     from bridle.store.maintenance import backup as run
 
-    with told("There is no backup."), _opened(db) as store, _bar("copying") as progress:
+    with friendly_errors("There is no backup."), _opened(db) as store, _bar("copying") as progress:
         heads = run(store, to, progress=progress)
     for name, head in heads.items():
         typer.echo(f"{name}  {head}")
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="What `bridle backup` wrote.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that `bridle backup` wrote.")
+    ],
     db: Db = "bridle.db",
 ) -> None:
-    """Bring a backup into an empty store, of either kind; print the head of each log."""
+    """Restore a backup into an empty store, of either kind; print the head of each log."""
     from bridle.store.maintenance import check_backup
     from bridle.store.maintenance import restore as run
 
-    with told("Nothing was restored."):
+    with friendly_errors("Nothing was restored."):
         check_backup(source)
         with _opened(db, create=True) as store, _bar("restoring") as progress:
             heads = run(source, store, progress=progress)
@@ -144,13 +146,13 @@ def restore(
 
 def export(
     agent: AgentName,
-    to: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Where to.")],
+    to: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="File to write.")],
     db: Db = "bridle.db",
 ) -> None:
     """Write the log of an agent as a table, for pandas, polars or DuckDB."""
     from bridle.store.maintenance import export as run
 
-    with told("There is no file."), _opened(db) as store:
+    with friendly_errors("There is no file."), _opened(db) as store:
         rows = run(store, agent, to)
     typer.echo(f"{to}: {rows:,} events")
 
@@ -160,16 +162,16 @@ def fork(
     to: Annotated[str, typer.Option("--to", metavar="NAME", help="The name of the new agent.")],
     at: Annotated[
         int | None,
-        typer.Option(metavar="VERSION", min=1, help="Up to which version; else all of it."),
+        typer.Option(metavar="VERSION", min=1, help="Up to this version. Default: the whole log."),
     ] = None,
     db: Db = "bridle.db",
 ) -> None:
-    """Begin an agent with the log of another, up to a version: to try, or to roll back."""
+    """Create an agent from the log of another, up to a version: to experiment, or to roll back."""
     from bridle.errors import InvalidValue
     from bridle.store.aggregate import log_head
     from bridle.store.maintenance import fork as run
 
-    with told(NOTHING):
+    with friendly_errors(NOTHING):
         if not NAME.fullmatch(to):
             wanted = "at most 100 of a-z, 0-9, '.', '_' and '-', the first a letter or a digit"
             raise InvalidValue("--to", "bridle fork", wanted, to)
@@ -182,23 +184,23 @@ def fork(
 def erase(
     agent: AgentName,
     decision: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="A decision; may be given again.")
+        list[str] | None, typer.Option(metavar="ID", help="A decision. Can be repeated.")
     ] = None,
     example: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="An example; may be given again.")
+        list[str] | None, typer.Option(metavar="ID", help="An example. Can be repeated.")
     ] = None,
-    note: Annotated[str | None, typer.Option(help="Why; it is kept.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    note: Annotated[str | None, typer.Option(help="The reason, which is recorded.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     db: Db = "bridle.db",
 ) -> None:
-    """Erase all that the log holds of a decision or an example. Stop the service before.
+    """Erase all data of a decision or an example from the log. Stop the service first.
 
-    The chain still verifies. The agent is from then on what it would be without them. Backups and
-    forks are not touched.
+    The chain still verifies. From then on the agent is as if it had never seen them. Backups and
+    forks are not changed.
     """
     from bridle.store.maintenance import erase as run
 
-    with told(NOTHING), _opened(db) as store:
+    with friendly_errors(NOTHING), _opened(db) as store:
         if not yes:
             typer.confirm("This cannot be undone. Erase it?", abort=True)
         head = run(
@@ -217,14 +219,16 @@ def token(
     role: Annotated[str, typer.Argument(help="agent, teacher, auditor or admin.")],
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", metavar="NAME", help="For this agent alone; may be given again."),
+        typer.Option("--agent", metavar="NAME", help="Only for this agent. Can be repeated."),
     ] = None,
-    days: Annotated[float | None, typer.Option(help="How long it is good; else for ever.")] = None,
-    note: Annotated[str, typer.Option(help="Whose it is.")] = "",
+    days: Annotated[
+        float | None, typer.Option(help="How long it is valid. Default: forever.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="Whose token it is.")] = "",
     db: Db = "bridle.db",
 ) -> None:
-    """Make a token for the service, and print it once: only a hash of it is kept."""
-    with told("No token was made."):
+    """Create a token for the service and print it, once: only its hash is stored."""
+    with friendly_errors("No token was made."):
         from bridle.errors import InvalidValue
         from bridle.server.endpoints import ROLES
         from bridle.server.tokens import make_token

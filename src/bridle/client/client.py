@@ -99,7 +99,7 @@ class Tries(Generic[T]):
     now : callable
         A clock that is never set back.
     chance : callable
-        Gives numbers in [0, 1): clients that failed together do not come back together.
+        Returns numbers in [0, 1): clients that failed together do not come back together.
     """
 
     given: T
@@ -356,7 +356,7 @@ class Verbs:
     @Verb
     @staticmethod
     def retract(agent: str, example: Id) -> Sent[replies.Answered]:
-        """Take an example back."""
+        """Retract an example."""
         return _sent(
             replies.Answered, "DELETE", "agents", agent, "examples", example, again="named"
         )
@@ -764,7 +764,7 @@ class Verbs:
 
     @property
     def heads(self) -> dict[str, str]:
-        """The last head, as SEQ:HASH, that was heard of each agent's log.
+        """The last head, as SEQ:HASH, that was received of each agent's log.
 
         Kept elsewhere, it shows a log that was cut or rewritten: `bridle verify --expect`.
         """

@@ -52,7 +52,7 @@ class Trial:
         limit.daemon = True
         limit.start()
         try:
-            self.url, self.token = _told(self._process.stderr)
+            self.url, self.token = _address_and_token(self._process.stderr)
         except BaseException:
             self.stop()
             raise
@@ -63,7 +63,7 @@ class Trial:
         self._reader.start()
 
     def client(self) -> Client:
-        """Give a client with the admin token.
+        """Return a client with the admin token.
 
         It is patient: on a machine where bridle never ran, the first calls compile the kernels.
         """
@@ -96,7 +96,7 @@ class Trial:
         self.stop()
 
 
-def _told(stream: IO[str]) -> tuple[str, str]:
+def _address_and_token(stream: IO[str]) -> tuple[str, str]:
     token, said = "", []
     for line in stream:
         said.append(line)

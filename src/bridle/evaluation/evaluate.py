@@ -254,7 +254,7 @@ def evaluate(
 def targets_of(
     sigma: object, policy: object, owner: str = "evaluate"
 ) -> tuple[list[Callable[[Policy], Policy]], bool]:
-    """Give, for each target, what it makes of the agent's policy; and whether a list was given."""
+    """Return what each target makes of the agent's policy, and whether a list was given."""
     if sigma is None and policy is None:
         remedy = "Say which sigma, or which policy, is to be evaluated."
         raise InvalidValue("sigma", owner, "a float, or a list of floats", sigma, remedy)

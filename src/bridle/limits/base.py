@@ -315,8 +315,10 @@ class Beliefs(ABC):
 
     def scores_many(self, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return what `scores` does for each context: two arrays (n, K)."""
-        look, unit_of = self.predict_all(contexts), self.unit_of
-        return np.ascontiguousarray(look.p[unit_of].T), np.ascontiguousarray(look.sd[unit_of].T)
+        prediction, unit_of = self.predict_all(contexts), self.unit_of
+        return np.ascontiguousarray(prediction.p[unit_of].T), np.ascontiguousarray(
+            prediction.sd[unit_of].T
+        )
 
     def rank_scores(self, contexts: npt.ArrayLike) -> Floats:
         """Return a score in [0, 1] for every arm in each context, (n, K), as certificates rank it.
@@ -331,16 +333,18 @@ class Beliefs(ABC):
 
     def predictive(self, unit: int, contexts: Floats) -> Parts:
         """Return P(allowed), P(the teacher says so), information and standard deviation: (n,)."""
-        look = self.predict(unit, contexts)
-        q = self.predict_answer(unit, contexts) if self.knows_errors else look.p
-        return look.p, q, look.information, look.sd
+        prediction = self.predict(unit, contexts)
+        q = self.predict_answer(unit, contexts) if self.knows_errors else prediction.p
+        return prediction.p, q, prediction.information, prediction.sd
 
     def predictive_all(self, contexts: Floats) -> Floats:
         """Return what `predictive` does, of all units: (4, U, n), the same bits."""
-        look, q = self.predict_all(contexts), None
+        prediction, q = self.predict_all(contexts), None
         if self.knows_errors:
             q = np.array([self.predict_answer(unit, contexts) for unit in range(self.units)])
-        return np.array((look.p, look.p if q is None else q, look.information, look.sd))
+        return np.array(
+            (prediction.p, prediction.p if q is None else q, prediction.information, prediction.sd)
+        )
 
     def fold(self, context: Floats, unit: int, allowed: bool, key: int) -> tuple[Parts, Ints]:
         """Fold one answer; return what `predictive` was until then, and the units that changed."""
@@ -468,11 +472,11 @@ class Predictions:
         return now
 
 
-def _stacked(looks: Sequence[Prediction]) -> Prediction:
+def _stacked(predictions: Sequence[Prediction]) -> Prediction:
     return Prediction(
-        p=np.array([look.p for look in looks]),
-        safe=np.array([look.safe for look in looks]),
-        possible=np.array([look.possible for look in looks]),
-        information=np.array([look.information for look in looks]),
-        sd=np.array([look.sd for look in looks]),
+        p=np.array([prediction.p for prediction in predictions]),
+        safe=np.array([prediction.safe for prediction in predictions]),
+        possible=np.array([prediction.possible for prediction in predictions]),
+        information=np.array([prediction.information for prediction in predictions]),
+        sd=np.array([prediction.sd for prediction in predictions]),
     )

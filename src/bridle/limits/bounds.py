@@ -142,14 +142,14 @@ class _Unit:
         values = y[self.terms.scope[self.active[ids]]]
         spots = kernel.spots_of(values, ids, lists)
         chance: Floats = np.empty(len(ranks))
-        said = 1.0 - self.error if allowed else self.error
-        kernel.foretell(ranks, ids, values, spots, lists, cleared, said, chance)
+        right = 1.0 - self.error if allowed else self.error
+        kernel.foretell(ranks, ids, values, spots, lists, cleared, right, chance)
         turn = np.uint64(keys.bits_of(key, 0))
         gibbs.redraw(cast(Any, ranks), chance, turn)
         at = np.flatnonzero((self.held == held).all(axis=1) & (self.Y == y).all(axis=1))
         if not len(at):
             sides = np.uint64(keys.bits_of(key, 2))
-            kernel.split(ranks, ids, values, spots, lists, cleared, said, sides)
+            kernel.split(ranks, ids, values, spots, lists, cleared, right, sides)
             self.held = np.concatenate([self.held, held[None]])
             self.Y = np.concatenate([self.Y, y[None]])
             net, at = np.append(net, 0), np.array([len(net)])
@@ -178,7 +178,7 @@ class _Unit:
         return self.lists.edges[edges], self.lists.edges[edges + 1], mass
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Return all that was learned, as named arrays."""
         names = ("held", "net", "active", "ranks")
         return {"x": self.Y[:, 1::2].copy(), **{name: getattr(self, name) for name in names}}
 
@@ -261,7 +261,7 @@ class BoundLimits(Beliefs):
     uniform over the number's encoded range, [0, 1]; a value outside it counts as the nearer end. An
     answer of the teacher is right with probability 1 − `error`.
 
-    The belief is a sample of `chains` sets. Each answer redraws them by how well they foretold it,
+    The belief is a sample of `chains` sets. Each answer redraws them by how well they predicted it,
     and then moves each by Gibbs sampling: whether a term is in the set, and between which two asked
     values its t is, are drawn from their full conditional. Between those two values t is uniform,
     and is integrated out, not drawn. Terms that are in no denied answer are not sampled: of them
@@ -412,7 +412,7 @@ class BoundLimits(Beliefs):
     def fold(self, context: Floats, unit: int, allowed: bool, key: int) -> tuple[Parts, Ints]:
         """Fold one answer; return what `predictive` was until then, and the unit that changed."""
         held, Y = self._read_contexts(context[None])
-        look, answer = self._predicted(unit, held, Y)
+        prediction, answer = self._predicted(unit, held, Y)
         q = float(answer[0])
         if unit not in self._units:
             self._units[unit] = self._blank(unit).copy()
@@ -421,7 +421,7 @@ class BoundLimits(Beliefs):
         own = keys.mix(np.uint64(start) ^ np.uint64(key))
         self._units[unit].fold(held[0], Y[0], allowed, np.uint64(own))
         self._evidence[unit] += math.log(q if allowed else 1.0 - q)
-        return (look.p, answer, look.information, look.sd), np.array([unit])
+        return (prediction.p, answer, prediction.information, prediction.sd), np.array([unit])
 
     def refit(
         self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
@@ -468,13 +468,13 @@ class BoundLimits(Beliefs):
 
     def predictive(self, unit: int, contexts: Floats) -> Parts:
         """Return P(allowed), P(the teacher says so), information and standard deviation: (n,)."""
-        look, q = self._predicted(unit, *self._read_contexts(contexts))
-        return look.p, q, look.information, look.sd
+        prediction, q = self._predicted(unit, *self._read_contexts(contexts))
+        return prediction.p, q, prediction.information, prediction.sd
 
     def predictive_all(self, contexts: Floats) -> Floats:
         """Return what `predictive` does, of all units: (4, U, n), the same bits."""
-        look, q = self._predicted(None, *self._read_contexts(contexts))
-        return np.array((look.p, q, look.information, look.sd))
+        prediction, q = self._predicted(None, *self._read_contexts(contexts))
+        return np.array((prediction.p, q, prediction.information, prediction.sd))
 
     def marginals(self, unit: int) -> Floats:
         """Return the probability that a word is denied, whatever the numbers, for each: (m,)."""
@@ -576,7 +576,7 @@ class BoundLimits(Beliefs):
         self._evidence = np.concatenate([self._evidence, more])
 
     def copy(self) -> BoundLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(BoundLimits)
         twin.__dict__.update(self.__dict__)
         twin._units = {u: unit.copy() for u, unit in self._units.items()}
@@ -584,7 +584,7 @@ class BoundLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         rows = sorted((u, t, yes) for u, given in self._known.items() for t, yes in given.items())
         state: dict[str, npt.NDArray[Any]] = {
             "thresholds": self.thresholds.copy(),
@@ -602,7 +602,7 @@ class BoundLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"BoundLimits needs named arrays, not {state!r:.200}.")
         try:

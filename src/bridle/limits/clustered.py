@@ -292,11 +292,11 @@ class FoundLimits(Beliefs):
         """Return what is believed of a unit in each of n contexts, (n, d)."""
         owner = "FoundLimits.predict"
         k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
-        return self._looked(self._beliefs()[k, self._free(contexts, owner)])
+        return self._prediction(self._beliefs()[k, self._free(contexts, owner)])
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
-        return self._looked(self._beliefs()[:, self._free(contexts, "FoundLimits.predict_all")])
+        return self._prediction(self._beliefs()[:, self._free(contexts, "FoundLimits.predict_all")])
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n,)."""
@@ -402,7 +402,7 @@ class FoundLimits(Beliefs):
         self._inside = None
 
     def copy(self) -> FoundLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(FoundLimits)
         twin.__dict__.update(self.__dict__)
         for name in ("_wrong", "_like", "_answers", "_classes"):
@@ -410,7 +410,7 @@ class FoundLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         above = np.full(self.features, np.nan)
         above[self.terms.columns] = self.terms.above
         return {
@@ -425,7 +425,7 @@ class FoundLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"FoundLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -533,7 +533,7 @@ class FoundLimits(Beliefs):
         """Return the terms that each context does not hold, as bits; a rule within allows it."""
         return (len(self._prior) - 1) ^ self._masks(self.terms.held(contexts, "contexts", owner))
 
-    def _looked(self, p: Floats) -> Prediction:
+    def _prediction(self, p: Floats) -> Prediction:
         q = self.error + (1.0 - 2.0 * self.error) * p
         known = rulesets.entropy(self.error)
         information = np.maximum(-q * np.log(q) - (1.0 - q) * np.log1p(-q) - known, 0.0)

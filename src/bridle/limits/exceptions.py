@@ -120,13 +120,13 @@ class ExceptionRates:
         """Return the probability with which a play of what nobody has judged is checked."""
         return float(coin_of(self.zeal[unit], int(self.unjudged.sum()), int(self.unjudged[unit])))
 
-    def lower(self, look: Prediction) -> Prediction:
+    def lower(self, prediction: Prediction) -> Prediction:
         """Return what limits believe, (U, n), less the exceptions to what they call safe."""
-        least = np.broadcast_to(1.0 - self.rates[:, None], look.p.shape)
-        p = np.where(look.safe, np.minimum(look.p, least), look.p)
-        safe = look.safe & np.array([self.holds(u) for u in range(self.units)])[:, None]
-        information = np.where(look.safe, 0.0, look.information)
-        return Prediction(p, safe, look.possible, information, look.sd)
+        least = np.broadcast_to(1.0 - self.rates[:, None], prediction.p.shape)
+        p = np.where(prediction.safe, np.minimum(prediction.p, least), prediction.p)
+        safe = prediction.safe & np.array([self.holds(u) for u in range(self.units)])[:, None]
+        information = np.where(prediction.safe, 0.0, prediction.information)
+        return Prediction(p, safe, prediction.possible, information, prediction.sd)
 
     def holds(self, unit: int) -> bool:
         """Return whether exceptions are rare enough for what the limits call safe to be safe."""

@@ -92,6 +92,8 @@ def make_limits(
     >>> limits.units
     2
     """
+    if version:
+        registry.require("limits", kind, version)
     check_kind(kind, schema=schema, arms=len(groups), error=error, doubt=doubt, crosses=crosses)
     both = bool(crosses)
     if kind not in KINDS:
@@ -217,8 +219,7 @@ def _registered(
 ) -> Beliefs:
     """Return untaught limits of somebody else's."""
     found = registry.find("limits", kind)
-    if found is None or version:
-        found = registry.require("limits", kind, version)
+    assert found is not None  # as `check_kind` says
     try:
         made = found.factory(
             arms=arms, features=features, groups=list(groups), seed=seed, **options
@@ -263,7 +264,7 @@ def _check_columns(features: int, crosses: bool) -> None:
 
 
 def _check_terms(kind: str, singles: int, terms: int, pairs: bool, arms: int) -> None:
-    """Refuse rules that would have no term, or too many."""
+    """Raise `InvalidValue` for rules that would have no term, or too many."""
     if singles == 0:
         wanted = f"another kind than {kind!r} where no feature is one that a rule can deny"
         raise InvalidValue("limits", OWNER, wanted, kind, NO_TERM)

@@ -254,31 +254,40 @@ class AutoLimits(Beliefs):
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict")
         u = validation.IntRange(0, self.units - 1).check(unit, "unit", "AutoLimits.predict")
         # A kind of no weight left has no say, and need not be asked.
-        heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
-        looks = [member.predict(u, C) for member, _ in heard]
-        Q = [said(m, u, C, self._floor, x) for (m, _), x in zip(heard, looks, strict=True)]
-        return self._mixed(looks, Q, heard)
+        weighed = [
+            (m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0
+        ]
+        predictions = [member.predict(u, C) for member, _ in weighed]
+        Q = [
+            answer_probability(m, u, C, self._floor, x)
+            for (m, _), x in zip(weighed, predictions, strict=True)
+        ]
+        return self._mixed(predictions, Q, weighed)
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict_all")
-        heard = [(m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0]
-        looks, Q = [], []
-        for member, _ in heard:
+        weighed = [
+            (m, w) for m, w in zip(self.members.values(), self._weights, strict=True) if w > 0
+        ]
+        predictions, Q = [], []
+        for member, _ in weighed:
             if member.knows_errors:
                 p, q, information, sd = member.predictive_all(C)
-                look = Prediction(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
+                prediction = Prediction(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
             else:
-                look = member.predict_all(C)
-                q = np.clip(look.p, self._floor, 1.0 - self._floor)
-            looks.append(look)
+                prediction = member.predict_all(C)
+                q = np.clip(prediction.p, self._floor, 1.0 - self._floor)
+            predictions.append(prediction)
             Q.append(q)
-        return self._mixed(looks, Q, heard)
+        return self._mixed(predictions, Q, weighed)
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n,)."""
         C = validation.matrix(contexts, self.features, "contexts", "AutoLimits.predict_answer")
-        each = np.array([said(m, unit, C, self._floor) for m in self.members.values()])
+        each = np.array(
+            [answer_probability(m, unit, C, self._floor) for m in self.members.values()]
+        )
         return np.array([math.fsum(self._weights * column) for column in each.T])
 
     def describe(self, unit: int, names: Sequence[str]) -> Reading:
@@ -334,7 +343,7 @@ class AutoLimits(Beliefs):
         self._evidence = np.concatenate([self._evidence, more], axis=1)
 
     def copy(self) -> AutoLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(AutoLimits)
         twin.__dict__.update(self.__dict__)
         twin.members = {name: member.copy() for name, member in self.members.items()}
@@ -344,7 +353,7 @@ class AutoLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays; those of a member follow its name and a slash."""
+        """Return all that is known, as named arrays; those of a member follow its name, a slash."""
         seen = [(s.answer, s.unit, s.allowed) for s in self.surprises]
         state: dict[str, npt.NDArray[Any]] = {
             "members": np.array(list(self.members)),
@@ -366,7 +375,7 @@ class AutoLimits(Beliefs):
         state: Mapping[str, npt.NDArray[Any]],
         readers: Mapping[str, Reader] | None = None,
     ) -> Self:
-        """Limits as they were at `to_state`; `readers` by name, for members of your own."""
+        """Return limits as they were at `to_state`; `readers` by name, for members of your own."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"AutoLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -448,27 +457,30 @@ class AutoLimits(Beliefs):
         self._weigh()
 
     def _mixed(
-        self, looks: list[Prediction], Q: list[Floats], heard: Sequence[tuple[Beliefs, float]]
+        self,
+        predictions: list[Prediction],
+        Q: list[Floats],
+        weighed: Sequence[tuple[Beliefs, float]],
     ) -> Prediction:
         """Mix what members believe in the same contexts, of one unit or of all.
 
         Limits by degrees hardly ever give an arm .99. Where they have won, what is safe, or not
         possible, is for them to judge in their own way.
         """
-        shape, M = looks[0].p.shape, len(looks)
+        shape, M = predictions[0].p.shape, len(predictions)
         P, info, sds = (
-            np.array([getattr(look, name) for look in looks]).reshape(M, -1)
+            np.array([getattr(prediction, name) for prediction in predictions]).reshape(M, -1)
             for name in ("p", "information", "sd")
         )
         p, information, sd = np.empty((3, P.shape[1]))
-        said_so = np.array(Q).reshape(M, -1)
-        mix_members(P, said_so, info, sds, np.array([w for _, w in heard]), p, information, sd)
+        answers = np.array(Q).reshape(M, -1)
+        mix_members(P, answers, info, sds, np.array([w for _, w in weighed]), p, information, sd)
         p, information, sd = (array.reshape(shape) for array in (p, information, sd))
         sure, maybe = p.copy(), p.copy()
-        for look, (member, w) in zip(looks, heard, strict=True):
+        for prediction, (member, w) in zip(predictions, weighed, strict=True):
             if w > WON and not member.knows_errors:
-                sure[look.safe] += w * (1.0 - look.p[look.safe])
-                maybe[~look.possible] -= w * look.p[~look.possible]
+                sure[prediction.safe] += w * (1.0 - prediction.p[prediction.safe])
+                maybe[~prediction.possible] -= w * prediction.p[~prediction.possible]
         return Prediction(p, sure >= 1.0 - self.doubt, maybe >= self.doubt, information, sd)
 
     def _totals(self) -> Floats:
@@ -540,13 +552,13 @@ def singles_of(known: Known | None) -> dict[int, dict[Term, bool]]:
     }
 
 
-def said(
-    member: Beliefs, unit: int, contexts: Floats, floor: float, look: Prediction | None = None
+def answer_probability(
+    member: Beliefs, unit: int, contexts: Floats, floor: float, prediction: Prediction | None = None
 ) -> Floats:
     """P(the teacher says allowed) by one member; what it believes itself, if it has no errors."""
     if member.knows_errors:
         return member.predict_answer(unit, contexts)
-    p = member.predict(unit, contexts).p if look is None else look.p
+    p = member.predict(unit, contexts).p if prediction is None else prediction.p
     return np.clip(p, floor, 1.0 - floor)
 
 

@@ -113,12 +113,12 @@ class LinearLimits(Beliefs):
         mean, sd = np.empty((2, len(C), 1))
         post = self.linear.kernel_state
         kernel.score_many(post.A[k : k + 1], post.mu[k : k + 1], C, mean, sd)
-        return self._looked(mean[:, 0], sd[:, 0])
+        return self._prediction(mean[:, 0], sd[:, 0])
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         mean, sd = self.scores_many(contexts)
-        return self._looked(np.ascontiguousarray(mean.T), np.ascontiguousarray(sd.T))
+        return self._prediction(np.ascontiguousarray(mean.T), np.ascontiguousarray(sd.T))
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the label of every arm."""
@@ -176,21 +176,21 @@ class LinearLimits(Beliefs):
         self.linear.grow(arms)
 
     def copy(self) -> LinearLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(LinearLimits)
         twin.label_coding = self.label_coding
         twin.linear = self.linear.copy()
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         state = self.linear.to_state()
         state["coding"] = np.array(LABEL_CODINGS[self.label_coding])
         return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"LinearLimits needs named arrays, not {state!r:.200}.")
         rest = dict(state)
@@ -203,7 +203,7 @@ class LinearLimits(Beliefs):
         self.linear = linear
         return self
 
-    def _looked(self, mean: Floats, sd: Floats) -> Prediction:
+    def _prediction(self, mean: Floats, sd: Floats) -> Prediction:
         high, low = LABEL_CODINGS[self.label_coding]
         p, spread = (mean - low) / (high - low), sd / (high - low)
         safe, possible = p - spread >= LEVEL, p + spread >= LEVEL

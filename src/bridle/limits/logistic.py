@@ -280,9 +280,9 @@ class LogisticLimits(Beliefs):
     πs²/8)), and an arm is safe where m − beta·s ≥ logit(tau), possible where m + beta·s ≥ it.
 
     Counts of the answers for each distinct context are all that is kept. A unit is fitted anew at
-    the first look after an answer, by Newton's method from zero, with the contexts in an order of
-    their own: what is believed is a function of the counts, bit for bit, whatever the order of the
-    answers, their batches, or what was learned and forgotten in between.
+    the first prediction after an answer, by Newton's method from zero, with the contexts in an
+    order of their own: what is believed is a function of the counts, bit for bit, whatever the
+    order of the answers, their batches, or what was learned and forgotten in between.
 
     Parameters
     ----------
@@ -447,7 +447,7 @@ class LogisticLimits(Beliefs):
         """Return what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "predict")
         C = validation.matrix(contexts, self._features, "contexts", "LogisticLimits.predict")
-        return self._looked(*self._scores(u, C))
+        return self._prediction(*self._scores(u, C))
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
@@ -456,13 +456,13 @@ class LogisticLimits(Beliefs):
 
     def predictive(self, unit: int, contexts: Floats) -> Parts:
         """Return P(allowed), the same again, information and standard deviation: (n,)."""
-        look = self._looked(*self._scores(unit, contexts))
-        return look.p, look.p, look.information, look.sd
+        prediction = self._prediction(*self._scores(unit, contexts))
+        return prediction.p, prediction.p, prediction.information, prediction.sd
 
     def predictive_all(self, contexts: Floats) -> Floats:
         """Return what `predictive` does, of all units: (4, U, n), the same bits."""
-        look = self._predict_all(contexts)
-        return np.array((look.p, look.p, look.information, look.sd))
+        prediction = self._predict_all(contexts)
+        return np.array((prediction.p, prediction.p, prediction.information, prediction.sd))
 
     def _predict_all(self, C: Floats) -> Prediction:
         mean, sd = np.empty((2, self.units, len(C)))
@@ -471,7 +471,7 @@ class LogisticLimits(Beliefs):
         for u, fit in enumerate(self._fits):
             if fit is not self._prior:
                 kernel.score_many(C, self.crosses, *self._fit(u), mean[u], sd[u])
-        return self._looked(mean, sd)
+        return self._prediction(mean, sd)
 
     def log_odds(self, unit: int, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean m and standard deviation s of the log odds of "allowed", for each context."""
@@ -538,7 +538,7 @@ class LogisticLimits(Beliefs):
         self._join(checked_groups(groups, more, owner))
 
     def copy(self) -> LogisticLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(LogisticLimits)
         twin.__dict__.update(self.__dict__)
         for name in ("_groups", "_units", "_unit_of", "_fits"):  # a fit's arrays never change
@@ -547,7 +547,7 @@ class LogisticLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays: the counts. The fits follow from them."""
+        """Return all that is known, as named arrays: the counts. The fits follow from them."""
         groups = json.dumps(self._groups).encode()
         ends = np.cumsum([len(tally) for tally in self._tallies])
         return {
@@ -562,7 +562,7 @@ class LogisticLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`: what follows has the same bits as with no pause."""
+        """Return limits as they were at `to_state`: what follows has the bits of no pause."""
         settings, crosses, groups, ends, contexts, allowed, denied = _checked(state)
         try:
             names = json.loads(bytes(groups.astype(np.uint8)))
@@ -645,7 +645,7 @@ class LogisticLimits(Beliefs):
         kernel.score_many(C, self.crosses, *self._fit(u), mean, sd)
         return mean, sd
 
-    def _looked(self, mean: Floats, sd: Floats) -> Prediction:
+    def _prediction(self, mean: Floats, sd: Floats) -> Prediction:
         p, nats, spread = np.empty((3, mean.size))
         safe, possible = np.empty((2, mean.size), np.bool_)
         kernel.chances(mean.ravel(), sd.ravel(), p, spread)
@@ -721,8 +721,8 @@ class PooledLimits(Beliefs):
     and an arm is safe where P(allowed) ≥ 1 − doubt, possible where P(allowed) ≥ doubt.
 
     Counts of the answers for each unit and distinct context are all that is kept. The model is
-    fitted anew at the first look after an answer, by Newton's method from zero: what is believed is
-    a function of the counts, bit for bit, whatever the order of the answers.
+    fitted anew at the first prediction after an answer, by Newton's method from zero: what is
+    believed is a function of the counts, bit for bit, whatever the order of the answers.
 
     Parameters
     ----------
@@ -870,7 +870,7 @@ class PooledLimits(Beliefs):
         """Return what is believed of a unit in each of n contexts, (n, d)."""
         u = self._unit(unit, "predict")
         C = validation.matrix(contexts, self._features, "contexts", "PooledLimits.predict")
-        return self._looked(*self._scores(u, C))
+        return self._prediction(*self._scores(u, C))
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of all units at once: (U, n), the bits of `predict` by unit."""
@@ -879,13 +879,13 @@ class PooledLimits(Beliefs):
 
     def predictive(self, unit: int, contexts: Floats) -> Parts:
         """Return P(allowed), the same again, information and standard deviation: (n,)."""
-        look = self._looked(*self._scores(unit, contexts))
-        return look.p, look.p, look.information, look.sd
+        prediction = self._prediction(*self._scores(unit, contexts))
+        return prediction.p, prediction.p, prediction.information, prediction.sd
 
     def predictive_all(self, contexts: Floats) -> Floats:
         """Return what `predictive` does, of all units: (4, U, n), the same bits."""
-        look = self._predict_all(contexts)
-        return np.array((look.p, look.p, look.information, look.sd))
+        prediction = self._predict_all(contexts)
+        return np.array((prediction.p, prediction.p, prediction.information, prediction.sd))
 
     def _predict_all(self, C: Floats) -> Prediction:
         mean, sd = np.empty((2, self.units, len(C)))
@@ -894,7 +894,7 @@ class PooledLimits(Beliefs):
         for u, tally in enumerate(self._tallies):
             if len(tally):
                 mean[u], sd[u] = self._scores(u, C)
-        return self._looked(mean, sd)
+        return self._prediction(mean, sd)
 
     def log_odds(self, unit: int, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return mean m and standard deviation s of the log odds of "allowed", by context."""
@@ -1052,7 +1052,7 @@ class PooledLimits(Beliefs):
         kernel.score_many(C, False, *self._belief(unit), mean, sd)
         return mean, sd
 
-    def _looked(self, mean: Floats, sd: Floats) -> Prediction:
+    def _prediction(self, mean: Floats, sd: Floats) -> Prediction:
         p, nats, spread = np.empty((3, mean.size))
         kernel.chances(mean.ravel(), sd.ravel(), p, spread)
         safe, possible = np.empty((2, mean.size), np.bool_)

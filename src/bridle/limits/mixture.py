@@ -675,11 +675,15 @@ class MixtureLimits(Beliefs):
         stacked = np.ascontiguousarray(parts.transpose(1, 0, 2)[:, :, None, :])
         rates = np.ascontiguousarray(self._rates[:, u : u + 1])
         here = slice(u, u + 1)
-        look = self._mixed(
+        prediction = self._mixed(
             stacked, rates, self._weights[here], self._counts[here], _places(contexts)
         )
         return Prediction(
-            look.p[0], look.safe[0], look.possible[0], look.information[0], look.sd[0]
+            prediction.p[0],
+            prediction.safe[0],
+            prediction.possible[0],
+            prediction.information[0],
+            prediction.sd[0],
         )
 
     def _mixed(

@@ -317,10 +317,10 @@ class Enumerated:
     def fold(self, held: Bools, allowed: bool, key: np.uint64) -> Floats:
         """Fold one answer; return the log of the probability that it had, by rate of error."""
         mask = self._masks(held[None])
-        said = self.errors + (1.0 - 2.0 * self.errors) * self._shares(mask)[:, 0]
+        q = self.errors + (1.0 - 2.0 * self.errors) * self._shares(mask)[:, 0]
         kernel.count_wrong(self.wrong, int(mask[0]), allowed)
         self._inside = None
-        out: Floats = np.log(said if allowed else 1.0 - said)
+        out: Floats = np.log(q if allowed else 1.0 - q)
         return out
 
     def seen(self, held: Bools) -> Ints:
@@ -336,7 +336,7 @@ class Enumerated:
         return 1.0 - self._shares(1 << np.arange(len(self.terms)))
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Return all that was learned, as named arrays."""
         return {"wrong": self.wrong.copy()}
 
     def read(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -416,8 +416,8 @@ class Sampled:
         heads, contexts = gibbs.index_terms(starts, each, len(self.active))
         for g, error in enumerate(self.errors.tolist()):
             open_ = float(np.exp(self.log_out[g, rest].sum()))
-            said = gibbs.foretell(self.sets[g], ids, open_, error, likelihood)
-            out[g] = np.log(said if allowed else 1.0 - said)
+            q = gibbs.foretell(self.sets[g], ids, open_, error, likelihood)
+            out[g] = np.log(q if allowed else 1.0 - q)
             chance = likelihood if allowed else 1.0 - likelihood
             turn = np.uint64(keys.bits_of(key, g))
             gibbs.redraw(self.sets[g], chance, turn)
@@ -457,7 +457,7 @@ class Sampled:
         return out
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that was learned, as named arrays."""
+        """Return all that was learned, as named arrays."""
         names = ("held", "net", "cleared", "active", "sets")
         return {name: getattr(self, name).copy() for name in names}
 
@@ -620,7 +620,7 @@ class RuleLimits(Beliefs):
     means). A priori each term is in S on its own, with probability `density`; an answer of the
     teacher is right with probability 1 − `error`. Up to 12 terms the belief over S is exact: all
     sets are weighed. Beyond, it is a sample of `chains` sets: each answer redraws them by how well
-    they foretold it and then moves each by Gibbs sampling. Terms in no answer so far are never
+    they predicted it and then moves each by Gibbs sampling. Terms in no answer so far are never
     sampled: of them the prior is exact. Above 200 terms only those that occur in some denied answer
     are sampled; the others are taken to be cleared, one by one, by the allowed answers that they
     occur in: P(in S) = density · ρ^n / (1 − density + density · ρ^n) with ρ = error / (1 − error),
@@ -825,12 +825,12 @@ class RuleLimits(Beliefs):
 
     def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of a unit in each of n contexts, (n, d)."""
-        return self._looked(*self._checked(unit, contexts, "RuleLimits.predict"))
+        return self._prediction(*self._checked(unit, contexts, "RuleLimits.predict"))
 
     def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
         """Return what is believed of all units: (U, n), the bits of `predict` unit by unit."""
         held = self.terms.held(contexts, "contexts", "RuleLimits.predict_all")
-        return self._looked(*self._mixed_all(held))
+        return self._prediction(*self._mixed_all(held))
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n,)."""
@@ -929,7 +929,7 @@ class RuleLimits(Beliefs):
         self._evidence = np.concatenate([self._evidence, more])
 
     def copy(self) -> RuleLimits:
-        """Limits with the same knowledge that learn apart from now on."""
+        """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(RuleLimits)
         twin.__dict__.update(self.__dict__)
         twin._units = {u: unit.copy() for u, unit in self._units.items()}
@@ -938,7 +938,7 @@ class RuleLimits(Beliefs):
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that is known, as named arrays."""
+        """Return all that is known, as named arrays."""
         d = self.features
         above = np.full(d, np.nan)
         above[self.terms.columns] = self.terms.above
@@ -961,7 +961,7 @@ class RuleLimits(Beliefs):
 
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Limits as they were at `to_state`."""
+        """Return limits as they were at `to_state`."""
         if not isinstance(state, Mapping):
             raise CorruptState(f"RuleLimits needs named arrays, not {state!r:.200}.")
         try:
@@ -1041,6 +1041,6 @@ class RuleLimits(Beliefs):
         kernel.mix_errors(shares, self.errors, self._error_weights, p, q, information)
         return p, q, information
 
-    def _looked(self, p: Floats, q: Floats, information: Floats) -> Prediction:
+    def _prediction(self, p: Floats, q: Floats, information: Floats) -> Prediction:
         safe, possible = p >= 1.0 - self.doubt, p >= self.doubt
         return Prediction(p, safe, possible, information, np.sqrt(p * (1.0 - p)))

@@ -394,7 +394,7 @@ class _Name(Convertor[str]):
         return quote(value, safe="")
 
 
-register_url_convertor("name", _Name())
+register_url_convertor("bridle_name", _Name())
 
 
 class Address:
@@ -438,7 +438,9 @@ def routes_of(
         return not path.startswith(first), [part.startswith("{") for part in path.split("/")]
 
     return [
-        Route(re.sub(r"\{(\w+)\}", r"{\1:name}", path), Address(paths[path], is_page=is_page))
+        Route(
+            re.sub(r"\{(\w+)\}", r"{\1:bridle_name}", path), Address(paths[path], is_page=is_page)
+        )
         for path in sorted(paths, key=order)
     ]
 

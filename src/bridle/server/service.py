@@ -248,7 +248,7 @@ class Ticker:
 def _end_examples(work: UnitOfWork, most: int, steady: Callable[[], float]) -> int:
     """Retract examples whose time is over, one or more; the rest is still due at the next tick."""
     aggregate, began, ended = work.aggregate, steady(), 0
-    for id in aggregate.lives.due(work.now, most):
+    for id in aggregate.expiries.due(work.now, most):
         # The limits are refitted without the example, which takes long where there are many.
         if ended and steady() - began > ENDING_SECONDS:
             break
@@ -260,7 +260,7 @@ def _end_examples(work: UnitOfWork, most: int, steady: Callable[[], float]) -> i
 def _due(aggregate: Aggregate) -> _Due:
     wait, since = aggregate.state.wait, aggregate.deadlines.since
     times = [since[0][1] + wait] if since and wait is not None else []
-    ends = aggregate.lives.next
+    ends = aggregate.expiries.next
     if ends is not None:
         times.append(ends)
     return _Due(aggregate.state.version, min(times, default=None))

@@ -26,7 +26,6 @@ from bridle.server.handlers import (
     promise,
     teachers,
     teaching,
-    tokens,
 )
 from bridle.server.problems import CODES, ErrorAnswer
 
@@ -44,7 +43,6 @@ def endpoints(*, open_metrics: bool = False) -> tuple[Endpoint, ...]:
         *promise.ENDPOINTS,
         *certificates.ENDPOINTS,
         *explanations.ENDPOINTS,
-        *tokens.ENDPOINTS,
         *operations.endpoints(open_metrics=open_metrics),
     )
 

@@ -11,18 +11,14 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numba
 import numpy as np
 
 from bridle.agent.agent import Agent
 from bridle.agent.events import (
-    AuditBegun,
-    Audited,
     Created,
     Erased,
-    Erasure,
     Event,
     RunsOn,
     Taught,
@@ -33,27 +29,27 @@ from bridle.agent.events import (
 from bridle.agent.outcomes import Decisions
 from bridle.agent.snapshot import (
     DAMAGE,
-    Arrays,
     pack,
     state_from_arrays,
     state_to_arrays,
     unpack,
 )
 from bridle.agent.state import AgentState
-from bridle.audit.log import Auditing
-from bridle.audit.meter import AuditMeter
-from bridle.certificates.calibration import Certification
+from bridle.audit.log import Auditing, under
 from bridle.errors import CorruptState, InvalidValue, UnknownId
 from bridle.store.idempotency import names_of, text_of
 from bridle.store.log import START, Entry, Head, Name, New, Snapshot, Store, Transaction, broken
 from bridle.store.projections import (
-    Calibrating,
-    Chronicle,
     Deadlines,
+    Erasures,
+    Expiries,
     Guesses,
-    Lives,
+    OpenCalibration,
+    Platform,
+    Projections,
     Recent,
     Shadows,
+    Timeline,
 )
 
 __all__ = [
@@ -76,16 +72,14 @@ FORM = "bridle kept 2"
 
 
 class Aggregate:
-    """An agent and all else that follows from its log.
+    """An agent and the projections of its log.
 
     Attributes
     ----------
     agent : Agent
-        What the agent knows. Its verbs are not to be used: `record` what `agent.make` makes.
-    auditing, deadlines, lives, shadows, calibrating, chronicle, recent, guesses
-        What else follows.
-    erased : set of str
-        The examples that were erased, of which later ones may say that they replace them.
+        The agent. Its verbs are not to be used: `record` what `agent.make` makes.
+    auditing, erasures, calibration, deadlines, expiries, shadows, guesses, recent, …
+        The projections of the log, in the order in which they fold.
     head : Head
         What of the log is folded, the staged entries left out.
     staged : list of New
@@ -95,29 +89,30 @@ class Aggregate:
     def __init__(self, agent: Agent, head: Head) -> None:
         self.agent = agent
         self.state: AgentState = agent._state
-        self.auditing = Auditing()
-        self.deadlines = Deadlines(self.state)
-        self.lives = Lives(self.state)
-        self.shadows = Shadows()
-        self.calibrating = Calibrating(agent)
-        self.chronicle = Chronicle()
-        self.recent = Recent()
-        self.guesses = Guesses()
+        self.projections = Projections()
+        add = self.projections.add
+        self.auditing = add(Auditing())
+        self.erasures = add(Erasures())
+        self.calibration = add(OpenCalibration(agent))
+        self.deadlines = add(Deadlines(self.state))
+        self.expiries = add(Expiries(self.state))
+        self.shadows = add(Shadows(self.state))
+        self.guesses = add(Guesses(self.state))
+        self.recent = add(Recent(self.state))
+        self.timeline = add(Timeline(self.state, self.auditing))
+        self.platform = add(Platform())
         self.head = head
         self.staged: list[New] = []
-        self.erased: set[str] = set()
-        self.erasures = 0  # how many were read; what was folded before one may be gone since
-        self.platform: str | None = None  # on what the events are made, as the log has it
         self.snapped = head.seq, 0  # sequence and size of the last snapshot
         self._staged_names: dict[tuple[str, str], tuple[Event, bytes | None, int]] = {}
 
     @classmethod
     def begin(cls, created: Created) -> Aggregate:
-        """Give a new agent, its creation staged."""
+        """Return a new agent, its creation staged."""
         check_event(created)
-        kept = cls(Agent.of(AgentState(created.settings)), START)
-        kept.staged.append(New("Created", payload_of(created)))
-        return kept
+        aggregate = cls(Agent.of(AgentState(created.settings)), START)
+        aggregate.staged.append(New("Created", payload_of(created)))
+        return aggregate
 
     @property
     def version(self) -> int:
@@ -129,36 +124,37 @@ class Aggregate:
 
         All checks stand before the first change: an event that is refused leaves all as it was.
         """
-        self._check(event)
-        self._say_where(getattr(event, "at", None))
-        said = names_of(event, self.state)
-        names = tuple(Name(space, id, digest) for space, id in said)
-        new = New(type(event).__name__, payload_of(event), names)
+        state = self.state
+        for check in self.projections.checks.get(type(event), ()):
+            check(event)
+        if self.platform.name != platform_here():
+            self._record_platform(getattr(event, "at", None))
+        names = names_of(event, state, digest)
+        new = New(type(event).__name__, event_to_text(event).encode(), names)
         self._fold(event)
         self.staged.append(new)
-        self._staged_names |= dict.fromkeys(said, (event, digest, self.version))
+        for name in names:
+            self._staged_names[name[:2]] = event, digest, state.version
 
     def record_many(
         self, made: Decisions, digests: Sequence[bytes | None] | None = None
     ) -> list[str]:
-        """Fold and stage a batch of decisions; give the JSON text of their events.
+        """Fold and stage a batch of decisions; return the JSON text of their events.
 
         The same as one by one, and faster: without `digests`, of ids that the agent gave, nobody
         can have a name before it is committed, and often no event need be made at all.
         """
-        self._say_where(None)
+        if self.platform.name != platform_here():
+            self._record_platform(None)
         first = self.version + 1
-        follows = self.auditing.follows or self.state.wait is not None
-        events = made.events() if follows or digests is not None else []
+        each = self.projections.needs_events
+        events = made.events() if each or digests is not None else []
         texts = [event_to_text(event) for event in events] or made.texts()
         self.state.fold_decisions(made.ids, made.contexts, made.numbers, made.items, made.coins)
-        if not follows:
-            self.auditing.before += len(made)
-            self.recent.fold_rows(made.contexts)
-            drawn = None if made.coins is None else [checked for _, checked in made.coins]
-            self.chronicle.fold_decisions(first, made.numbers, made.at, drawn)
-        for n, event in enumerate(events if follows else ()):
-            self._follow(event, first + n)
+        if not each:
+            self.projections.fold_many(made, first)
+        for n, event in enumerate(events if each else ()):
+            self.projections.fold(event, first + n)
         for n, text in enumerate(texts):
             kind = "Decided" if made.numbers[n] >= 0 else "Abstained"
             id, digest = text_of(made.ids[n]), None if digests is None else digests[n]
@@ -169,11 +165,11 @@ class Aggregate:
         return texts
 
     def staged_as(self, space: str, id: str) -> tuple[Event, bytes | None, int] | None:
-        """Give the event of that name that is not committed yet, its digest and its sequence."""
+        """Return the event of that name that is not committed yet, its digest and sequence."""
         return self._staged_names.get((space, id))
 
     def committed(self, head: Head) -> None:
-        """Take note that what was staged is in the log."""
+        """Mark what was staged as written; `head` is the log's new end."""
         self.head = head
         self.staged = []
         self._staged_names = {}
@@ -183,16 +179,16 @@ class Aggregate:
     ) -> None:
         """Fold entries that are in the log already, in order; `names` are those of erased ones.
 
-        If `bare`, into what the agent knows alone: what stands beside it is not to be used then.
+        If `bare`, into the agent's state alone: the projections are not to be used then.
         """
         for entry in entries:
             why = broken(self.head, entry)
             if why is not None:
                 raise CorruptState(f"The log is damaged: {why}. See `bridle verify`.")
-            said = names.get(entry.seq, ())
-            event = event_of(entry, said)
+            own = names.get(entry.seq, ())
+            event = event_of(entry, own)
             if self.state.settings.lives:
-                event = without_erased(event, said, self.erased)
+                event = without_erased(event, own, self.erasures.examples)
             if entry.seq == 1:
                 raise CorruptState("A log begins once.")
             if bare:
@@ -201,110 +197,46 @@ class Aggregate:
                 self._fold(event)
             self.head = Head(entry.seq, entry.hash)
 
-    def _say_where(self, at: float | None) -> None:
-        """Write down on what events are made from here on, if that is not what was written last."""
-        here = platform_here()
-        if self.platform != here:
-            event = RunsOn(here, at)
-            self._fold(event)
-            self.staged.append(New("RunsOn", payload_of(event)))
-
-    def _check(self, event: Event) -> None:
-        self.calibrating.check(event)
-        if isinstance(event, Audited):
-            self.auditing.check(event.decision)
-        elif isinstance(event, AuditBegun):
-            Auditing.fold(_copy_of(self.auditing), event)
+    def _record_platform(self, at: float | None) -> None:
+        """Record on what events are made from here on."""
+        event = RunsOn(platform_here(), at)
+        self._fold(event)
+        self.staged.append(New("RunsOn", payload_of(event)))
 
     def _fold(self, event: Event) -> None:
-        self.shadows.fold(event, self.state)
-        self.guesses.fold(event, self.state)
+        for fold_before in self.projections.befores.get(type(event), ()):
+            fold_before(event)
         self.state.fold(event)
-        self._follow(event, self.version)
-
-    def _follow(self, event: Event, seq: int) -> None:
-        self.auditing.fold(event)
-        self.deadlines.fold(event)
-        self.lives.fold(event)
-        self.calibrating.fold(event)
-        self.recent.fold(event, self.state)
-        meters = self.auditing.meter, self.auditing.promise_meter
-        self.chronicle.fold(seq, event, self.state, *meters)
-        if isinstance(event, RunsOn):
-            self.platform = event.platform
-        elif isinstance(event, Erasure):
-            self.erasures += 1
+        self.projections.fold(event, self.state.version)
 
     # -- snapshots ---------------------------------------------------------------------------
 
     def to_blob(self) -> bytes:
-        """Give all of it as bytes. Equal states give equal bytes."""
+        """Return all of it as bytes. Equal states give equal bytes."""
         assert not self.staged
         meta, arrays = state_to_arrays(self.state)
-        auditing, asking = self.auditing, self.calibrating.now
-        meter, promised = auditing.meter, auditing.promise_meter
-        sides: dict[str, Any] = {
-            "audited_before": auditing.before,
-            "audits_pending": [[id, step] for id, step in auditing.pending.items()],
-            "audits": meter is not None,
-            "promise_pending": [[id, step] for id, step in auditing.promise_pending.items()],
-            "promise": promised is not None,
-            "erased": sorted(self.erased),
-            "calibration": asking is not None,
-            "deadlines": [id for id, _ in self.deadlines.since],
-            "shadows": self.shadows.to_list(),
-            "guesses": self.guesses.to_list(),
-            "platform": self.platform,
-        }
-        parts: Arrays = {f"agent.{name}": array for name, array in arrays.items()}
-        parts["deadlines"] = np.array([at for _, at in self.deadlines.since], np.float64)
-        parts["recent"] = self.recent.to_array(self.state.settings.features.width)
-        sources = (
-            ("audits.", meter),
-            ("promise.", promised),
-            ("calibration.", asking),
-            ("chronicle.", self.chronicle),
-        )
-        for prefix, thing in sources:
-            if thing is not None:
-                parts |= {prefix + name: array for name, array in thing.to_state().items()}
-        return pack(FORM, {"agent": meta, "sides": sides}, parts)
+        facts, parts = self.projections.to_state()
+        parts |= {f"agent.{name}": array for name, array in arrays.items()}
+        return pack(FORM, {"agent": meta, "sides": facts}, parts)
 
     @classmethod
     def from_blob(cls, blob: bytes, head: Head) -> Aggregate:
-        """Give back what `to_blob` wrote, or raise `CorruptState`."""
+        """Return what `to_blob` was called on, or raise `CorruptState`."""
         meta, parts = unpack(blob, FORM)
         try:
-            state = state_from_arrays(meta["agent"], _under("agent.", parts))
+            state = state_from_arrays(meta["agent"], under("agent.", parts))
             if state.version != head.seq:
                 raise CorruptState(f"It is of version {state.version}, not of {head.seq}.")
-            kept, sides = cls(Agent.of(state), head), meta["sides"]
-            since = zip(sides["deadlines"], parts["deadlines"].tolist(), strict=True)
-            kept.deadlines.since.extend(since)
-            kept.shadows = Shadows(*sides["shadows"])
-            kept.guesses = Guesses.from_list(sides["guesses"])
-            kept.recent.fold_rows(parts["recent"])
-            kept.chronicle = Chronicle.from_state(_under("chronicle.", parts))
-            kept.platform = sides["platform"]
-            kept.auditing.before = sides["audited_before"]
-            kept.auditing.pending = dict(sides["audits_pending"])
-            if sides["audits"]:
-                kept.auditing.meter = AuditMeter.from_state(_under("audits.", parts))
-            # Snapshots from before there were promises have none of this.
-            kept.auditing.promise_pending = dict(sides.get("promise_pending", ()))
-            if sides.get("promise", False):
-                kept.auditing.promise_meter = AuditMeter.from_state(_under("promise.", parts))
-            kept.erased = set(sides.get("erased", ()))
-            if sides["calibration"]:
-                kept.calibrating.now = Certification.from_state(_under("calibration.", parts))
+            aggregate = cls(Agent.of(state), head)
+            aggregate.projections.restore(meta["sides"], parts)
         except DAMAGE as error:
             raise CorruptState(f"A damaged snapshot: {error}") from error
-        return kept
+        return aggregate
 
 
 @cache
 def platform_here() -> str:
-    """Say which versions make events here, and on what: where both are equal, bits are."""
+    """Return which versions make events here, and on what: where both are equal, bits are."""
     import bridle
 
     versions = [f"{one.__name__} {one.__version__}" for one in (bridle, np, numba)]
@@ -313,12 +245,12 @@ def platform_here() -> str:
 
 
 def payload_of(event: Event) -> bytes:
-    """Give an event as it stands in the log."""
+    """Return an event as it stands in the log."""
     return event_to_text(event).encode()
 
 
 def event_of(entry: Entry, names: Iterable[Name] = ()) -> Event:
-    """Give the event of an entry; an `Erased` where its payload was erased."""
+    """Return the event of an entry; an `Erased` where its payload was erased."""
     if entry.payload is None:
         return Erased(entry.kind, tuple(name.space for name in names))
     try:
@@ -343,16 +275,6 @@ def without_erased(event: Event, names: Iterable[Name], erased: set[str]) -> Eve
     return event
 
 
-def _copy_of(auditing: Auditing) -> Auditing:
-    twin = Auditing()
-    twin.meter = auditing.meter
-    return twin
-
-
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-
-
 # --- Agents out of a store: from the last snapshot, or from the first event, to any version
 
 
@@ -371,35 +293,34 @@ def load(
     snapshots: bool = True,
     progress: Progress | None = None,
 ) -> Aggregate:
-    """Give an agent as its log has it, at a version or now.
+    """Return an agent as its log has it, at a version or now.
 
     Every entry that is read is checked against the chain. A snapshot is used only if it is whole
     and belongs to this chain; without `snapshots` all is folded from the first event.
     """
-    kept, until = _nearest(store, agent, at, snapshots)
-    catch_up(kept, store, agent, until, progress)
-    return kept
+    aggregate, until = _nearest(store, agent, at, snapshots)
+    catch_up(aggregate, store, agent, until, progress)
+    return aggregate
 
 
 def agent_at(store: Store, agent: str, version: int) -> Agent:
-    """Give what an agent knew at a version: in half the time of `load`, and nothing beside it."""
-    kept, until = _nearest(store, agent, version, True)
-    catch_up(kept, store, agent, until, bare=True)
-    return kept.agent
+    """Return an agent as it was at a version: in half the time of `load`, without projections."""
+    aggregate, until = _nearest(store, agent, version, True)
+    catch_up(aggregate, store, agent, until, bare=True)
+    return aggregate.agent
 
 
 def _nearest(store: Store, agent: str, at: int | None, snapshots: bool) -> tuple[Aggregate, int]:
-    """Give the agent as it was at or before a version, and the version."""
     head = log_head(store, agent)
     if at is not None and not 1 <= at <= head.seq:
         raise InvalidValue("version", "load", f"an int in the range [1, {head.seq}]", at)
     until = head.seq if at is None else at
-    kept = _from_snapshot(store, agent, until) if snapshots else None
-    return kept if kept is not None else _from_the_start(store, agent), until
+    found = _from_snapshot(store, agent, until) if snapshots else None
+    return found if found is not None else _from_the_start(store, agent), until
 
 
 def log_head(store: Store, agent: str) -> Head:
-    """Give the end of the log of an agent that there is."""
+    """Return the end of an agent's log, or raise `UnknownId`."""
     head = store.head(agent)
     if head is None or head.seq == 0:
         known = ", ".join(repr(row.name) for row in store.agents()[:5])
@@ -409,7 +330,7 @@ def log_head(store: Store, agent: str) -> Head:
 
 
 def catch_up(
-    kept: Aggregate,
+    aggregate: Aggregate,
     store: Store,
     agent: str,
     until: int,
@@ -419,18 +340,18 @@ def catch_up(
     bare: bool = False,
 ) -> None:
     """Fold what the log has beyond what is folded; `bare` as in `Aggregate.follow`."""
-    while kept.head.seq < until:
-        source = store if within is None else within
-        entries = source.read(agent, kept.head.seq, min(PAGE, until - kept.head.seq))
+    source = store if within is None else within
+    while (at := aggregate.head.seq) < until:
+        entries = source.read(agent, at, min(PAGE, until - at))
         if not entries:
-            raise CorruptState(f"The log of {agent!r} ends at {kept.head.seq}, before {until}.")
-        kept.follow(entries, _names_of_erased(store, agent, entries), bare=bare)
+            raise CorruptState(f"The log of {agent!r} ends at {at}, before {until}.")
+        aggregate.follow(entries, _names_of_erased(store, agent, entries), bare=bare)
         if progress is not None:
-            progress(kept.head.seq, until)
+            progress(aggregate.head.seq, until)
 
 
 def events_in(store: Store, agent: str, until: int | None = None) -> Iterator[Event]:
-    """Give the events of a log, in order, up to a sequence or to its end."""
+    """Yield the events of a log, in order, up to a sequence or to its end."""
     at, erased = 0, set[str]()
     while until is None or at < until:
         entries = store.read(agent, at, PAGE if until is None else min(PAGE, until - at))
@@ -438,21 +359,21 @@ def events_in(store: Store, agent: str, until: int | None = None) -> Iterator[Ev
             return
         names = _names_of_erased(store, agent, entries)
         for entry in entries:
-            said = names.get(entry.seq, ())
-            yield without_erased(event_of(entry, said), said, erased)
+            own = names.get(entry.seq, ())
+            yield without_erased(event_of(entry, own), own, erased)
         at = entries[-1].seq
 
 
 def next_snapshot(size: int) -> int:
-    """Say after how many events the next snapshot is worth its bytes."""
+    """Return after how many events the next snapshot is worth its bytes."""
     return max(EVERY, size // BYTES_AN_EVENT)
 
 
-def keep_snapshot(store: Store, agent: str, kept: Aggregate) -> int:
-    """Keep a snapshot of an agent that has nothing staged; give its size."""
-    blob = kept.to_blob()
-    store.keep_snapshot(agent, Snapshot(kept.head, blob))
-    kept.snapped = kept.head.seq, len(blob)
+def keep_snapshot(store: Store, agent: str, aggregate: Aggregate) -> int:
+    """Keep a snapshot of an agent that has nothing staged; return its size."""
+    blob = aggregate.to_blob()
+    store.keep_snapshot(agent, Snapshot(aggregate.head, blob))
+    aggregate.snapped = aggregate.head.seq, len(blob)
     return len(blob)
 
 
@@ -462,9 +383,9 @@ def _from_snapshot(store: Store, agent: str, until: int) -> Aggregate | None:
         try:
             [entry] = store.read(agent, found.head.seq - 1, 1)
             if entry.hash == found.head.hash:
-                kept = Aggregate.from_blob(found.blob, found.head)
-                kept.snapped = found.head.seq, len(found.blob)
-                return kept
+                aggregate = Aggregate.from_blob(found.blob, found.head)
+                aggregate.snapped = found.head.seq, len(found.blob)
+                return aggregate
         except (CorruptState, ValueError):
             pass  # it is only a shortcut: an older one, or the log itself, will do
         at_most = found.head.seq - 1
@@ -483,7 +404,7 @@ def _from_the_start(store: Store, agent: str) -> Aggregate:
 
 
 def _names_of_erased(store: Store, agent: str, entries: list[Entry]) -> dict[int, tuple[Name, ...]]:
-    """Give the names of entries that were erased: what is left of them."""
+    """Return the names of entries that were erased: what is left of them."""
     if all(entry.payload is not None for entry in entries):
         return {}
     return dict(store.names(agent, entries[0].seq - 1, len(entries)))

@@ -126,11 +126,11 @@ class Transaction(Protocol):
         ...
 
     def lock(self, agents: Sequence[str]) -> dict[str, Head]:
-        """Take the heads of these logs until the end. Unknown agents are left out."""
+        """Lock these logs until the end and return their heads. Unknown agents are left out."""
         ...
 
     def append(self, agent: str, entries: Sequence[New]) -> Head:
-        """Append to a log whose head is locked; give its new head.
+        """Append to a log whose head is locked; return its new head.
 
         Raises `Duplicate` if a name stands already: then nothing of the transaction may be
         committed.
@@ -154,11 +154,11 @@ class Transaction(Protocol):
         ...
 
     def read(self, agent: str, after: int, limit: int) -> list[Entry]:
-        """Give up to `limit` entries that follow `after`, in order."""
+        """Return up to `limit` entries that follow `after`, in order."""
         ...
 
     def find(self, agent: str, space: str, ids: Sequence[str]) -> dict[str, Found]:
-        """Say where these names stand; those that do not stand are left out."""
+        """Return where these names are; those that are not in the log are left out."""
         ...
 
     def erase(self, agent: str, seqs: Sequence[int]) -> int:
@@ -170,7 +170,7 @@ class Transaction(Protocol):
         ...
 
     def revoke_token(self, id: str, at: float) -> bool:
-        """Revoke a token; say whether there was one to revoke."""
+        """Revoke a token; return whether there was one to revoke."""
         ...
 
 
@@ -187,23 +187,23 @@ class Store(Protocol):
         ...
 
     def agents(self) -> list[AgentRow]:
-        """Give all agents, by name."""
+        """Return all agents, by name."""
         ...
 
     def head(self, agent: str) -> Head | None:
-        """Give the end of a log; None if there is no such agent."""
+        """Return the end of a log; None if there is no such agent."""
         ...
 
     def read(self, agent: str, after: int = 0, limit: int = 1_000) -> list[Entry]:
-        """Give up to `limit` entries that follow `after`, in order."""
+        """Return up to `limit` entries that follow `after`, in order."""
         ...
 
     def find(self, agent: str, space: str, ids: Sequence[str]) -> dict[str, Found]:
-        """Say where these names stand; those that do not stand are left out."""
+        """Return where these names are; those that are not in the log are left out."""
         ...
 
     def names(self, agent: str, after: int, limit: int) -> Mapping[int, tuple[Name, ...]]:
-        """Give the names of the entries `after` + 1 to `after` + `limit`; for copies."""
+        """Return the names of the entries `after` + 1 to `after` + `limit`; for copies."""
         ...
 
     def keep_snapshot(self, agent: str, snapshot: Snapshot) -> None:
@@ -211,7 +211,7 @@ class Store(Protocol):
         ...
 
     def snapshot(self, agent: str, at_most: int | None = None) -> Snapshot | None:
-        """Give the latest snapshot, up to a sequence; None if there is none that is whole."""
+        """Return the latest snapshot, up to a sequence; None if there is none that is whole."""
         ...
 
     def drop_snapshots(self, agent: str, seqs: Sequence[int]) -> None:
@@ -219,15 +219,15 @@ class Store(Protocol):
         ...
 
     def snapshots(self, agent: str) -> list[int]:
-        """Give the sequences of all snapshots, in order."""
+        """Return the sequences of all snapshots, in order."""
         ...
 
     def tokens(self) -> list[TokenRow]:
-        """Give all tokens, oldest first."""
+        """Return all tokens, oldest first."""
         ...
 
     def token(self, id: str) -> TokenRow | None:
-        """Give one token."""
+        """Return one token."""
         ...
 
     def close(self) -> None:
@@ -247,12 +247,12 @@ _PREFIX = b"bridle chain 1\0"
 
 
 def payload_hash(salt: bytes, payload: bytes) -> bytes:
-    """Give the hash that stands for a payload in the chain."""
+    """Return the hash that stands for a payload in the chain."""
     return sha256(salt + payload).digest()
 
 
 def entry_hash(previous: bytes, seq: int, kind: str, payload_hash: bytes) -> bytes:
-    """Give the hash of an entry from the hash before it and from what it holds.
+    """Return the hash of an entry from the hash before it and from what it holds.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def entry_hash(previous: bytes, seq: int, kind: str, payload_hash: bytes) -> byt
 
 
 def link(head: Head, entries: Sequence[New]) -> list[Entry]:
-    """Give the entries that follow `head`, with fresh salts."""
+    """Return the entries that follow `head`, with fresh salts."""
     salts = _salts.take(SALT_BYTES * len(entries))
     seq, last = head
     linked = []
@@ -278,7 +278,7 @@ def link(head: Head, entries: Sequence[New]) -> list[Entry]:
 
 
 def broken(previous: Head, entry: Entry) -> str | None:
-    """Say why `entry` does not follow `previous`; None if it does."""
+    """Return why `entry` does not follow `previous`; None if it does."""
     if entry.seq != previous.seq + 1:
         return f"entry {entry.seq} follows entry {previous.seq}"
     if entry.hash != entry_hash(previous.hash, entry.seq, entry.kind, entry.payload_hash):

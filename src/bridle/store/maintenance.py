@@ -20,20 +20,13 @@ from bridle.agent.config import ItemId
 from bridle.agent.events import (
     Abstained,
     Asked,
-    Audited,
     Created,
     Decided,
     Erased,
     Erasure,
     Event,
-    Expired,
     Judged,
-    Lapsed,
-    Retracted,
-    Rewarded,
-    RewardedLate,
     RunsOn,
-    Shadowed,
     Taught,
 )
 from bridle.agent.replay import remade
@@ -49,7 +42,7 @@ from bridle.errors import (
 )
 from bridle.store.aggregate import Progress as ReplayProgress
 from bridle.store.aggregate import events_in, load, log_head, payload_of, platform_here
-from bridle.store.idempotency import text_of
+from bridle.store.idempotency import ids_in
 from bridle.store.log import (
     START,
     AgentRow,
@@ -313,7 +306,7 @@ class _Watch:
             self._progress(self._total, self._total)
 
     def platform_at(self, version: int) -> str | None:
-        """Say on what the event after so many was made. A choice may be a few events old."""
+        """Return on what the event after so many was made. A choice may be a few events old."""
         last = None
         for seq, name in self._places:
             if seq > version + 1:
@@ -345,7 +338,7 @@ def _near(one: Choice, other: Choice) -> bool:
 
 
 def _erasures(store: Store, agent: str, until: int) -> list[tuple[int, int]]:
-    """Give the spans in which choices rest on what was erased: from an event to its erasure."""
+    """Return the spans in which choices rest on what was erased: from an event to its erasure."""
     spans = []
     last_erased = 0
     for seq, event in enumerate(events_in(store, agent, until), 1):
@@ -377,7 +370,7 @@ _IDS = ("decision", "example", "question")
 
 
 def export(store: Store, agent: str, path: Path | str) -> int:
-    """Write the log of an agent to a parquet file, and give the number of its entries.
+    """Write the log of an agent to a parquet file, and return the number of its entries.
 
     The columns are seq, kind, at, decision, example, question, arm, value, propensity, coin,
     checked, allowed, by and payload, which holds the whole event as JSON, the seeds of coins among
@@ -535,7 +528,7 @@ def erase(
     note: str | None = None,
     at: float | None = None,
 ) -> Head:
-    """Erase all events that name these decisions and examples; give the new head.
+    """Erase all events that name these decisions and examples; return the new head.
 
     The word of one of several teachers goes by its own id, as an example does.
 
@@ -558,7 +551,7 @@ def erase(
 def _places(
     store: Store, agent: str, decisions: Sequence[str], examples: Sequence[str]
 ) -> list[int]:
-    """Give the sequences of all events that have to do with these, however far around."""
+    """Return the sequences of all events that have to do with these, however far around."""
     wanted = {("decision", id) for id in decisions} | {("example", id) for id in examples}
     for space, id in sorted(wanted):
         spaces = ("example", "word") if space == "example" else (space,)
@@ -572,7 +565,7 @@ def _places(
         for seq, event in enumerate(events_in(store, agent), 1):
             if isinstance(event, Created):
                 declared = {teacher.name for teacher in event.settings.teachers}
-            mine, case = _about(event), _case(event, declared)
+            mine, case = ids_in(event), _case(event, declared)
             # What answers a question or a check goes with that, and not with its case: another
             # decision may have been about the same.
             bound = any(space in ("question", "decision") for space, _ in mine)
@@ -597,33 +590,11 @@ def _case(event: Event, declared: set[str]) -> set[tuple[str, str]]:
     return {("case", hashlib.blake2b(about.encode(), digest_size=16).hexdigest())}
 
 
-def _about(event: Event) -> set[tuple[str, str]]:
-    """Give all that an event names: decisions, questions and examples."""
-    named: dict[str, ItemId | None] = {}
-    if isinstance(event, Decided | Abstained):
-        named = {"decision": event.id}
-    elif isinstance(event, Rewarded | Expired | RewardedLate | Shadowed | Audited):
-        named = {"decision": event.decision}
-    elif isinstance(event, Asked):
-        named = {"question": event.id, "decision": event.decision}
-    elif isinstance(event, Taught):
-        # Not what it replaces: that may be of another decision about the same item. It stands
-        # again if this goes; and if that goes, this replaces nothing (`kept.without_erased`).
-        named = {"example": event.id, "question": event.question, "decision": event.check}
-    elif isinstance(event, Judged):
-        named = {"example": event.id, "question": event.question, "decision": event.check}
-    elif isinstance(event, Lapsed):
-        named = {"question": event.question}
-    elif isinstance(event, Retracted):
-        named = {"example": event.example}
-    return {(space, text_of(id)) for space, id in named.items() if id is not None}
-
-
 # --- Copies of logs: backups while the store is in use, restoring them, and forks ---------
 
 
 def backup(store: Store, path: Path | str, *, progress: Progress | None = None) -> dict[str, Head]:
-    """Copy a store that may be in use into a new SQLite file; give the heads that are in it.
+    """Copy a store that may be in use into a new SQLite file; return the heads that are in it.
 
     Each log is copied up to the head that it had at the beginning. The file appears under its name
     when it is whole, verified and on disk.
@@ -697,7 +668,7 @@ def check_backup(path: Path | str) -> None:
 
 
 def restore(path: Path | str, store: Store, *, progress: Progress | None = None) -> dict[str, Head]:
-    """Bring a backup into an empty store of either kind; give the heads.
+    """Restore a backup into an empty store of either kind; return the heads.
 
     All logs and tokens come in one transaction: if it fails, the store is empty as before. The
     backup is not touched, and may be of an older version.
@@ -749,7 +720,7 @@ def fork(store: Store, agent: str, at: int, name: str, *, created: float | None 
 def _pages(
     source: Store, row: AgentRow
 ) -> Iterator[tuple[list[Entry], Mapping[int, tuple[Name, ...]]]]:
-    """Give a log in parts, up to the head in `row`, or raise `CorruptState`."""
+    """Return a log in parts, up to the head in `row`, or raise `CorruptState`."""
     last = Head(0, bytes(32))
     while last.seq < row.head.seq:
         count = min(_PAGE, row.head.seq - last.seq)

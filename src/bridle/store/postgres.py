@@ -102,7 +102,7 @@ class Int8Array(_Packed):
 
 
 def register(connection: psycopg.Connection[Any]) -> None:
-    """Let a connection take these arrays as values."""
+    """Register these arrays as values of a connection."""
     import psycopg
     from psycopg.adapt import Dumper
 
@@ -380,7 +380,7 @@ class _Transaction(SqlTransaction):
     def _insert(
         self, number: int, entries: Sequence[Entry], names: Sequence[NameRow], head: Head
     ) -> bool:
-        kept = [entry for entry in entries if entry.salt is not None]
+        present = [entry for entry in entries if entry.salt is not None]
         [(count,)] = self._connection.execute(
             _APPEND,
             (
@@ -390,9 +390,9 @@ class _Transaction(SqlTransaction):
                 ByteaArray([entry.payload_hash for entry in entries]),
                 ByteaArray([entry.hash for entry in entries]),
                 number,
-                Int8Array([entry.seq for entry in kept]),
-                ByteaArray([entry.salt for entry in kept]),
-                ByteaArray([entry.payload for entry in kept]),
+                Int8Array([entry.seq for entry in present]),
+                ByteaArray([entry.salt for entry in present]),
+                ByteaArray([entry.payload for entry in present]),
                 number,
                 TextArray([space for space, _, _, _ in names]),
                 TextArray([id for _, id, _, _ in names]),

@@ -1,23 +1,19 @@
-"""The few calls through which a store talks to its database, and SQLite's two libraries for it.
+"""Logs in an SQL database: what is read and written, the same for SQLite and PostgreSQL.
 
-`sqlite3` of the standard library is what runs. `apsw`, which brings a SQLite of its own, is asked
-for by tests that need a file system that loses power. Both get the same statements. PostgreSQL
-serves the same calls, in postgreslink.py.
+A store talks to its database through a `Connection` of a few calls, which sqlite.py and postgres.py
+serve.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -53,20 +49,15 @@ from bridle.store.log import (
     link,
 )
 
-if TYPE_CHECKING:
-    import apsw
-
 __all__ = [
     "PLACE",
     "Connection",
     "Kind",
-    "Library",
     "NameRow",
     "Row",
     "SqlError",
     "SqlStore",
     "SqlTransaction",
-    "connect",
     "failed",
     "read_agents",
     "read_entries",
@@ -76,11 +67,9 @@ __all__ = [
     "read_snapshot",
     "read_snapshots",
     "read_tokens",
-    "statements",
 ]
 
 
-Library: TypeAlias = Literal["sqlite3", "apsw"]
 Row: TypeAlias = tuple[Any, ...]
 Kind: TypeAlias = Literal[
     "busy",
@@ -95,21 +84,6 @@ Kind: TypeAlias = Literal[
     "other",
 ]
 
-# By SQLite's primary result codes; both libraries give the same ones.
-_KINDS: dict[int, Kind] = {
-    5: "busy",
-    6: "busy",
-    8: "readonly",
-    10: "io",
-    11: "corrupt",
-    13: "full",
-    14: "unopened",
-    19: "constraint",
-    26: "corrupt",  # not a database
-}
-
-_APSW_CODES = {"IOError": 10, "FullError": 13}
-
 
 class SqlError(Exception):
     """What the database refused, and why. It does not leave the store."""
@@ -123,7 +97,7 @@ class Connection(Protocol):
     """A connection that commits every statement by itself, unless `BEGIN` was sent."""
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        """Run one statement and give all its rows, or raise `SqlError`."""
+        """Run one statement and return all its rows, or raise `SqlError`."""
         ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
@@ -135,7 +109,7 @@ class Connection(Protocol):
         ...
 
     def in_transaction(self) -> bool:
-        """Say whether a transaction is open."""
+        """Return whether a transaction is open."""
         ...
 
     def close(self) -> None:
@@ -144,7 +118,7 @@ class Connection(Protocol):
 
 
 def failed(error: SqlError, doing: str, where: str, unknown: bool = False) -> BridleError:
-    """Give the error to raise for what the database refused."""
+    """Return the error to raise for what the database refused."""
     what = f"Could not {doing} {where}"
     if error.kind == "corrupt":
         return CorruptState(
@@ -160,129 +134,6 @@ def failed(error: SqlError, doing: str, where: str, unknown: bool = False) -> Br
     }.get(error.kind, "")
     text = str(error).rstrip(".")
     return StoreFailed(f"{what}: {text}. {remedy}".rstrip(), unknown=unknown)
-
-
-def connect(
-    path: Path, *, library: Library = "sqlite3", vfs: str | None = None, wait: float
-) -> Connection:
-    """Open an existing database file, or raise `SqlError`.
-
-    Parameters
-    ----------
-    path : Path
-        The file. With a `vfs` of its own it may be one that only that file system knows, and is
-        made if it is missing.
-    library : str
-        Who serves the calls.
-    vfs : str, optional
-        The name of a file system that was registered with apsw; for tests.
-    wait : float
-        How many seconds to wait for other processes' locks.
-    """
-    if library == "apsw":
-        return _Apsw(path, vfs, wait)
-    return _Sqlite3(path, wait)
-
-
-class _Sqlite3:
-    def __init__(self, path: Path, wait: float) -> None:
-        try:
-            # Any thread may use it, one at a time: the store sees to that.
-            self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=rw",
-                timeout=wait,
-                isolation_level=None,
-                check_same_thread=False,
-                uri=True,
-            )
-        except sqlite3.Error as error:
-            raise _from_sqlite3(error) from None
-
-    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        try:
-            return self._connection.execute(statement, values).fetchall()
-        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
-            raise _from_sqlite3(error) from None
-
-    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        try:
-            self._connection.executemany(statement, rows)
-        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
-            raise _from_sqlite3(error) from None
-
-    def script(self, text: str) -> None:
-        for statement in statements(text):
-            self.execute(statement)
-
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
-
-
-class _Apsw:
-    def __init__(self, path: Path, vfs: str | None, wait: float) -> None:
-        import apsw
-
-        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
-        self._error: type[Exception] = apsw.Error
-        try:
-            self._connection: apsw.Connection = apsw.Connection(
-                str(path.absolute()), flags=flags, vfs=vfs
-            )
-            self._connection.set_busy_timeout(int(1000 * wait))
-        except apsw.Error as error:
-            raise _from_apsw(error) from None
-
-    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        try:
-            return list(self._connection.execute(statement, tuple(values)))
-        except (self._error, UnicodeEncodeError, OverflowError, OSError) as error:
-            raise _from_apsw(error) from None
-
-    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        try:
-            self._connection.executemany(statement, rows)
-        except (self._error, UnicodeEncodeError, OverflowError, OSError) as error:
-            raise _from_apsw(error) from None
-
-    def script(self, text: str) -> None:
-        for statement in statements(text):
-            self.execute(statement)
-
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        with contextlib.suppress(self._error, OSError):
-            self._connection.close(True)
-
-
-def statements(text: str) -> Iterator[str]:
-    """Split a script: `executescript` would commit what came before."""
-    statement = ""
-    for line in text.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-    if statement.strip():
-        yield statement
-
-
-def _from_sqlite3(error: Exception) -> SqlError:
-    code = getattr(error, "sqlite_errorcode", 0)
-    return SqlError(_KINDS.get(code & 0xFF, "other"), str(error))
-
-
-def _from_apsw(error: Exception) -> SqlError:
-    # What a file system written in Python raises has no code, or is an error of Python's own.
-    code = getattr(error, "result", 0) or _APSW_CODES.get(type(error).__name__, 0)
-    if isinstance(error, OSError):
-        code = 10
-    return SqlError(_KINDS.get(code & 0xFF, "other"), str(error) or type(error).__name__)
 
 
 # --- What is read from a database, in a transaction or beside it; the same words do for both kinds
@@ -305,7 +156,7 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def read_agents(connection: Connection) -> list[AgentRow]:
-    """Give all agents, by name."""
+    """Return all agents, by name."""
     rows = connection.execute(
         "SELECT name, head_seq, head_hash, created, origin FROM agents ORDER BY name"
     )
@@ -316,7 +167,7 @@ def read_agents(connection: Connection) -> list[AgentRow]:
 
 
 def read_heads(connection: Connection, names: Sequence[str]) -> dict[str, tuple[int, Head]]:
-    """Give the numbers and heads of these agents, as far as there are such."""
+    """Return the numbers and heads of these agents, as far as there are such."""
     found = {}
     for group in _groups(names):
         rows = connection.execute(
@@ -329,7 +180,7 @@ def read_heads(connection: Connection, names: Sequence[str]) -> dict[str, tuple[
 
 
 def read_entries(connection: Connection, agent: str, after: int, limit: int) -> list[Entry]:
-    """Give up to `limit` entries that follow `after`, in order."""
+    """Return up to `limit` entries that follow `after`, in order."""
     rows = connection.execute(
         "SELECT e.seq, e.kind, e.hash, e.payload_hash, p.salt, p.payload "
         f"FROM entries e LEFT JOIN payloads p ON p.place = e.agent * {PLACE} + e.seq "
@@ -353,7 +204,7 @@ def _raw(value: object) -> bytes | None:
 def read_find(
     connection: Connection, agent: str, space: str, ids: Sequence[str]
 ) -> dict[str, Found]:
-    """Say where these names stand; those that do not stand are left out."""
+    """Return where these names are; those that are not in the log are left out."""
     found = {}
     for group in _groups(ids):
         rows = connection.execute(
@@ -369,7 +220,7 @@ def read_find(
 def read_names(
     connection: Connection, agent: str, after: int, limit: int
 ) -> dict[int, tuple[Name, ...]]:
-    """Give the names of the entries from `after` + 1 to `after` + `limit`."""
+    """Return the names of the entries from `after` + 1 to `after` + `limit`."""
     rows = connection.execute(
         f"SELECT seq, space, id, digest FROM names WHERE agent = {_NUMBER} "
         "AND seq > ? AND seq <= ? ORDER BY seq, space, id",
@@ -384,7 +235,7 @@ def read_names(
 def read_snapshot(
     connection: Connection, agent: str, at_most: int | None = None
 ) -> Snapshot | None:
-    """Give the latest snapshot that is whole and belongs to the log."""
+    """Return the latest snapshot that is whole and belongs to the log."""
     while True:
         rows = connection.execute(
             "SELECT s.seq, s.hash, s.sha256, s.blob, e.hash FROM snapshots s "
@@ -402,7 +253,7 @@ def read_snapshot(
 
 
 def read_snapshots(connection: Connection, agent: str) -> list[int]:
-    """Give the sequences of all snapshots, in order."""
+    """Return the sequences of all snapshots, in order."""
     rows = connection.execute(
         f"SELECT seq FROM snapshots WHERE agent = {_NUMBER} ORDER BY seq", (agent,)
     )
@@ -410,7 +261,7 @@ def read_snapshots(connection: Connection, agent: str) -> list[int]:
 
 
 def read_tokens(connection: Connection, id: str | None = None) -> list[TokenRow]:
-    """Give all tokens, oldest first, or the one of an id."""
+    """Return all tokens, oldest first, or the one of an id."""
     rows = connection.execute(
         "SELECT id, hash, role, agents, created, expires, revoked, note FROM tokens "
         + ("ORDER BY number" if id is None else "WHERE id = ?"),
@@ -422,7 +273,7 @@ def read_tokens(connection: Connection, id: str | None = None) -> list[TokenRow]
     ]
 
 
-# --- What can be done in a transaction; the same for both kinds of database but for two steps
+# --- What can be done in a transaction; databases differ in `_take` and `_insert` ----------------
 
 
 _FORKED_AT_ONCE = 50_000
@@ -448,15 +299,18 @@ class SqlTransaction(ABC):
         self.spoiled: BridleError | None = None
         self.erased = False
 
-    @abstractmethod
     def _take(self, agents: Sequence[str]) -> dict[str, tuple[int, Head]]:
-        """Lock the heads of these agents and give them, with the agents' numbers."""
+        """Lock the heads of these agents and return them, with the agents' numbers.
+
+        Where whoever writes is alone with the database, to read them is enough.
+        """
+        return read_heads(self._connection, agents)
 
     @abstractmethod
     def _insert(
         self, number: int, entries: Sequence[Entry], names: Sequence[NameRow], head: Head
     ) -> bool:
-        """Write entries, names and the new head; say False if a name stands already."""
+        """Insert entries, names and the new head; return False if a name is in the log already."""
 
     def create(self, agent: str, created: float, origin: str | None = None) -> None:
         """Begin an empty log, or raise `Duplicate` if there is an agent of that name."""
@@ -472,14 +326,14 @@ class SqlTransaction(ABC):
             self._locked |= read_heads(self._connection, [agent])
 
     def lock(self, agents: Sequence[str]) -> dict[str, Head]:
-        """Take the heads of these logs until the end. Unknown agents are left out."""
+        """Lock these logs until the end and return their heads. Unknown agents are left out."""
         with self._guarded():
             found = self._take(sorted(set(agents)))
         self._locked |= found
         return {agent: head for agent, (_, head) in found.items()}
 
     def append(self, agent: str, entries: Sequence[New]) -> Head:
-        """Append to a log whose head is locked; give its new head."""
+        """Append to a log whose head is locked; return its new head."""
         _, head = self._held(agent)
         names = [
             (space, id, seq, digest)
@@ -562,7 +416,7 @@ class SqlTransaction(ABC):
         return head
 
     def _standing(self, agent: str, before: Head, names: Sequence[NameRow]) -> BridleError:
-        """Say which of these names stood before, or stands twice among them."""
+        """Return the error of the name that is in the log, or twice among these."""
         counts = Counter((space, id) for space, id, _, _ in names)
         for (space, id), count in counts.items():
             found = read_find(self._connection, agent, space, [id]).get(id)
@@ -572,12 +426,12 @@ class SqlTransaction(ABC):
         return CorruptState(f"{self._where} has entries beyond the head of {agent!r}. Verify it.")
 
     def read(self, agent: str, after: int, limit: int) -> list[Entry]:
-        """Give up to `limit` entries that follow `after`, in order."""
+        """Return up to `limit` entries that follow `after`, in order."""
         with self._guarded():
             return read_entries(self._connection, agent, after, limit)
 
     def find(self, agent: str, space: str, ids: Sequence[str]) -> dict[str, Found]:
-        """Say where these names stand; those that do not stand are left out."""
+        """Return where these names are; those that are not in the log are left out."""
         with self._guarded():
             return read_find(self._connection, agent, space, ids)
 
@@ -653,7 +507,7 @@ class SqlTransaction(ABC):
             )
 
     def revoke_token(self, id: str, at: float) -> bool:
-        """Revoke a token; say whether there was one to revoke."""
+        """Revoke a token; return whether there was one to revoke."""
         with self._guarded():
             found = read_tokens(self._connection, id)
             if not found or found[0].revoked is not None:
@@ -709,6 +563,7 @@ class SqlStore(ABC):
         self._writing = threading.RLock()
         self._writer: Connection | None = None
         self._in_transaction = False
+        self._unsettled = False  # whether a commit failed, and none has been made since
         self._readers = threading.BoundedSemaphore(_MOST_READERS)
         self._idle: list[Connection] = []
         self._closed = False
@@ -723,7 +578,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _settle(self, connection: Connection, error: SqlError) -> bool:
-        """After a commit that failed: say whether it is sure that it will not stand."""
+        """Return whether it is sure that a commit that failed will not stand."""
 
     def _after_erasing(self, connection: Connection) -> None:  # noqa: B027
         """Remove what is left of payloads that were erased, as far as it can be done now."""
@@ -783,6 +638,7 @@ class SqlStore(ABC):
     def _commit(self, connection: Connection) -> None:
         try:
             connection.execute("COMMIT")
+            self._unsettled = False
         except SqlError as error:
             unknown = not self._settle(connection, error)
             raise failed(error, "commit to", self._where, unknown) from None
@@ -853,40 +709,40 @@ class SqlStore(ABC):
             return result
 
     def agents(self) -> list[AgentRow]:
-        """Give all agents, by name."""
+        """Return all agents, by name."""
         return self._read(read_agents)
 
     def head(self, agent: str) -> Head | None:
-        """Give the end of a log; None if there is no such agent."""
+        """Return the end of a log; None if there is no such agent."""
         found = self._read(read_heads, [agent]).get(agent)
         return found[1] if found else None
 
     def read(self, agent: str, after: int = 0, limit: int = 1_000) -> list[Entry]:
-        """Give up to `limit` entries that follow `after`, in order."""
+        """Return up to `limit` entries that follow `after`, in order."""
         return self._read(read_entries, agent, after, limit)
 
     def find(self, agent: str, space: str, ids: Sequence[str]) -> dict[str, Found]:
-        """Say where these names stand; those that do not stand are left out."""
+        """Return where these names are; those that are not in the log are left out."""
         return self._read(read_find, agent, space, ids)
 
     def names(self, agent: str, after: int, limit: int) -> dict[int, tuple[Name, ...]]:
-        """Give the names of the entries `after` + 1 to `after` + `limit`; for copies."""
+        """Return the names of the entries `after` + 1 to `after` + `limit`; for copies."""
         return self._read(read_names, agent, after, limit)
 
     def snapshot(self, agent: str, at_most: int | None = None) -> Snapshot | None:
-        """Give the latest snapshot, up to a sequence; None if there is none that is whole."""
+        """Return the latest snapshot, up to a sequence; None if there is none that is whole."""
         return self._read(read_snapshot, agent, at_most)
 
     def snapshots(self, agent: str) -> list[int]:
-        """Give the sequences of all snapshots, in order."""
+        """Return the sequences of all snapshots, in order."""
         return self._read(read_snapshots, agent)
 
     def tokens(self) -> list[TokenRow]:
-        """Give all tokens, oldest first."""
+        """Return all tokens, oldest first."""
         return self._read(read_tokens)
 
     def token(self, id: str) -> TokenRow | None:
-        """Give one token."""
+        """Return one token."""
         return next(iter(self._read(read_tokens, id)), None)
 
     # -- the end -----------------------------------------------------------------------------

@@ -1,39 +1,198 @@
-"""A SQLite file of logs: how it is made, opened and brought to this version's form."""
+"""Logs in a SQLite file: connections, how the file is made and migrated, and the store.
+
+`sqlite3` of the standard library is what runs. `apsw`, which brings a SQLite of its own, is asked
+for by tests that need a file system that loses power. Both get the same statements.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from bridle.errors import CorruptState, StoreFailed
-from bridle.store import sql
 from bridle.store.log import Entry, Head
 from bridle.store.migrations import migrate, migrations
 from bridle.store.sql import (
+    PLACE,
     Connection,
-    Library,
+    Kind,
     NameRow,
+    Row,
     SqlError,
     SqlStore,
     SqlTransaction,
-    connect,
     failed,
 )
 
-__all__ = ["SqliteFile", "SqliteStore", "Synchronous", "sync_folder"]
+if TYPE_CHECKING:
+    import apsw
+
+__all__ = [
+    "Library",
+    "SqliteFile",
+    "SqliteStore",
+    "Synchronous",
+    "connect",
+    "statements",
+    "sync_folder",
+]
 
 
+Library: TypeAlias = Literal["sqlite3", "apsw"]
 Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
 # Of the write-ahead log, in pages of 4 KiB. Names are spread over the whole file, so a commit
 # changes many pages and the next changes some of them again: the fewer the checkpoints, the fewer
 # of them are written twice.
 _CHECKPOINT_PAGES = 4_000
 _PAUSE = 0.01
+
+
+# By SQLite's primary result codes; both libraries give the same ones.
+_KINDS: dict[int, Kind] = {
+    5: "busy",
+    6: "busy",
+    8: "readonly",
+    10: "io",
+    11: "corrupt",
+    13: "full",
+    14: "unopened",
+    19: "constraint",
+    26: "corrupt",  # not a database
+}
+
+_APSW_CODES = {"IOError": 10, "FullError": 13}
+
+
+def connect(
+    path: Path, *, library: Library = "sqlite3", vfs: str | None = None, wait: float
+) -> Connection:
+    """Open an existing database file, or raise `SqlError`.
+
+    Parameters
+    ----------
+    path : Path
+        The file. With a `vfs` of its own it may be one that only that file system knows, and is
+        made if it is missing.
+    library : str
+        Who serves the calls.
+    vfs : str, optional
+        The name of a file system that was registered with apsw; for tests.
+    wait : float
+        How many seconds to wait for other processes' locks.
+    """
+    if library == "apsw":
+        return _Apsw(path, vfs, wait)
+    return _Sqlite3(path, wait)
+
+
+class _Sqlite3:
+    def __init__(self, path: Path, wait: float) -> None:
+        try:
+            # Any thread may use it, one at a time: the store sees to that.
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=rw",
+                timeout=wait,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
+            )
+        except sqlite3.Error as error:
+            raise _from_sqlite3(error) from None
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
+            raise _from_sqlite3(error) from None
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        try:
+            self._connection.executemany(statement, rows)
+        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
+            raise _from_sqlite3(error) from None
+
+    def script(self, text: str) -> None:
+        for statement in statements(text):
+            self.execute(statement)
+
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def close(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.close()
+
+
+class _Apsw:
+    def __init__(self, path: Path, vfs: str | None, wait: float) -> None:
+        import apsw
+
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if vfs else 0)
+        self._error: type[Exception] = apsw.Error
+        try:
+            self._connection: apsw.Connection = apsw.Connection(
+                str(path.absolute()), flags=flags, vfs=vfs
+            )
+            self._connection.set_busy_timeout(int(1000 * wait))
+        except apsw.Error as error:
+            raise _from_apsw(error) from None
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        try:
+            return list(self._connection.execute(statement, tuple(values)))
+        except (self._error, UnicodeEncodeError, OverflowError, OSError) as error:
+            raise _from_apsw(error) from None
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        try:
+            self._connection.executemany(statement, rows)
+        except (self._error, UnicodeEncodeError, OverflowError, OSError) as error:
+            raise _from_apsw(error) from None
+
+    def script(self, text: str) -> None:
+        for statement in statements(text):
+            self.execute(statement)
+
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def close(self) -> None:
+        with contextlib.suppress(self._error, OSError):
+            self._connection.close(True)
+
+
+def statements(text: str) -> Iterator[str]:
+    """Split a script: `executescript` would commit what came before."""
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        yield statement
+
+
+def _from_sqlite3(error: Exception) -> SqlError:
+    code = getattr(error, "sqlite_errorcode", 0)
+    return SqlError(_KINDS.get(code & 0xFF, "other"), str(error))
+
+
+def _from_apsw(error: Exception) -> SqlError:
+    # What a file system written in Python raises has no code, or is an error of Python's own.
+    code = getattr(error, "result", 0) or _APSW_CODES.get(type(error).__name__, 0)
+    if isinstance(error, OSError):
+        code = 10
+    return SqlError(_KINDS.get(code & 0xFF, "other"), str(error) or type(error).__name__)
+
+
+# --- The file -----------------------------------------------------------------------------------
 
 
 class SqliteFile(NamedTuple):
@@ -174,7 +333,6 @@ class SqliteStore(SqlStore):
     ) -> None:
         self._file = SqliteFile(Path(path), library, vfs, synchronous, wait, migrations)
         super().__init__(str(path), alone=self._file.alone)
-        self._unsettled = False  # whether a commit failed, and none has been made since
         self._file.prepare()
 
     @property
@@ -191,10 +349,6 @@ class SqliteStore(SqlStore):
             # A commit of nothing writes nothing, and would say that the disk works again.
             connection.execute(_SETTLE)
         return _Transaction(connection, self._where)
-
-    def _commit(self, connection: Connection) -> None:
-        super()._commit(connection)
-        self._unsettled = False
 
     def _settle(self, connection: Connection, error: SqlError) -> bool:
         """Make sure that a commit that failed will not come back.
@@ -227,13 +381,10 @@ class SqliteStore(SqlStore):
 class _Transaction(SqlTransaction):
     """Between `BEGIN IMMEDIATE` and `COMMIT` nobody else writes: every head is locked."""
 
-    def _take(self, agents: Sequence[str]) -> dict[str, tuple[int, Head]]:
-        return sql.read_heads(self._connection, agents)
-
     def _insert(
         self, number: int, entries: Sequence[Entry], names: Sequence[NameRow], head: Head
     ) -> bool:
-        base = number * sql.PLACE
+        base = number * PLACE
         try:
             self._insert_rows(
                 "names", [(number, space, id, seq, digest) for space, id, seq, digest in names]

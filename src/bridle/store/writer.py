@@ -1,8 +1,9 @@
-"""One thread that does all changes of a store: many pieces of work in one commit.
+"""One thread that makes all changes of a store: many pieces of work in one commit.
 
-A piece of work sees an agent as the log has it and records events. What it gives back is handed
-out after the commit, and not before. If a commit fails, or nobody knows whether it happened, the
-agents that it was about are forgotten: they are read from the log again when they are next needed.
+A piece of work gets a `UnitOfWork`: an agent as the log has it, on which it records events. What it
+returns is handed out after the commit, and not before. If a commit fails, or nobody knows whether
+it happened, the agents that it was about are forgotten: they are read from the log again when they
+are next needed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MOST_AGENTS = 100
 
 
 class Existing(NamedTuple):
-    """An event that stands under a name, the digest of its request, and its sequence."""
+    """An event that has a name, the digest of its request, and its sequence."""
 
     event: Event
     digest: bytes | None
@@ -50,7 +51,7 @@ class PartialWork(Exception):
 
 
 class UnitOfWork:
-    """What a piece of work has before it.
+    """What a piece of work has: one agent, a transaction and the time.
 
     Attributes
     ----------
@@ -70,12 +71,12 @@ class UnitOfWork:
         self.agent = agent
         self._transaction = transaction
 
-    def stood(self, space: str, id: str) -> Existing | None:
-        """Give the event that stands under a name, whenever it came."""
-        return self.stood_many(space, [id])[0]
+    def find(self, space: str, id: str) -> Existing | None:
+        """Return the event that has a name, whenever it came."""
+        return self.find_many(space, [id])[0]
 
-    def stood_many(self, space: str, ids: Sequence[str]) -> list[Existing | None]:
-        """Give the event that stands under each of these names."""
+    def find_many(self, space: str, ids: Sequence[str]) -> list[Existing | None]:
+        """Return the event that has each of these names; None where there is none."""
         staged = [self.aggregate.staged_as(space, id) for id in ids]
         open_ = [id for id, one in zip(ids, staged, strict=True) if one is None]
         places = self._transaction.find(self.agent, space, open_) if open_ else {}
@@ -92,7 +93,7 @@ class UnitOfWork:
         return found
 
     def at(self, seq: int) -> Event | None:
-        """Give the event at a place of the log; None beyond its end."""
+        """Return the event at a place of the log; None beyond its end."""
         head, staged = self.aggregate.head.seq, self.aggregate.staged
         if seq > head:
             place = seq - head - 1
@@ -134,9 +135,9 @@ class Writer:
     together : int
         How much work is done in one commit.
     agents : int
-        How many agents are kept in memory.
+        How many agents are held in memory.
     clock : callable
-        Gives the time.
+        Returns the time.
     deliver : callable, optional
         Takes a group of work when it is done, in the place of its futures.
     """
@@ -157,7 +158,7 @@ class Writer:
         self._agents = agents
         self._clock = clock
         self._deliver = deliver if deliver is not None else _hand_out
-        self._kept: OrderedDict[str, Aggregate] = OrderedDict()
+        self._held: OrderedDict[str, Aggregate] = OrderedDict()
         self._closing = threading.Event()
         self.failing = False  # whether the last commit failed
         self._thread = threading.Thread(target=self._run, name="bridle-writer", daemon=True)
@@ -171,11 +172,11 @@ class Writer:
     @property
     def agents_held(self) -> int:
         """How many agents are in memory."""
-        return len(self._kept)
+        return len(self._held)
 
     def held(self, agent: str) -> Aggregate | None:
-        """Give an agent that is in memory, to look at its `head`: the rest is the thread's."""
-        return self._kept.get(agent)
+        """Return an agent that is in memory, for its `head`: the rest is the thread's."""
+        return self._held.get(agent)
 
     def submit(
         self, agent: str, do: Callable[[UnitOfWork], T], *, created: Created | None = None
@@ -213,10 +214,10 @@ class Writer:
             self._queue.put(None)
         self._thread.join()
         if snapshots and not self.failing:
-            for agent, kept in self._kept.items():
-                if kept.head.seq > kept.snapped[0]:
-                    self._snapshot(agent, kept)
-        self._kept.clear()
+            for agent, aggregate in self._held.items():
+                if aggregate.head.seq > aggregate.snapped[0]:
+                    self._snapshot(agent, aggregate)
+        self._held.clear()
 
     # -- the thread --------------------------------------------------------------------------
 
@@ -264,8 +265,8 @@ class Writer:
         except BaseException as error:
             self.failing = isinstance(error, StoreFailed)
             if not isinstance(error, BridleError):
-                log.exception("a commit failed for a reason that was not foreseen")
-                error = StoreFailed("The store failed for a reason that was not foreseen.", True)
+                log.exception("a commit failed for an unexpected reason")
+                error = StoreFailed("The store failed for an unexpected reason.", True)
             for work in works:
                 work.error = error
         self._deliver(works)
@@ -274,35 +275,36 @@ class Writer:
         """Do works in one transaction; if it does not commit, forget the agents it was about."""
         touched: dict[str, Aggregate] = {}
         heads: dict[str, Head] = {}
-        for agent in {work.agent for work in works if work.created is None} - self._kept.keys():
+        agents = sorted({work.agent for work in works})
+        for agent in {work.agent for work in works if work.created is None} - self._held.keys():
             # Before the transaction: a long log takes long to fold, and others want to write.
             if self._store.head(agent) is not None:
-                self._kept[agent] = load(self._store, agent)
+                self._held[agent] = load(self._store, agent)
         try:
             with self._store.transaction() as transaction:
                 for work in works:
                     if work.created is not None:
                         self._create(work, transaction, touched)
-                locked = transaction.lock(sorted({work.agent for work in works}))
+                locked = transaction.lock(agents)
                 for run in _runs(work for work in works if work.error is None):
                     if len(run) < 2 or not self._do_many(run, transaction, locked, touched):
                         for work in run:
                             self._do(work, transaction, locked, touched)
-                for agent, kept in touched.items():
-                    if kept.staged:
-                        heads[agent] = transaction.append(agent, kept.staged)
+                for agent, aggregate in touched.items():
+                    if aggregate.staged:
+                        heads[agent] = transaction.append(agent, aggregate.staged)
         except BaseException:
             for agent in touched:
-                self._kept.pop(agent, None)
+                self._held.pop(agent, None)
             raise
         for agent, head in heads.items():
             touched[agent].committed(head)
-            self._kept[agent] = touched[agent]
-        for agent, kept in touched.items():
-            if kept.head.seq - kept.snapped[0] >= next_snapshot(kept.snapped[1]):
-                self._snapshot(agent, kept)
-        while len(self._kept) > self._agents:
-            self._kept.popitem(last=False)
+            self._held[agent] = touched[agent]
+        for agent, aggregate in touched.items():
+            if aggregate.head.seq - aggregate.snapped[0] >= next_snapshot(aggregate.snapped[1]):
+                self._snapshot(agent, aggregate)
+        while len(self._held) > self._agents:
+            self._held.popitem(last=False)
 
     def _create(
         self, work: Work[Any], transaction: Transaction, touched: dict[str, Aggregate]
@@ -312,12 +314,12 @@ class Writer:
             work.error = Duplicate("agent", work.agent, "Choose another name.")
             return
         try:
-            kept = Aggregate.begin(work.created)
+            aggregate = Aggregate.begin(work.created)
         except BridleError as error:
             work.error = error
             return
         transaction.create(work.agent, self._clock())
-        touched[work.agent] = kept
+        touched[work.agent] = aggregate
 
     def _do(
         self,
@@ -327,13 +329,13 @@ class Writer:
         touched: dict[str, Aggregate],
     ) -> None:
         try:
-            work.given = work.do(self._desk(work.agent, transaction, locked, touched))
+            work.given = work.do(self._unit_for(work.agent, transaction, locked, touched))
         except (StoreFailed, PartialWork):
             raise
         except BridleError as error:
             work.error = error
         except Exception as error:
-            log.exception("work failed for a reason that was not foreseen")
+            log.exception("work failed for an unexpected reason")
             work.error = error
 
     def _do_many(
@@ -343,19 +345,19 @@ class Writer:
         locked: dict[str, Head],
         touched: dict[str, Aggregate],
     ) -> bool:
-        """Do a run of work at once; say whether it was done."""
+        """Do a run of work at once; return whether it was done."""
         many = run[0].many
         assert many is not None
         try:
-            unit_of_work = self._desk(run[0].agent, transaction, locked, touched)
-            before = len(unit_of_work.aggregate.staged)
-            given = many(unit_of_work, [work.item for work in run])
+            unit = self._unit_for(run[0].agent, transaction, locked, touched)
+            before = len(unit.aggregate.staged)
+            given = many(unit, [work.item for work in run])
         except UnknownId:
             return False
         except (StoreFailed, PartialWork):
             raise
         except Exception as error:
-            if len(unit_of_work.aggregate.staged) != before:
+            if len(unit.aggregate.staged) != before:
                 raise PartialWork from error
             return False
         if given is None:
@@ -364,44 +366,46 @@ class Writer:
             work.given = one
         return True
 
-    def _desk(
+    def _unit_for(
         self,
         agent: str,
         transaction: Transaction,
         locked: dict[str, Head],
         touched: dict[str, Aggregate],
     ) -> UnitOfWork:
-        kept = touched.get(agent)
-        if kept is None:
+        aggregate = touched.get(agent)
+        if aggregate is None:
             head = locked.get(agent)
             if head is None:
                 raise UnknownId("agent", agent, "Create it first.")
-            kept = touched[agent] = self._at(agent, head, transaction)
-        return UnitOfWork(kept, agent, transaction, self._clock())
+            aggregate = touched[agent] = self._at(agent, head, transaction)
+        return UnitOfWork(aggregate, agent, transaction, self._clock())
 
     def _at(self, agent: str, head: Head, transaction: Transaction) -> Aggregate:
-        """Give an agent as of its locked head."""
-        kept = self._kept.get(agent)
-        if kept is None or kept.head.seq > head.seq:
-            kept = load(self._store, agent)
+        """Return an agent as of its locked head."""
+        aggregate = self._held.get(agent)
+        if aggregate is None or aggregate.head.seq > head.seq:
+            aggregate = load(self._store, agent)
         else:
-            self._kept.move_to_end(agent)
-        before = kept.erasures
-        catch_up(kept, self._store, agent, head.seq, within=transaction)
-        if kept.erasures != before:  # somebody erased what is folded here: begin anew without it
-            kept = load(self._store, agent)
-        self._kept[agent] = kept
-        return kept
+            self._held.move_to_end(agent)
+        if aggregate.head.seq < head.seq:
+            before = aggregate.erasures.count
+            catch_up(aggregate, self._store, agent, head.seq, within=transaction)
+            if aggregate.erasures.count != before:
+                # Somebody erased what is folded here: begin anew without it.
+                aggregate = load(self._store, agent)
+        self._held[agent] = aggregate
+        return aggregate
 
-    def _snapshot(self, agent: str, kept: Aggregate) -> None:
+    def _snapshot(self, agent: str, aggregate: Aggregate) -> None:
         try:
-            keep_snapshot(self._store, agent, kept)
+            keep_snapshot(self._store, agent, aggregate)
         except StoreFailed as error:  # it is only a shortcut
             log.warning("no snapshot of %s: %s", agent, error)
 
 
 def _runs(works: Iterable[Work[Any]]) -> Iterator[list[Work[Any]]]:
-    """Give works in their order, those that may be done at once together."""
+    """Yield works in their order, those that may be done at once together."""
     run: list[Work[Any]] = []
     for work in works:
         if run and (work.many is None or (work.many, work.agent) != (run[0].many, run[0].agent)):

@@ -41,15 +41,15 @@ Made: TypeAlias = Decision | Question | Abstention
 
 
 class MakeAgent(Protocol):
-    """Gives a new agent; `bridle.Agent` itself, or a function that adds settings of its own."""
+    """Makes a new agent; `bridle.Agent` itself, or a function that adds settings of its own."""
 
     def __call__(self, **settings: object) -> Agent:
-        """Give an agent with these settings."""
+        """Return an agent with these settings."""
         ...
 
 
 def new(make: MakeAgent, **settings: object) -> Agent:
-    """Give an agent of K arms over D features.
+    """Return an agent of K arms over D features.
 
     A mask plays nothing before it is taught, so it is checked with the dial in its place.
     """
@@ -60,7 +60,7 @@ def new(make: MakeAgent, **settings: object) -> Agent:
 
 
 def contexts(n: int, seed: int) -> Floats:
-    """Give contexts out of few, so that some meet again."""
+    """Return contexts out of few, so that some meet again."""
     return np.random.default_rng(seed).choice([0.0, 0.5, 1.0], size=(n, D))
 
 
@@ -79,7 +79,7 @@ class History:
 
 
 def history(n: int, seed: int, arms: int = K) -> History:
-    """Give n rows."""
+    """Return n rows."""
     rng = np.random.default_rng(seed)
     return History(contexts(n, seed + 1), rng.integers(0, arms, n), rng.random(n))
 
@@ -96,7 +96,7 @@ class Story:
         self._rng = np.random.default_rng(self.seed)
 
     def go(self, agent: Agent, steps: int) -> None:
-        """Let `agent` live through the next steps."""
+        """Run `agent` through the next steps."""
         for _ in range(steps):
             self._step(agent, self._rng.random(), self._rng.choice([0.0, 0.5, 1.0], size=D))
 
@@ -127,7 +127,7 @@ class Story:
 
 
 def seen(made: Made) -> tuple[object, ...]:
-    """Give all of a decision or abstention, in a form in which equal means equal bits."""
+    """Return all of a decision or abstention, in a form in which equal means equal bits."""
     if not isinstance(made, Decision):
         return (made.event,)
     odds = None if made.propensities is None else made.propensities.tobytes()
@@ -135,7 +135,7 @@ def seen(made: Made) -> tuple[object, ...]:
 
 
 def knows(agent: Agent) -> tuple[object, ...]:
-    """Give what an agent knows, as far as it can be seen: what it would do next, and why."""
+    """Return what an agent knows, as far as it can be seen: what it would do next, and why."""
     rows = (*np.eye(D), *contexts(3, 99))
     return (
         agent.version,
@@ -151,13 +151,13 @@ def knows(agent: Agent) -> tuple[object, ...]:
 
 
 def numbers_of(agent: Agent, chosen: list[ArmId | None]) -> Ints:
-    """Give the numbers of chosen arms, −1 for an abstention."""
+    """Return the numbers of chosen arms, −1 for an abstention."""
     number: dict[ArmId | None, int] = {arm.id: k for k, arm in enumerate(agent.arms)}
     return np.array([number.get(arm, -1) for arm in chosen], np.int64)
 
 
 def a_decision(made: Made) -> Decision:
-    """Give `made`, which must be a decision."""
+    """Return `made`, which must be a decision."""
     if not isinstance(made, Decision):
         raise TypeError(f"a decision was expected, not {made!r}")
     return made
@@ -253,7 +253,7 @@ def propensities_are_probabilities(make: MakeAgent) -> None:
                 decision.propensity,
             )
     expect(looked_at >= 50, "a decision in most of 100 contexts", f"{looked_at} decisions")
-    made = agent.decide(np.ones(D), [])
+    made = agent.make.decided(np.ones(D), [])
     expect(isinstance(made, Abstention), "an abstention among no arms", made)
 
 

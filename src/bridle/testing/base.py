@@ -154,7 +154,7 @@ def expect_same_state(got: State, wanted: State, expected: str) -> None:
 
 
 def each(what: str, call: Callable[[Any], object], values: Iterable[object]) -> Calls:
-    """Give one call for each value, and what to say of it: `what` has {} for the value."""
+    """Return one call for each value, and its description: `what` has {} for the value."""
     return [(what.format(shown(value)), partial(call, value)) for value in values]
 
 
@@ -227,12 +227,12 @@ def _divergence(q: float, p: float) -> float:
 
 
 def as_bytes_and_back(state: State) -> dict[str, npt.NDArray[Any]]:
-    """Give the state as it comes out of a file: plain numbers, nothing shared with the model."""
+    """Return the state as it comes out of a file: plain arrays, nothing shared with the model."""
     back = {}
     for name, array in state.items():
         expect(
-            isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in "biuf",
-            "a state of named arrays of numbers",
+            isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in "biufU",
+            "a state of named arrays of numbers or text",
             f"{name!r}: {shown(array)}",
         )
         back[name] = np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape).copy()

@@ -88,7 +88,7 @@ class Activity(NamedTuple):
 
 def activity_of(aggregate: Aggregate) -> Activity:
     """Return what an agent is doing."""
-    state, spans = aggregate.state, aggregate.chronicle.spans
+    state, spans = aggregate.state, aggregate.timeline.spans
     rewards = sum(span.rewards for span in spans)
     return Activity(
         version=aggregate.version,
@@ -97,7 +97,7 @@ def activity_of(aggregate: Aggregate) -> Activity:
         questions=len(state.questions.open),
         reward=sum(span.reward for span in spans) / rewards if rewards else None,
         reward_trend=_reward_trend(spans),
-        unsure=aggregate.recent.unsure(state),
+        unsure=aggregate.recent.unsure(),
         seen=next((span.ended for span in reversed(spans) if span.ended is not None), None),
         promise=None if state.purse is None else state.purse.state,
         teachers=len(state.teachers.teachers),

@@ -130,7 +130,9 @@ class App(Router):
             to = url("sign-in", next=session.local_path(wanted), said=said)
             return await self._site.response(scope, Redirect(to))
         shown = Html("problem.html", {"problem": problem}, problem.status)
-        return await self._site.response(scope, shown)
+        response = await self._site.response(scope, shown)
+        response.headers.update(problem.headers)
+        return response
 
     def _is_for_a_page(self, scope: Scope) -> bool:
         """Return whether a request that no route took is for a page, by its path or a browser's."""

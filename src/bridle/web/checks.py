@@ -186,7 +186,7 @@ def _pending_check(work: UnitOfWork, one: CheckShown) -> PendingCheck:
 
 def _when(work: UnitOfWork, id: str) -> float | None:
     """Return when a play was made; one that asked first was made when it was settled."""
-    for existing in (work.stood("settled", id), work.stood("decision", id)):
+    for existing in (work.find("settled", id), work.find("decision", id)):
         if existing is not None and isinstance(existing.event, Decided):
             return existing.event.at
     return None
@@ -375,7 +375,7 @@ def _lines(work: UnitOfWork) -> list[Line]:
     """Return both bounds over the log: at most a few hundred points."""
     meter = work.aggregate.auditing.meter
     assert meter is not None
-    tallies = [span.audits for span in work.aggregate.chronicle.spans if span.audits is not None]
+    tallies = [span.audits for span in work.aggregate.timeline.spans if span.audits is not None]
     points = [(float(tally.actions), meter.bounds_at(tally)) for tally in tallies]
     return [
         Line("at most", [(x, bounds.upper) for x, bounds in points], "c2"),

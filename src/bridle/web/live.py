@@ -163,10 +163,10 @@ class History:
 
 def edges_of(aggregate: Aggregate, first: float | None, last: float | None) -> list[Edge]:
     """Return the spans that lie partly between two times."""
-    width = aggregate.chronicle.width
+    width = aggregate.timeline.width
     cut = (
         span
-        for span in aggregate.chronicle.spans
+        for span in aggregate.timeline.spans
         if _within(span, first, last) and _is_cut(span, first, last)
     )
     return [Edge(span.first, span.last, width) for span in cut][:MOST_EDGES]
@@ -183,9 +183,9 @@ def history_of(
     Of a span that lies partly within, the events in `edges` are counted; without them the whole
     span is.
     """
-    width = aggregate.chronicle.width
+    width = aggregate.timeline.width
     spans, rough = [], False
-    for span in aggregate.chronicle.spans:
+    for span in aggregate.timeline.spans:
         if not _within(span, first, last):
             continue
         if _is_cut(span, first, last):

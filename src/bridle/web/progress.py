@@ -398,7 +398,7 @@ class Progress(NamedTuple):
 def progress_of(work: UnitOfWork, mine: str | None, undone: str = "") -> Progress:
     """Return the progress of teaching; `mine` names the teacher in the log. It is quick."""
     aggregate, state = work.aggregate, work.aggregate.state
-    unsure = aggregate.recent.unsure(state)
+    unsure = aggregate.recent.unsure()
     guesses = aggregate.guesses.of.get(mine or "", ())
     return Progress(
         len(state.examples),
@@ -423,7 +423,7 @@ def _last(state: AgentState, mine: str | None) -> ExampleLine | None:
 
 def retracted_example(work: UnitOfWork, mine: str | None, text: str) -> Reversal | None:
     """Return an example of this teacher that was retracted."""
-    state, found = work.aggregate.state, work.stood("example", text)
+    state, found = work.aggregate.state, work.find("example", text)
     if found is None or not isinstance(found.event, Taught) or id_of(text) in state.examples:
         return None
     event = found.event
@@ -456,7 +456,7 @@ def open_judgement(work: UnitOfWork, mine: str | None, text: str) -> Reversal | 
 
     There is no example to retract; but they can say the opposite.
     """
-    state, found = work.aggregate.state, work.stood("word", text)
+    state, found = work.aggregate.state, work.find("word", text)
     if found is None or not isinstance(found.event, Judged) or found.event.by != mine:
         return None
     event = found.event

@@ -342,7 +342,7 @@ MOST_LINES = 40  # features that a question shows at once
 LEVEL = 0.01  # of violations, for which audits are shown here
 
 
-class _More(NamedTuple):
+class _Extras(NamedTuple):
     """What the page shows beyond the certificate."""
 
     audits: bool
@@ -356,7 +356,7 @@ class _More(NamedTuple):
 async def promises(visit: Visit) -> Shown:
     """Show what is promised: the certificate, the audits, and what was declared."""
     promise = await visit.api(certificates.promise)
-    more = await visit.service.do(visit.agent, _more)
+    more = await visit.service.do(visit.agent, _extras)
     kept = (await visit.api(acting.promise, query=PromiseQuery())).promise
     audit = None
     if more.audits:
@@ -374,16 +374,16 @@ async def promises(visit: Visit) -> Shown:
     return Html("promises.html", values)
 
 
-def _more(work: UnitOfWork) -> _More:
-    kept = work.aggregate
-    auto = bool(kept.state.limits_state.limits.members)
-    return _More(
-        kept.auditing.meter is not None,
-        len(kept.auditing.pending),
-        len(kept.agent.surprises) if auto else None,
-        len(kept.state.rules),
-        len(kept.state.examples),
-        kept.state.remembers,
+def _extras(work: UnitOfWork) -> _Extras:
+    aggregate = work.aggregate
+    auto = bool(aggregate.state.limits_state.limits.members)
+    return _Extras(
+        aggregate.auditing.meter is not None,
+        len(aggregate.auditing.pending),
+        len(aggregate.agent.surprises) if auto else None,
+        len(aggregate.state.rules),
+        len(aggregate.state.examples),
+        aggregate.state.remembers,
     )
 
 

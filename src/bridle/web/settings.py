@@ -23,7 +23,7 @@ import bridle
 from bridle.api.requests import Grant
 from bridle.errors import BridleError
 from bridle.server.endpoints import ROLES
-from bridle.server.handlers import tokens
+from bridle.server.handlers import operations
 from bridle.server.limits import Limits
 from bridle.server.problems import Problem, problem_of
 from bridle.store.log import Head, Store
@@ -154,7 +154,7 @@ async def show(visit: Visit) -> Shown:
 async def grant(visit: Visit) -> Shown:
     """Make a token, and show it: here and never again."""
     try:
-        made = await visit.api(tokens.grant, _grant(visit))
+        made = await visit.api(operations.grant, _grant(visit))
     except (Problem, BridleError, ValidationError) as error:
         return await _page(visit, visit.form, problem_of(error))
     return Html("settings-token.html", {"made": made, "role_words": ROLE_WORDS[made["role"]]})
@@ -162,7 +162,7 @@ async def grant(visit: Visit) -> Shown:
 
 async def revoke(visit: Visit) -> Shown:
     """Revoke a token."""
-    await visit.api(tokens.revoke)
+    await visit.api(operations.revoke)
     return Redirect(url("settings", said="revoked"))
 
 
@@ -170,7 +170,7 @@ async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None
     after = visit.query.whole("after", 0, low=0, high=2**53)
     every = visit.query.get("all") == "1"
     now = visit.service.clock()
-    rows = (await visit.api(tokens.look))["tokens"]
+    rows = (await visit.api(operations.list_tokens))["tokens"]
     # The newest first; expired and revoked ones only on demand.
     rows = [row for row in reversed(rows) if every or _state(row, now) == "in force"]
     copying = may_copy(visit)

@@ -373,7 +373,7 @@ async def _teach_late(visit: Visit, question: str, allowed: bool) -> str:
     mine = _mine(visit)
 
     def read(work: UnitOfWork) -> tuple[Any, ArmId, ArmId | None, bool | None, str | None]:
-        asked, before = work.stood("question", question), work.stood("answer", question)
+        asked, before = work.find("question", question), work.find("answer", question)
         if asked is None or not isinstance(asked.event, Asked):
             raise UnknownId("question", question, "It was never asked, or was erased.")
         state = work.aggregate.state
@@ -406,7 +406,7 @@ async def _free_id(visit: Visit, id: str) -> str:
     def read(work: UnitOfWork) -> str:
         for n in range(MOST_AGAIN):
             name = f"{id}.{n}" if n else id
-            if work.stood("example", name) is None or id_of(name) in work.aggregate.state.examples:
+            if work.find("example", name) is None or id_of(name) in work.aggregate.state.examples:
                 return name
         raise Problem("conflict", "This was said and taken back too often.")
 

@@ -243,7 +243,7 @@ def _seen(text: str, visiting: Visiting) -> list[str]:
 
 def _read_recommendation(work: UnitOfWork, id: str, child: str) -> Recommendation:
     aggregate = work.aggregate
-    found = work.stood("decision", id)
+    found = work.find("decision", id)
     if found is None or not isinstance(found.event, Decided | Abstained):
         raise Problem("not_found", "No visitor was recommended anything under that address.")
     event = found.event
@@ -253,7 +253,7 @@ def _read_recommendation(work: UnitOfWork, id: str, child: str) -> Recommendatio
     doubted = None
     if isinstance(filed, Asked) and filed.decision == event.id:
         doubted = _arm(aggregate, filed.arm)
-    outcome = work.stood("outcome", id)
+    outcome = work.find("outcome", id)
     stars = None
     if outcome is not None and isinstance(outcome.event, Rewarded):
         stars = STARS * outcome.event.value

@@ -183,9 +183,7 @@ def test_a_past_that_lies_back_and_doors_that_are_open(running):
                 teachers = {one["by"] for one in events if one["event"] == "Taught"}
                 assert {by.partition(" (token")[0] for by in teachers} == {ADA, crowds.BEN}
             assert "Asked" in [one["event"] for one in entries(service, "movies")]
-            seen = await service.do(
-                "movies", lambda work: work.aggregate.recent.unsure(work.aggregate.state)
-            )
+            seen = await service.do("movies", lambda work: work.aggregate.recent.unsure())
             assert seen is not None and 0.1 < seen < 0.7
             assert [guest.name for guest in service.guests] == ["teacher", "auditor", "admin"]
             for guest in service.guests:
@@ -241,8 +239,8 @@ def test_guests_come_rate_and_are_looked_after(running):
         kept = await service.do("movies", lambda work: work.aggregate)
         assert kept.state.decisions == 120
         # All have rated but the last few.
-        played = sum(span.decisions for span in kept.chronicle.spans)
-        assert sum(span.rewards for span in kept.chronicle.spans) == played - crowds.LAG
+        played = sum(span.decisions for span in kept.timeline.spans)
+        assert sum(span.rewards for span in kept.timeline.spans) == played - crowds.LAG
         assert kept.state.taught > 20  # questions from the inbox were answered
         assert len(kept.state.questions.open) >= crowds.QUESTIONS_LEFT - 1
         # What came after the teacher last looked may wait, too.

@@ -24,7 +24,7 @@ __all__ = ["ENDPOINTS", "AgentShown", "shown", "who"]
 
 
 def who(caller: Caller | None, said: str | None) -> str | None:
-    """Give who did something: as they say, with the token that vouches for it."""
+    """Return who did something: as they say, with the token that vouches for it."""
     if caller is None:
         return said
     if said is None:
@@ -46,9 +46,9 @@ async def make(call: Call) -> Reply:
     wanted = promise_of(form.agent)
 
     def do(work: UnitOfWork) -> AgentShown:
-        kept = work.aggregate
+        aggregate = work.aggregate
         if wanted is not None:
-            event = kept.agent.make.promised(
+            event = aggregate.agent.make.promised(
                 wanted.alpha,
                 wanted.q,
                 lag=wanted.lag,
@@ -56,8 +56,8 @@ async def make(call: Call) -> Reply:
                 by=who(call.caller, None),
                 at=work.now,
             )
-            kept.record(event)
-        return shown(form.name, kept)
+            aggregate.record(event)
+        return shown(form.name, aggregate)
 
     made = await service.do(form.name, do, created=Created(settings, service.clock()))
     return Reply(201, made, {"Location": f"/v1/agents/{form.name}"})
@@ -100,8 +100,8 @@ async def change(call: Call) -> Reply:
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _event(kept: Aggregate, form: Change, by: str | None, at: float) -> Event:
-    make = kept.agent.make
+def _event(aggregate: Aggregate, form: Change, by: str | None, at: float) -> Event:
+    make = aggregate.agent.make
     said: dict[str, Any] = {"by": by, "note": form.note, "at": at}
     if form.sigma is not None:
         return make.sigma_changed(form.sigma, **said)
@@ -120,14 +120,14 @@ def _event(kept: Aggregate, form: Change, by: str | None, at: float) -> Event:
     return make.rule_withdrawn(form.withdraw, **said)
 
 
-def shown(name: str, kept: Aggregate) -> AgentShown:
-    """Say what an agent is and does."""
-    state, agent = kept.state, kept.agent
+def shown(name: str, aggregate: Aggregate) -> AgentShown:
+    """Return an agent as the API shows it."""
+    state, agent = aggregate.state, aggregate.agent
     settings, checks, purse = state.settings.to_json(), state.checks, state.purse
     unchecked = state.settings.lives and state.settings.checks == 0 and state.policy.needs_limits
     return AgentShown(
         name=name,
-        version=kept.version,
+        version=aggregate.version,
         sigma=agent.sigma,
         policy=settings["policy"] | ({} if agent.sigma is None else {"sigma": agent.sigma}),  # type: ignore[operator, arg-type]
         limits=state.limits_state.kind,
@@ -141,7 +141,7 @@ def shown(name: str, kept: Aggregate) -> AgentShown:
         open_questions=len(state.questions.open),
         budget_left=state.questions.left,
         certified=state.certificate is not None,
-        audits=kept.auditing.meter is not None,
+        audits=aggregate.auditing.meter is not None,
         wait=state.wait,
         default_reward=state.default_reward,
         reward_range=state.settings.reward_range,

@@ -71,15 +71,15 @@ async def begin(call: Call) -> Reply:
     by = who(call.caller, form.by)
 
     def do(work: UnitOfWork) -> Promise:
-        kept = work.aggregate
-        rows = kept.agent.schema.encode_many(form.contexts)
+        aggregate = work.aggregate
+        rows = aggregate.agent.schema.encode_many(form.contexts)
         rows.flags.writeable = False
-        kept.record(
+        aggregate.record(
             CalibrationBegun(
                 rows, form.alpha, form.delta, form.lambda_min, form.on, by, form.note, work.now
             )
         )
-        return _promise(kept, _finish(work, by))
+        return _promise(aggregate, _finish(work, by))
 
     return Reply(201, await call.service.do(call.path["agent"], do))
 
@@ -90,7 +90,7 @@ async def calibrate(call: Call) -> Reply:
     by = who(call.caller, form.by)
 
     def do(work: UnitOfWork) -> Promise:
-        asking, before = work.aggregate.calibrating.now, form.answers
+        asking, before = work.aggregate.calibration.now, form.answers
         if asking is not None and before is not None and asking.progress.answers != before:
             raise NotPossible("Another answer came meanwhile. Look at the question at hand.")
         work.aggregate.record(Calibrated(form.allowed, by, form.note, work.now))
@@ -100,27 +100,27 @@ async def calibrate(call: Call) -> Reply:
 
 
 async def drop(call: Call) -> Reply:
-    """Give up the calibration that is under way; or, if none is, drop the certificate."""
+    """Drop the calibration that is under way; or, if none is, the certificate."""
     query: Drop = call.query
     by = who(call.caller, query.by)
 
     def do(work: UnitOfWork) -> Promise:
-        kept = work.aggregate
-        at_hand = "certificate" if kept.calibrating.now is None else "calibration"
+        aggregate = work.aggregate
+        at_hand = "certificate" if aggregate.calibration.now is None else "calibration"
         if query.what not in (None, at_hand):
             raise NotPossible(f"It is not the {query.what} that is to be dropped now.")
         if at_hand == "calibration":
-            kept.record(CalibrationDropped(by, query.note, work.now))
+            aggregate.record(CalibrationDropped(by, query.note, work.now))
         else:
-            kept.record(kept.agent.make.uncertified(by=by, note=query.note, at=work.now))
-        return _promise(kept)
+            aggregate.record(aggregate.agent.make.uncertified(by=by, note=query.note, at=work.now))
+        return _promise(aggregate)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
 def _finish(work: UnitOfWork, by: str | None) -> str | None:
-    """Adopt the certificate when the last answer is in; say why, if there is none to adopt."""
-    asking = work.aggregate.calibrating.now
+    """Adopt the certificate when the last answer is in; return why there is none, if so."""
+    asking = work.aggregate.calibration.now
     if asking is None or asking.question() is not None:
         return None
     make = work.aggregate.agent.make
@@ -136,14 +136,14 @@ def _finish(work: UnitOfWork, by: str | None) -> str | None:
     return None
 
 
-def _promise(kept: Aggregate, refused: str | None = None) -> Promise:
-    asking, certificate = kept.calibrating.now, kept.state.certificate
+def _promise(aggregate: Aggregate, refused: str | None = None) -> Promise:
+    asking, certificate = aggregate.calibration.now, aggregate.state.certificate
     question = None
     if asking is not None and (now := asking.question()) is not None:
         done, contexts, answers, most = asking.progress
         row = np.asarray(asking.calibration.contexts)[now[0]]
         question = CalibrationQuestion(
-            context=kept.agent.schema.decode(row),
+            context=aggregate.agent.schema.decode(row),
             arm=now[1],
             done=done,
             contexts=contexts,
@@ -151,7 +151,9 @@ def _promise(kept: Aggregate, refused: str | None = None) -> Promise:
             at_most=most,
         )
     shown = None if certificate is None else _certificate(certificate)
-    return Promise(version=kept.version, certificate=shown, calibration=question, refused=refused)
+    return Promise(
+        version=aggregate.version, certificate=shown, calibration=question, refused=refused
+    )
 
 
 def _certificate(one: Certificate) -> CertificateShown:
@@ -201,12 +203,12 @@ async def audits(call: Call) -> Reply:
 
 
 async def judge(call: Call) -> Reply:
-    """Take a teacher's judgement of a decision that the coin chose."""
+    """Record a teacher's judgement of a decision that the coin chose."""
     form: Judge = call.body
     by, text, digest = who(call.caller, form.by), call.path["id"], digest_of(form)
 
     def do(work: UnitOfWork) -> Answered:
-        before = work.stood("judgement", text)
+        before = work.find("judgement", text)
         if before is not None:
             if before.digest != digest:
                 raise Duplicate("judgement", text, "An audit is answered once.")
@@ -218,8 +220,8 @@ async def judge(call: Call) -> Reply:
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _audit(kept: Aggregate, query: AuditQuery) -> AuditShown:
-    meter, auditing = kept.auditing.meter, kept.auditing
+def _audit(aggregate: Aggregate, query: AuditQuery) -> AuditShown:
+    meter, auditing = aggregate.auditing.meter, aggregate.auditing
     if meter is None:
         raise NotPossible("This agent has no audits. Begin them: POST …/audit.")
     waiting = list(auditing.pending)
@@ -256,7 +258,7 @@ def _standing(one: Standing) -> StandingShown:
 
 
 async def evaluation(call: Call) -> Reply:
-    """Say what other positions of the dial would have earned."""
+    """Estimate what other positions of the dial would have earned."""
     form: Evaluate = call.body
     agent, store = call.path["agent"], call.service.store
 

@@ -16,9 +16,9 @@ from bridle.errors import Duplicate, NotPossible
 from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.handlers.agents import who
 from bridle.server.handlers.teachers import (
-    heard_before,
-    judged_of,
-    taken_of,
+    earlier_outcome,
+    judgement_of,
+    outcomes_of,
     teacher_of,
     who_judges,
     word_id,
@@ -75,26 +75,28 @@ def _for(state: AgentState, waiting: list[Waiting], teacher: str | None) -> list
 
 
 async def judge(call: Call) -> Reply:
-    """Take a teacher's judgement of a play that a coin chose."""
+    """Record a teacher's judgement of a play that a coin chose."""
     form: CheckJudgement = call.body
     by, text = who(call.caller, form.by), call.path["id"]
     digest = digest_of(form, text)  # a word of one of several teachers may have an id of its own
 
     def do(work: UnitOfWork) -> CheckJudged:
-        kept = work.aggregate
-        teacher = teacher_of(kept.state, form.teacher)
+        aggregate = work.aggregate
+        teacher = teacher_of(aggregate.state, form.teacher)
         if teacher is not None:
             return _judged_by(work, form, text, digest, teacher, by)
-        before = work.stood("check", text)
+        before = work.find("check", text)
         if before is not None:
             return _judged_before(work, before, digest, text)
-        made = kept.agent.make.judged(id_of(text), form.allowed, by=by, note=form.note, at=work.now)
+        made = aggregate.agent.make.judged(
+            id_of(text), form.allowed, by=by, note=form.note, at=work.now
+        )
         for event in made:
-            kept.record(event, digest)
+            aggregate.record(event, digest)
         taught = made[0]
         assert isinstance(taught, Taught)
         return CheckJudged(
-            version=kept.version, example=taught.id, started_anew=len(made) > 1, judgement=None
+            version=aggregate.version, example=taught.id, started_anew=len(made) > 1, judgement=None
         )
 
     return Reply(200, await call.service.do(call.path["agent"], do))
@@ -103,24 +105,24 @@ async def judge(call: Call) -> Reply:
 def _judged_by(
     work: UnitOfWork, form: CheckJudgement, text: str, digest: bytes, teacher: str, by: str | None
 ) -> CheckJudged:
-    """Take what one of several teachers says of a play; the check waits until it is settled."""
-    kept, word = work.aggregate, word_id(form.id, "check", text, teacher)
+    """Record what one of several teachers says of a play; the check waits until it settles."""
+    aggregate, word = work.aggregate, word_id(form.id, "check", text, teacher)
     found = word_of(work, word, digest)
     if found is not None:
-        came, led, version = heard_before(work, found)
+        came, led, version = earlier_outcome(work, found)
     else:
-        if work.stood("check", text) is not None:
+        if work.find("check", text) is not None:
             remedy = (
                 "A play is judged once, and this one is settled. Retract the example, or teach."
             )
             raise Duplicate("judgement", text, remedy)
-        made = kept.agent.make.judged(
+        made = aggregate.agent.make.judged(
             id_of(text), form.allowed, by=teacher, note=form.note, at=work.now, word=word, who=by
         )
         for event in made:
-            kept.record(event, digest)
-        [came], led, version = taken_of(made), made[1:], kept.version
-    judgement = judged_of(kept, came)
+            aggregate.record(event, digest)
+        [came], led, version = outcomes_of(made), made[1:], aggregate.version
+    judgement = judgement_of(aggregate, came)
     if found is None:
         close(work, led)
     return CheckJudged(
@@ -132,7 +134,7 @@ def _judged_by(
 
 
 def _judged_before(work: UnitOfWork, found: Existing, digest: bytes, text: str) -> CheckJudged:
-    """Return the same answer again, or refuse another judgement."""
+    """Return the same answer again, or raise on another judgement."""
     event = found.event
     if isinstance(event, Erased):
         raise NotPossible(f"The decision {text!r} was erased.")

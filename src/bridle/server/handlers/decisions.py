@@ -35,15 +35,15 @@ async def decide(call: Call) -> Reply:
 
 
 def _single(work: UnitOfWork, form: Decide) -> dict[str, Any]:
-    kept, digest = work.aggregate, None
+    aggregate, digest = work.aggregate, None
     if form.id is not None:
         digest = digest_of(form)
-        found = work.stood("decision", form.id)
+        found = work.find("decision", form.id)
         if found is not None:
             return _again(work, found, form.id, digest)
     if form.played is not None:
-        kept.state.arm_number(form.played)
-    made = kept.agent.make.decided(
+        aggregate.state.arm_number(form.played)
+    made = aggregate.agent.make.decided(
         _row(form.context),
         form.among,
         form.id,
@@ -53,17 +53,17 @@ def _single(work: UnitOfWork, form: Decide) -> dict[str, Any]:
         at=work.now,
     )
     for event in made.events:
-        kept.record(event, digest)
+        aggregate.record(event, digest)
     if form.played is not None:
         assert isinstance(made, Decision | Abstention)
-        kept.record(kept.agent.make.shadowed(made, form.played, at=work.now))
+        aggregate.record(aggregate.agent.make.shadowed(made, form.played, at=work.now))
     return plain_choice(made)
 
 
 def _together(work: UnitOfWork, forms: list[Decide]) -> list[dict[str, Any]] | None:
     """Decide for many callers at once, with the bits of one by one; None if they do not fit."""
-    first, kept = forms[0], work.aggregate
-    may_ask = kept.state.settings.budget > 0
+    first, aggregate = forms[0], work.aggregate
+    may_ask = aggregate.state.settings.budget > 0
     for form in forms:
         if (
             form.played is not None
@@ -76,10 +76,10 @@ def _together(work: UnitOfWork, forms: list[Decide]) -> list[dict[str, Any]] | N
     ids = [form.id for form in forms if form.id is not None]
     digests: list[bytes | None] | None = None
     if ids:
-        if len(set(ids)) != len(ids) or any(work.stood_many("decision", ids)):
+        if len(set(ids)) != len(ids) or any(work.find_many("decision", ids)):
             return None
         digests = [digest_of(form) for form in forms]
-    made = kept.agent.make.decided_many(
+    made = aggregate.agent.make.decided_many(
         _rows(forms),
         first.among,
         ids or None,
@@ -88,12 +88,12 @@ def _together(work: UnitOfWork, forms: list[Decide]) -> list[dict[str, Any]] | N
         details=False,
         at=work.now,
     )
-    kept.record_many(made, digests)
+    aggregate.record_many(made, digests)
     return _choices(made, first.propensity)
 
 
 def _batch(work: UnitOfWork, form: DecideMany) -> list[dict[str, Any]]:
-    kept, items = work.aggregate, form.decisions
+    aggregate, items = work.aggregate, form.decisions
     ids = [item.id for item in items if item.id is not None]
     if ids and len(ids) != len(items):
         raise NotPossible("Give every decision of a batch an id, or none.")
@@ -103,7 +103,7 @@ def _batch(work: UnitOfWork, form: DecideMany) -> list[dict[str, Any]]:
             raise InvalidValue("id", "POST decisions", "distinct in a batch", "one of them twice")
         how = form.model_dump_json(exclude={"decisions"})
         digests = [digest_of(item, how) for item in items]
-        known = work.stood_many("decision", ids)
+        known = work.find_many("decision", ids)
         if all(found is not None for found in known):
             pairs = zip(known, ids, digests, strict=True)
             return [_again(work, one, id, digest) for one, id, digest in pairs if one is not None]
@@ -111,8 +111,8 @@ def _batch(work: UnitOfWork, form: DecideMany) -> list[dict[str, Any]]:
             raise NotPossible("Some of these decisions were made before, and some were not.")
     for item in items:
         if item.played is not None:
-            kept.state.arm_number(item.played)
-    made = kept.agent.make.decided_many(
+            aggregate.state.arm_number(item.played)
+    made = aggregate.agent.make.decided_many(
         _rows(items),
         form.among,
         ids or None,
@@ -123,15 +123,15 @@ def _batch(work: UnitOfWork, form: DecideMany) -> list[dict[str, Any]]:
     )
     shadowed = [item.played for item in items]
     events = made.events() if any(arm is not None for arm in shadowed) else []
-    kept.record_many(made, digests if ids else None)
+    aggregate.record_many(made, digests if ids else None)
     for event, arm in zip(events, shadowed, strict=False):
         if arm is not None:
-            kept.record(kept.agent.make.shadow_of(event, arm, at=work.now))
+            aggregate.record(aggregate.agent.make.shadow_of(event, arm, at=work.now))
     return _choices(made, form.propensity)
 
 
 def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
-    """Give what came of a batch, as plain JSON values."""
+    """Return what came of a batch, as plain JSON values."""
     first, odds, coins = made.first_version, made.propensity, made.coins
     nothing = None, False
     return [
@@ -152,12 +152,12 @@ def _choices(made: Decisions, propensity: bool) -> list[dict[str, Any]]:
 
 
 def choice_of(made: Decision | Abstention | Question | Event) -> Choice:
-    """Give what came of a decision, from what was just made or from its event in the log."""
+    """Return what came of a decision, from what was just made or from its event in the log."""
     return Choice(**plain_choice(made))
 
 
 def plain_choice(made: Decision | Abstention | Question | Event) -> dict[str, Any]:
-    """Give the same as plain JSON values, which is faster."""
+    """Return the same as plain JSON values, which is faster."""
     filed = None
     event: Any = made
     if isinstance(made, Decision | Abstention | Question):
@@ -192,7 +192,7 @@ def _row(context: Any) -> Any:
 
 
 def _rows(items: Sequence[Item]) -> Any:
-    """Give the contexts of a batch, as one array where they can be."""
+    """Return the contexts of a batch, as one array where they can be."""
     contexts = [item.context for item in items]
     width = len(contexts[0])
     if all(isinstance(one, list) and len(one) == width for one in contexts):
@@ -207,7 +207,7 @@ def _items(forms: Sequence[Item]) -> list[int | str | None] | None:
 
 
 def _again(work: UnitOfWork, found: Existing, id: str, digest: bytes | None) -> dict[str, Any]:
-    """Give the same answer again, or refuse another request of the same id."""
+    """Return the same answer again, or raise on another request of the same id."""
     if isinstance(found.event, Erased):
         raise NotPossible(f"The decision {id!r} was erased.")
     if found.digest != digest:
@@ -222,7 +222,7 @@ def _again(work: UnitOfWork, found: Existing, id: str, digest: bytes | None) -> 
 
 
 async def reward(call: Call) -> Reply:
-    """Take the reward of a decision."""
+    """Reward a decision."""
     form: Reward = call.body
     text = call.path["id"]
     given = await call.service.do(call.path["agent"], lambda work: _rewarded(work, text, form))
@@ -230,28 +230,28 @@ async def reward(call: Call) -> Reply:
 
 
 def _rewarded(work: UnitOfWork, text: str, form: Reward) -> dict[str, Any]:
-    kept, id, digest = work.aggregate, id_of(text), digest_of(form)
-    if id in kept.state.pending:
-        kept.record(kept.agent.make.rewarded(id, form.value, at=work.now), digest)
-        return _told("learned", kept.version)
-    outcome = work.stood("outcome", text)
+    aggregate, id, digest = work.aggregate, id_of(text), digest_of(form)
+    if id in aggregate.state.pending:
+        aggregate.record(aggregate.agent.make.rewarded(id, form.value, at=work.now), digest)
+        return _rewarded_shown("learned", aggregate.version)
+    outcome = work.find("outcome", text)
     if outcome is not None and isinstance(outcome.event, Rewarded):
-        return _told("learned", _same(outcome, digest, text))
-    late = work.stood("late", text)
+        return _rewarded_shown("learned", _same(outcome, digest, text))
+    late = work.find("late", text)
     if late is not None:
-        return _told("late", _same(late, digest, text))
+        return _rewarded_shown("late", _same(late, digest, text))
     if outcome is None:
         _check_made(work, text)
     elif isinstance(outcome.event, Erased):
         raise NotPossible(f"The decision {text!r} was erased.")
     note = RewardedLate(id, form.value, work.now)
-    kept.record(kept.agent.make.noted(note), digest)
-    return _told("late", kept.version)
+    aggregate.record(aggregate.agent.make.noted(note), digest)
+    return _rewarded_shown("late", aggregate.version)
 
 
 def _check_made(work: UnitOfWork, text: str) -> None:
-    """Refuse the reward of what was never played."""
-    found = work.stood("settled", text) or work.stood("decision", text)
+    """Raise if the decision was never played."""
+    found = work.find("settled", text) or work.find("decision", text)
     if found is None:
         raise UnknownId("decision", text, "No decision of that id was made.")
     event: Event = found.event
@@ -264,13 +264,13 @@ def _check_made(work: UnitOfWork, text: str) -> None:
 
 
 def _same(found: Existing, digest: bytes, text: str) -> int:
-    """Give the version of the same reward, which came before; refuse another one."""
+    """Return the version of the same reward, which came before; raise on another one."""
     if found.digest != digest:
         raise Duplicate("reward", text, "A decision has one reward, and this is another.")
     return found.seq
 
 
-def _told(outcome: str, version: int) -> dict[str, Any]:
+def _rewarded_shown(outcome: str, version: int) -> dict[str, Any]:
     return {"version": version, "outcome": outcome}
 
 

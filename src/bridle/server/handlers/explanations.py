@@ -53,7 +53,7 @@ def _event_at(store: Store, agent: str, seq: int) -> Any:
 
 
 async def events(call: Call) -> Reply:
-    """Give a part of the log."""
+    """Return a part of the log."""
     query: EventQuery = call.query
     store, agent = call.service.store, call.path["agent"]
 
@@ -67,7 +67,7 @@ async def events(call: Call) -> Reply:
                 seq=one.seq,
                 kind=one.kind,
                 hash=one.hash.hex(),
-                event=None if one.payload is None else _told(one.payload),
+                event=None if one.payload is None else _without_seeds(one.payload),
             )
             for one in entries
         ]
@@ -79,8 +79,8 @@ async def events(call: Call) -> Reply:
     return Reply(200, await call.service.aside(read))
 
 
-def _told(payload: bytes) -> dict[str, Any]:
-    """Give an event without what would let somebody foresee draws or audits."""
+def _without_seeds(payload: bytes) -> dict[str, Any]:
+    """Return an event without what would let somebody predict draws or audits."""
     event: dict[str, Any] = json.loads(payload)
     if event["event"] in ("AuditBegun", "Promised"):
         event["seed"] = None
@@ -90,7 +90,7 @@ def _told(payload: bytes) -> dict[str, Any]:
 
 
 async def believed(call: Call) -> Reply:
-    """Say what is believed of a context."""
+    """Return what is believed of a context."""
     form: WhatIf = call.body
 
     def do(work: UnitOfWork) -> BelievedShown:

@@ -46,20 +46,20 @@ async def promise(call: Call) -> Reply:
 
 
 async def keep(call: Call) -> Reply:
-    """Have the agent keep a promise; the same one again changes nothing."""
+    """Set the promise that the agent keeps; the same one again changes nothing."""
     form: PromiseWanted = call.body
     by = who(call.caller, form.by)
 
     def do(work: UnitOfWork) -> tuple[int, PromiseShown]:
-        kept = work.aggregate
-        purse, wanted = kept.state.purse, _purse(form)
+        aggregate = work.aggregate
+        purse, wanted = aggregate.state.purse, _purse(form)
         if purse is not None and _terms(purse) == _terms(wanted):
-            return 200, _shown(kept, STEPS)
-        event = kept.agent.make.promised(
+            return 200, _shown(aggregate, STEPS)
+        event = aggregate.agent.make.promised(
             form.alpha, form.q, lag=form.lag, b=form.b, by=by, note=form.note, at=work.now
         )
-        kept.record(event)
-        return 201, _shown(kept, STEPS)
+        aggregate.record(event)
+        return 201, _shown(aggregate, STEPS)
 
     return Reply(*await call.service.do(call.path["agent"], do))
 
@@ -70,15 +70,15 @@ async def drop(call: Call) -> Reply:
     by = who(call.caller, query.by)
 
     def do(work: UnitOfWork) -> PromiseShown:
-        kept = work.aggregate
-        kept.record(kept.agent.make.promise_dropped(by=by, note=query.note, at=work.now))
-        return _shown(kept, STEPS)
+        aggregate = work.aggregate
+        aggregate.record(aggregate.agent.make.promise_dropped(by=by, note=query.note, at=work.now))
+        return _shown(aggregate, STEPS)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
 async def price(call: Call) -> Reply:
-    """Say what a promise would give and cost. Changes nothing."""
+    """Return what a promise would give and cost. Changes nothing."""
     form: PriceWanted = call.body
 
     def do(work: UnitOfWork) -> PriceShown:
@@ -106,10 +106,10 @@ def _terms(purse: Purse) -> tuple[float, float, int, float]:
     return purse.alpha, purse.q, purse.lag, purse.b
 
 
-def _shown(kept: Aggregate, horizon: int) -> PromiseShown:
-    purse, event = kept.state.purse, kept.state.promise
+def _shown(aggregate: Aggregate, horizon: int) -> PromiseShown:
+    purse, event = aggregate.state.purse, aggregate.state.promise
     if purse is None or event is None:
-        return PromiseShown(version=kept.version, promise=None)
+        return PromiseShown(version=aggregate.version, promise=None)
     steps = purse.steps
     shown = PromiseKept(
         alpha=purse.alpha,
@@ -131,14 +131,14 @@ def _shown(kept: Aggregate, horizon: int) -> PromiseShown:
         bound=purse.bound(steps),
         sharper=purse.sharper_bound(steps),
         sure=purse.bound_with(steps, delta=DELTA),
-        meter=_meter(kept),
+        meter=_meter(aggregate),
         price=tuple(purse.price_in_words(horizon)),
     )
-    return PromiseShown(version=kept.version, promise=shown)
+    return PromiseShown(version=aggregate.version, promise=shown)
 
 
-def _meter(kept: Aggregate) -> MeterShown | None:
-    meter = kept.auditing.promise_meter
+def _meter(aggregate: Aggregate) -> MeterShown | None:
+    meter = aggregate.auditing.promise_meter
     if meter is None:
         return None
     tally, (lower, upper) = meter.tally, meter.bounds()
@@ -172,22 +172,22 @@ async def start_anew(call: Call) -> Reply:
     by = who(call.caller, form.by)
 
     def do(work: UnitOfWork) -> FreshStartShown:
-        kept = work.aggregate
-        proposed, why = fresh_start_of(kept.state), form.why
+        aggregate = work.aggregate
+        proposed, why = fresh_start_of(aggregate.state), form.why
         if why is None and proposed is not None:
             why = proposed.why
         if why is None:
             raise NotPossible("Nothing speaks for beginning anew. If you know better, say why.")
-        kept.record(kept.agent.make.started_anew(why, by=by, note=form.note, at=work.now))
-        return _proposed(kept)
+        aggregate.record(aggregate.agent.make.started_anew(why, by=by, note=form.note, at=work.now))
+        return _proposed(aggregate)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def _proposed(kept: Aggregate) -> FreshStartShown:
-    one = fresh_start_of(kept.state)
+def _proposed(aggregate: Aggregate) -> FreshStartShown:
+    one = fresh_start_of(aggregate.state)
     shown = None if one is None else FreshStartProposed(why=one.why, kept=one.kept, lost=one.lost)
-    return FreshStartShown(version=kept.version, proposal=shown)
+    return FreshStartShown(version=aggregate.version, proposal=shown)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

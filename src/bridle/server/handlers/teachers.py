@@ -27,13 +27,13 @@ from bridle.store.writer import Existing, UnitOfWork
 
 __all__ = [
     "ENDPOINTS",
-    "Came",
+    "WordOutcome",
     "asked_of",
-    "came_of",
     "closed_by",
-    "heard_before",
-    "judged_of",
-    "taken_of",
+    "earlier_outcome",
+    "judgement_of",
+    "outcome_of",
+    "outcomes_of",
     "teacher_of",
     "teachers_of",
     "who_judges",
@@ -76,8 +76,8 @@ def word_id(given: str | None, kind: str, about: str, teacher: str) -> str:
 
 
 def word_of(work: UnitOfWork, id: str, digest: bytes) -> Existing | None:
-    """Return a word that was taken before; refuse another of the same id."""
-    found = work.stood("word", id)
+    """Return a word that was taken before; raise on another of the same id."""
+    found = work.find("word", id)
     if found is None:
         return None
     if isinstance(found.event, Erased):
@@ -91,7 +91,7 @@ def word_of(work: UnitOfWork, id: str, digest: bytes) -> Existing | None:
 # -- what came of it -------------------------------------------------------------------------
 
 
-class Came(NamedTuple):
+class WordOutcome(NamedTuple):
     """What came of a word: the example that it made, if it settled its case."""
 
     judged: Judged
@@ -99,27 +99,27 @@ class Came(NamedTuple):
     allowed: bool | None
 
 
-def taken_of(events: Sequence[Event]) -> list[Came]:
+def outcomes_of(events: Sequence[Event]) -> list[WordOutcome]:
     """Return what came of each word in what was just made."""
     return [
-        came_of(event, events[n + 1] if n + 1 < len(events) else None)
+        outcome_of(event, events[n + 1] if n + 1 < len(events) else None)
         for n, event in enumerate(events)
         if isinstance(event, Judged)
     ]
 
 
-def came_of(judged: Judged, following: Event | None) -> Came:
+def outcome_of(judged: Judged, following: Event | None) -> WordOutcome:
     """Return what came of a word, by what stands after it in the log."""
     if isinstance(following, Taught) and _about(following) == _about(judged):
-        return Came(judged, following.id, following.allowed)
-    return Came(judged, None, None)
+        return WordOutcome(judged, following.id, following.allowed)
+    return WordOutcome(judged, None, None)
 
 
 def _about(event: Taught | Judged) -> tuple[Any, ...]:
     return event.context, event.arm, event.item, event.question, event.check
 
 
-def heard_before(work: UnitOfWork, found: Existing) -> tuple[Came, list[Event], int]:
+def earlier_outcome(work: UnitOfWork, found: Existing) -> tuple[WordOutcome, list[Event], int]:
     """Return what came of a word that was taken before, what else it led to, and where that ends.
 
     All that a word settles is written right after it: over HTTP nobody else teaches such an agent.
@@ -133,13 +133,13 @@ def heard_before(work: UnitOfWork, found: Existing) -> tuple[Came, list[Event], 
         ):
             break
         led.append(event)
-    came = came_of(found.event, led[0] if led else None)
+    came = outcome_of(found.event, led[0] if led else None)
     return came, led, found.seq + len(led)
 
 
-def judged_of(kept: Aggregate, came: Came) -> Judgement:
-    """Say what stands of the case of a word, as of now."""
-    state, word = kept.state, came.judged
+def judgement_of(aggregate: Aggregate, came: WordOutcome) -> Judgement:
+    """Return the state of the case that a word is about, as of now."""
+    state, word = aggregate.state, came.judged
     raw, k = state.raw(word.context), state.arm_number(word.arm)
     key = state.case_key(raw, word.item, k)
     allowed = came.allowed if came.allowed is not None else state.teachers.settled(*key)
@@ -232,9 +232,9 @@ async def teachers(call: Call) -> Reply:
     )
 
 
-def teachers_of(kept: Aggregate, page: Page) -> TeachersShown:
-    """Say how often each teacher errs, and what stands open."""
-    state = kept.state
+def teachers_of(aggregate: Aggregate, page: Page) -> TeachersShown:
+    """Return how often each teacher errs, and the open cases."""
+    state = aggregate.state
     known, rates = state.teachers, state.teachers.rates()
     shown = [
         TeacherShown(
@@ -260,7 +260,7 @@ def teachers_of(kept: Aggregate, page: Page) -> TeachersShown:
         for id, one in islice(state.questions.open.items(), MOST_OPEN if some else 0)
     }
     return TeachersShown(
-        version=kept.version,
+        version=aggregate.version,
         teachers=tuple(shown),
         open_total=len(open_),
         doubt=known.doubt,

@@ -37,12 +37,12 @@ from bridle.server.endpoints import Call, Endpoint, Reply
 from bridle.server.handlers.agents import who
 from bridle.server.handlers.decisions import choice_of
 from bridle.server.handlers.teachers import (
-    Came,
+    WordOutcome,
     asked_of,
     closed_by,
-    heard_before,
-    judged_of,
-    taken_of,
+    earlier_outcome,
+    judgement_of,
+    outcomes_of,
     teacher_of,
     word_id,
     word_of,
@@ -55,16 +55,16 @@ __all__ = ["ENDPOINTS", "close"]
 
 
 async def teach(call: Call) -> Reply:
-    """Take examples."""
+    """Teach examples."""
     form: Teach | TeachMany = call.body
     examples = form.examples if isinstance(form, TeachMany) else (form,)
     by = who(call.caller, form.by)
 
     def do(work: UnitOfWork) -> TaughtShown:
-        kept = work.aggregate
+        aggregate = work.aggregate
         more = [] if isinstance(form, Teach) else _life_said(form)
         digests = [digest_of(one, form.note, *more) for one in examples]
-        teacher = teacher_of(kept.state, form.teacher)
+        teacher = teacher_of(aggregate.state, form.teacher)
         if teacher is not None:
             return _spoken(work, form, examples, digests, teacher, by)
         pairs = zip(examples, digests, strict=True)
@@ -76,11 +76,11 @@ async def teach(call: Call) -> Reply:
         if any(found is not None for found in known):
             raise NotPossible("Some of these examples were taken before, and some were not.")
         _check_end(work, form, "POST examples")
-        made: list[Taught] = _made(kept.agent.make.taught_many, work, examples, by, form)
+        made: list[Taught] = _made(aggregate.agent.make.taught_many, work, examples, by, form)
         for event, digest in zip(made, digests, strict=True):
-            kept.record(event, digest)
+            aggregate.record(event, digest)
         taught: tuple[Id | None, ...] = tuple(event.id for event in made)
-        return TaughtShown(version=kept.version, examples=taught, judgements=None)
+        return TaughtShown(version=aggregate.version, examples=taught, judgements=None)
 
     return Reply(201, await call.service.do(call.path["agent"], do))
 
@@ -107,41 +107,43 @@ def _spoken(
     teacher: str,
     by: str | None,
 ) -> TaughtShown:
-    """Take examples of one of several teachers: each is a word, and an example if it settles."""
-    kept = work.aggregate
+    """Teach examples of one of several teachers: each is one if it settles its case."""
+    aggregate = work.aggregate
     pairs = zip(examples, digests, strict=True)
     known = [None if one.id is None else word_of(work, one.id, digest) for one, digest in pairs]
     if all(found is not None for found in known):
-        heard = [heard_before(work, found) for found in known if found is not None]
-        return _heard_shown(kept, [came for came, _, _ in heard], max(end for *_, end in heard))
+        earlier = [earlier_outcome(work, found) for found in known if found is not None]
+        return _taught_shown(
+            aggregate, [came for came, _, _ in earlier], max(end for *_, end in earlier)
+        )
     if any(found is not None for found in known):
         raise NotPossible("Some of these examples were taken before, and some were not.")
     _check_end(work, form, "POST examples")
-    made = _made(kept.agent.make.examples_by, work, examples, teacher, form, who=by).events
+    made = _made(aggregate.agent.make.examples_by, work, examples, teacher, form, who=by).events
     digest = iter(digests)
     for event in made:
         if isinstance(event, Judged):
             mine = next(digest)
-        kept.record(event, mine)
-    shown = _heard_shown(kept, taken_of(made), kept.version)
+        aggregate.record(event, mine)
+    shown = _taught_shown(aggregate, outcomes_of(made), aggregate.version)
     close(work, made)
     return shown
 
 
-def _heard_shown(kept: Aggregate, came: list[Came], version: int) -> TaughtShown:
+def _taught_shown(aggregate: Aggregate, came: list[WordOutcome], version: int) -> TaughtShown:
     return TaughtShown(
         version=version,
         examples=tuple(one.example for one in came),
-        judgements=tuple(judged_of(kept, one) for one in came),
+        judgements=tuple(judgement_of(aggregate, one) for one in came),
     )
 
 
 def close(work: UnitOfWork, made: Sequence[Event]) -> None:
     """Close the questions that were settled by words about something else; decisions go on."""
-    kept = work.aggregate
+    aggregate = work.aggregate
     for id in closed_by(work, made):
-        waits = kept.state.questions.get(id).decision
-        kept.record(kept.agent.make.lapsed(id, at=work.now))
+        waits = aggregate.state.questions.get(id).decision
+        aggregate.record(aggregate.agent.make.lapsed(id, at=work.now))
         _go_on(work, waits)
 
 
@@ -177,7 +179,7 @@ def _made(
 def _taught_before(work: UnitOfWork, one: Example, digest: bytes) -> Existing | None:
     if one.id is None:
         return None
-    found = work.stood("example", one.id)
+    found = work.find("example", one.id)
     if found is None:
         return None
     if isinstance(found.event, Erased):
@@ -188,16 +190,16 @@ def _taught_before(work: UnitOfWork, one: Example, digest: bytes) -> Existing | 
 
 
 async def retract(call: Call) -> Reply:
-    """Take an example back."""
+    """Retract an example."""
     by, text = who(call.caller, None), call.path["id"]
 
     def do(work: UnitOfWork) -> Answered:
-        kept = work.aggregate
-        before = work.stood("retraction", text)
+        aggregate = work.aggregate
+        before = work.find("retraction", text)
         if before is not None:
             return Answered(version=before.seq)
-        kept.record(kept.agent.make.retracted(id_of(text), by=by, at=work.now))
-        return Answered(version=kept.version)
+        aggregate.record(aggregate.agent.make.retracted(id_of(text), by=by, at=work.now))
+        return Answered(version=aggregate.version)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -263,17 +265,17 @@ async def ask(call: Call) -> Reply:
     digest = digest_of(form)
 
     def do(work: UnitOfWork) -> QuestionShown:
-        kept = work.aggregate
+        aggregate = work.aggregate
         if form.id is not None:
-            found = work.stood("question", form.id)
+            found = work.find("question", form.id)
             if found is not None:
                 if found.digest != digest or not isinstance(found.event, Asked):
                     raise Duplicate("question", form.id, "It was asked for by another request.")
                 return _question(work, found.event)
-        made: Question = kept.agent.make.asked(
+        made: Question = aggregate.agent.make.asked(
             form.context, pool=form.pool, item=form.item, id=form.id, at=work.now
         )
-        kept.record(made.event, digest)
+        aggregate.record(made.event, digest)
         return _question(work, made.event)
 
     return Reply(201, await call.service.do(call.path["agent"], do))
@@ -294,25 +296,25 @@ def _question(work: UnitOfWork, event: Asked) -> QuestionShown:
 
 
 async def answer(call: Call) -> Reply:
-    """Take the answer to a question; the decision that waits for it goes on."""
+    """Answer a question; the decision that waits for it goes on."""
     form: Answer = call.body
     by, text, digest = who(call.caller, form.by), call.path["id"], digest_of(form)
 
     def do(work: UnitOfWork) -> AnswerShown:
-        kept = work.aggregate
+        aggregate = work.aggregate
         if form.answer != "skip":
-            teacher = teacher_of(kept.state, form.teacher)
+            teacher = teacher_of(aggregate.state, form.teacher)
             if teacher is not None:
                 # A word has an id of its own, which says nothing of the question.
                 return _answered_by(work, form, text, digest_of(form, text), teacher, by)
-        found = work.stood("answer", text)
+        found = work.find("answer", text)
         if found is not None:
             return _answered_before(work, found, digest, text)
-        id, make = id_of(text), kept.agent.make
-        waits = kept.state.questions.get(id).decision
+        id, make = id_of(text), aggregate.agent.make
+        waits = aggregate.state.questions.get(id).decision
         example = None
         if form.answer == "skip":
-            kept.record(make.lapsed(id, at=work.now), digest)
+            aggregate.record(make.lapsed(id, at=work.now), digest)
         else:
             _check_end(work, form, "POST answer")
             taught = make.answered(
@@ -324,10 +326,10 @@ async def answer(call: Call) -> Reply:
                 until=form.until,
                 at=work.now,
             )
-            kept.record(taught, digest)
+            aggregate.record(taught, digest)
             example = taught.id
         then = _go_on(work, waits)
-        return AnswerShown(version=kept.version, example=example, then=then, judgement=None)
+        return AnswerShown(version=aggregate.version, example=example, then=then, judgement=None)
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
@@ -335,18 +337,18 @@ async def answer(call: Call) -> Reply:
 def _answered_by(
     work: UnitOfWork, form: Answer, text: str, digest: bytes, teacher: str, by: str | None
 ) -> AnswerShown:
-    """Take the answer of one of several teachers; the question stays open until it is settled."""
-    kept, id = work.aggregate, word_id(form.id, "answer", text, teacher)
+    """Record the answer of one of several teachers; the question is open until it is settled."""
+    aggregate, id = work.aggregate, word_id(form.id, "answer", text, teacher)
     found = word_of(work, id, digest)
     if found is not None:
         return _answered_by_before(work, found, text)
-    if work.stood("answer", text) is not None:
+    if work.find("answer", text) is not None:
         remedy = "It is settled, or was skipped. What is known all the same can be taught."
         raise Duplicate("answer", text, remedy)
     _check_end(work, form, "POST answer")
     question = id_of(text)
-    waits = kept.state.questions.get(question).decision
-    heard = kept.agent.make.answers_by(
+    waits = aggregate.state.questions.get(question).decision
+    made = aggregate.agent.make.answers_by(
         [question],
         [form.answer == "allowed"],
         by=teacher,
@@ -357,45 +359,45 @@ def _answered_by(
         words=[id],
         who=by,
     )
-    for event in heard.events:
-        kept.record(event, digest)
-    [came] = taken_of(heard.events)
+    for event in made.events:
+        aggregate.record(event, digest)
+    [came] = outcomes_of(made.events)
     then = None if came.example is None else _go_on(work, waits)
-    version, judgement = kept.version, judged_of(kept, came)
-    close(work, heard.events)
+    version, judgement = aggregate.version, judgement_of(aggregate, came)
+    close(work, made.events)
     return AnswerShown(version=version, example=came.example, then=then, judgement=judgement)
 
 
 def _answered_by_before(work: UnitOfWork, found: Existing, text: str) -> AnswerShown:
-    """Give the same answer again; of a case that was open then, what stands of it now."""
-    came, _, end = heard_before(work, found)
+    """Return the same answer again; of a case that was open then, as it is now."""
+    came, _, end = earlier_outcome(work, found)
     then, decision = None, _decision_of(work, text)
     following = None if came.example is None or decision is None else work.at(end + 1)
     if following is not None and _is_of(following, decision):
         then, end = choice_of(following), end + 1
-    judgement = judged_of(work.aggregate, came)
+    judgement = judgement_of(work.aggregate, came)
     return AnswerShown(version=end, example=came.example, then=then, judgement=judgement)
 
 
 def _decision_of(work: UnitOfWork, text: str) -> Id | None:
     """Return the decision that a question came up in, if any."""
-    question = work.stood("question", text)
+    question = work.find("question", text)
     return question.event.decision if question and isinstance(question.event, Asked) else None
 
 
 def _go_on(work: UnitOfWork, decision: Any) -> Choice | None:
-    """Go on with the decision that waited for an answer, if one did."""
-    kept = work.aggregate
-    if decision is None or decision not in kept.state.questions.waiting:
+    """Resume the decision that waited for an answer, if one did."""
+    aggregate = work.aggregate
+    if decision is None or decision not in aggregate.state.questions.waiting:
         return None
-    made = kept.agent.make.resumed(decision, at=work.now)
+    made = aggregate.agent.make.resumed(decision, at=work.now)
     for event in made.events:
-        kept.record(event)
+        aggregate.record(event)
     return choice_of(made)
 
 
 def _answered_before(work: UnitOfWork, found: Existing, digest: bytes, text: str) -> AnswerShown:
-    """Give the same answer again, or refuse another one."""
+    """Return the same answer again, or raise on another one."""
     event, version = found.event, found.seq
     if found.digest != digest and not isinstance(event, Erased):
         raise Duplicate("answer", text, "It said something else. Retract the example, and teach.")

@@ -41,7 +41,7 @@ class Migration(NamedTuple):
 def migrations(
     database: Literal["sqlite", "postgres"], folder: Path | None = None
 ) -> list[Migration]:
-    """Give all steps for a kind of database, in order; from another `folder` in tests."""
+    """Return all steps for a kind of database, in order; from another `folder` in tests."""
     source = folder or files("bridle.store").joinpath("migrations", database)
     steps = []
     for file in source.iterdir():
@@ -62,7 +62,7 @@ def migrations(
 
 
 def due(applied: Mapping[int, str], known: Sequence[Migration], where: str) -> list[Migration]:
-    """Give the steps that a database still needs.
+    """Return the steps that a database still needs.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridle.cli.console import told
+from bridle.cli.console import friendly_errors
 
 if TYPE_CHECKING:
     from bridle_studies.environments import Recipe
@@ -68,7 +68,7 @@ def frontier(
     """
     if world not in WORLDS:
         raise typer.BadParameter(f"{world!r} is none of {', '.join(WORLDS)}.")
-    with told("What is finished is kept: the same command goes on."):
+    with friendly_errors("What is finished is kept: the same command goes on."):
         from dataclasses import replace
 
         from rich.console import Console

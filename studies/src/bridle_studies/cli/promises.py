@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bridle.cli.console import told
+from bridle.cli.console import friendly_errors
 
 __all__ = ["promises"]
 
@@ -42,7 +42,7 @@ def promises(
 
     Writes promises.json, figures and a report. It takes a few minutes.
     """
-    with told("What is finished is kept: the same command goes on."):
+    with friendly_errors("What is finished is kept: the same command goes on."):
         from dataclasses import replace
 
         from rich.console import Console

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bridle.cli.console import told, words
+from bridle.cli.console import friendly_errors, words
 
 __all__ = ["real"]
 
@@ -92,7 +92,7 @@ def real(
     A study that was interrupted goes on when the same command is given again.
     """
     _check(items, label, levels, ratings, features, data, worlds)
-    with told():
+    with friendly_errors():
         from dataclasses import replace
 
         from rich.console import Console

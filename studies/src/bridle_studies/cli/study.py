@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridle.cli.console import Grid, Where, numbers, told, with_options, words
+from bridle.cli.console import Grid, Where, friendly_errors, numbers, with_options, words
 from bridle_studies.cli.frontier import frontier
 from bridle_studies.cli.promises import promises
 from bridle_studies.cli.real import real
@@ -152,7 +152,7 @@ def verdict(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where a study was written to.")],
 ) -> None:
     """Check the paper's claims on the results of a study, each with its evidence."""
-    with told():
+    with friendly_errors():
         from rich.console import Console
 
         from bridle_studies.paper.inputs import read_results, told_by
@@ -173,7 +173,7 @@ def _run(
     steps: int,
     teaching_contexts: int | None = None,
 ) -> None:
-    with told():
+    with friendly_errors():
         from dataclasses import replace
 
         from rich.console import Console

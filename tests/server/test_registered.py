@@ -1,0 +1,103 @@
+"""Agents with a policy, limits or a reward model of somebody else's, over HTTP."""
+
+from __future__ import annotations
+
+import runpy
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bridle import registry
+from tests.server.driving import Server
+
+ROOT = Path(__file__).parents[2]
+NAMES = {"squarecb": ("policy", "SquareCB"), "logistic_reward": ("reward", "logistic")}
+BODY = {
+    "arms": ["a", "b", "c"],
+    "features": 2,
+    "seed": 1,
+    "policy": {"kind": "SquareCB", "options": {"gamma": 20.0}},
+    "reward": "logistic",
+    "reward_options": {"precision": 2.0},
+}
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    for file in NAMES:
+        runpy.run_path(str(ROOT / "examples" / f"{file}.py"), run_name=file)
+    yield
+    for kind, name in NAMES.values():
+        registry.unregister(kind, name)
+
+
+@pytest.fixture
+def server(tmp_path):
+    with closing(Server(tmp_path)) as server:
+        yield server
+
+
+def create(server, name, body):
+    return server.call("POST", "/v1/agents", {"name": name, "agent": body})
+
+
+def taught(server, name):
+    assert create(server, name, BODY).status == 201
+    for n in range(12):
+        for arm in "abc":
+            example = {"context": [float(n % 2), 1.0], "arm": arm, "allowed": True}
+            assert server.call("POST", f"/v1/agents/{name}/examples", example).status in (200, 201)
+
+
+def decide(server, name):
+    return server.call("POST", f"/v1/agents/{name}/decisions", {"context": [1.0, 1.0]})
+
+
+def test_an_agent_is_made_taught_and_decides(server):
+    taught(server, "theirs")
+    made = decide(server, "theirs")
+    assert made.json["outcome"] == "decision" and made.json["propensity"] is None
+    path = f"/v1/agents/theirs/decisions/{made.json['id']}/reward"
+    assert server.call("POST", path, {"value": 1.0}).status == 200
+    shown = server.call("GET", "/v1/agents/theirs").json
+    assert shown["settings"]["policy"] == {"kind": "SquareCB", "version": "1", "gamma": 20.0}
+    assert shown["settings"]["reward_version"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"policy": {"kind": "Nobody"}}, "policy"),
+        ({"policy": {"kind": "SquareCB", "options": {"gama": 1}}}, "policy"),
+        ({"policy": {"kind": "SquareCB", "sigma": 0.5}}, "policy"),
+        ({"policy": {"kind": "KnownMask"}}, "policy"),
+        ({"limits": "forest"}, "limits"),
+        ({"reward": "forest"}, "reward"),
+        ({"reward_options": {"ridge": 1.0}}, "reward_options"),
+        ({"limits_options": {"depth": 1}}, "limits_options"),
+    ],
+)
+def test_what_is_not_registered_is_an_invalid_value(server, change, field):
+    answer = create(server, "theirs", {**BODY, **change})
+    assert (answer.status, answer.code) == (422, "invalid_value")
+    assert answer.json["error"]["field"].rpartition(".")[2] == field
+
+
+def test_a_server_without_it_says_so_and_serves_the_others(tmp_path):
+    ours = {"arms": ["a", "b"], "features": 2, "policy": {"kind": "Uniform"}}
+    with closing(Server(tmp_path)) as server:
+        taught(server, "theirs")
+        assert create(server, "ours", ours).status == 201
+    registry.unregister("policy", "SquareCB")
+    with closing(Server(tmp_path)) as other:
+        other.token = server.token
+        refused = decide(other, "theirs")
+        assert (refused.status, refused.code) == (409, "conflict")
+        assert "policy 'SquareCB' is not registered" in refused.json["error"]["message"]
+        assert "Nothing is lost" in refused.json["error"]["remedy"]
+        assert decide(other, "ours").json["outcome"] == "decision"
+        names = {one["name"] for one in other.call("GET", "/v1/agents").json["agents"]}
+        assert names == {"ours", "theirs"}
+        runpy.run_path(str(ROOT / "examples" / "squarecb.py"), run_name="squarecb")
+        assert decide(other, "theirs").json["outcome"] == "decision"
