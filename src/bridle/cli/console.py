@@ -171,6 +171,7 @@ OWNERS = (
 # Which extra brings a module; studies need most of them.
 EXTRAS = {
     "psycopg": "postgres",
+    "starlette": "serve",
     "uvicorn": "serve",
     "pydantic": "serve",
     "pydantic_core": "serve",
