@@ -209,11 +209,11 @@ def test_interrupted_by_hand_it_goes_on(tmp_path):
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         parts = tmp_path / "out" / "parts"
-        while process.poll() is None and not list(parts.glob("class-1-thompson.npz")):
+        while process.poll() is None and not list(parts.glob("job-class-1-thompson.npz")):
             pass
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert b"The same command goes on from here" in said
     assert b"Traceback" not in said
-    assert Path(parts / "class-0-random.npz").is_file()
+    assert Path(parts / "job-class-0-random.npz").is_file()
