@@ -18,7 +18,7 @@ from bridle.agent.events import (
 from bridle.audit.log import Auditing
 from bridle.audit.meter import AuditMeter, Tally
 from bridle.errors import CorruptState
-from bridle.store.projections import MOST_ARMS, MOST_SPANS, Span, Timeline, part_of
+from bridle.store.projections import MOST_COUNTED_ARMS, MOST_SPANS, Span, Timeline, part_of
 
 
 def known(arms: int = 3):
@@ -105,9 +105,9 @@ def test_many_at_once_are_the_same_as_one_by_one(batch: int):
 
 
 def test_arms_beyond_the_last_are_counted_together():
-    know = known(MOST_ARMS + 20)
+    know = known(MOST_COUNTED_ARMS + 20)
     single, many = empty(know), empty(know)
-    arms = [0, MOST_ARMS, MOST_ARMS + 7, MOST_ARMS + 19]
+    arms = [0, MOST_COUNTED_ARMS, MOST_COUNTED_ARMS + 7, MOST_COUNTED_ARMS + 19]
     for n, arm in enumerate(arms):
         single.fold(Decided(n, (1.0,), arm, 1), 2 + n)
     many.fold_decisions(2, arms, None)

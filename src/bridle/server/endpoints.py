@@ -87,8 +87,7 @@ class Endpoint:
     replies : mapping from status to (model or media type, description)
         Its answers on success.
     problems : mapping from status to description
-        Its errors beyond those of every endpoint (400, 401, 403, 404, 405, 408, 413, 415, 422, 429,
-        500, 503).
+        Its errors beyond those of every endpoint: see `bridle.server.table.problem_statuses`.
     """
 
     method: str

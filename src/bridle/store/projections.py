@@ -310,7 +310,7 @@ class Guesses:
 
 MOST_SPANS = 256
 # Plays of arms beyond so many are counted together, in the last place.
-MOST_ARMS = 1_000
+MOST_COUNTED_ARMS = 1_000
 _COUNTS = (
     "decisions",
     "abstentions",
@@ -437,7 +437,7 @@ class Timeline:
             if checked is not None:
                 span.drawn += sum(checked[done : done + len(part)])
             if len(played):
-                counts = np.bincount(np.minimum(played, MOST_ARMS)).astype(np.int32)
+                counts = np.bincount(np.minimum(played, MOST_COUNTED_ARMS)).astype(np.int32)
                 _grow(span, len(counts))
                 span.plays[: len(counts)] += counts
             done += len(part)
@@ -575,7 +575,7 @@ def _count(span: Span, event: Event, state: AgentState) -> None:
 
 
 def _play(span: Span, arm: int) -> None:
-    place = min(arm, MOST_ARMS)
+    place = min(arm, MOST_COUNTED_ARMS)
     if place >= len(span.plays):
         _grow(span, place + 1)
     span.plays[place] += 1

@@ -25,7 +25,7 @@ from bridle.errors import Busy, InvalidValue
 from bridle.store.aggregate import Aggregate, event_of, log_head
 from bridle.store.idempotency import text_of
 from bridle.store.log import Store
-from bridle.store.projections import MOST_ARMS, Span, part_of
+from bridle.store.projections import MOST_COUNTED_ARMS, Span, part_of
 from bridle.web.charts import Area, Line, curve, stack
 from bridle.web.decisions import (
     Choice,
@@ -201,7 +201,7 @@ def history_of(
         groups[-2:] = [groups[-2] + groups[-1]]  # a point of few entries shows noise alone
     arms = aggregate.state.arms
     plays = _plays(spans)
-    top = np.argsort(-plays[:MOST_ARMS], kind="stable")[:MOST_LINES]
+    top = np.argsort(-plays[:MOST_COUNTED_ARMS], kind="stable")[:MOST_LINES]
     top = top[plays[top] > 0]
     meter = aggregate.auditing.meter
     return History(
@@ -284,7 +284,7 @@ def _is_cut(span: Span, first: float | None, last: float | None) -> bool:
 
 def _plays(spans: Sequence[Span]) -> npt.NDArray[np.int64]:
     """Return how often each arm was played; those beyond the most are one, at the end."""
-    sums = np.zeros(MOST_ARMS + 1, np.int64)
+    sums = np.zeros(MOST_COUNTED_ARMS + 1, np.int64)
     for span in spans:
         sums[: len(span.plays)] += span.plays
     return sums
