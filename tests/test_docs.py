@@ -19,6 +19,7 @@ import typer.main
 import bridle
 from bridle.agent import events
 from bridle.cli import app
+from bridle.client import Trial
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -40,12 +41,17 @@ def blocks(page: Path) -> Iterator[tuple[int, str, str | None]]:
 def test_python_runs_and_prints_what_it_says(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    for line, code, expected in blocks(page):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            # Blank lines first, so that a traceback names the line of the page.
-            exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
-        assert printed.getvalue() == (expected or ""), f"{page.name}, line {line}"
+    try:
+        for line, code, expected in blocks(page):
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                # Blank lines first, so that a traceback names the line of the page.
+                exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+            assert printed.getvalue() == (expected or ""), f"{page.name}, line {line}"
+    finally:  # a page that fails half-way leaves no server behind
+        for value in namespace.values():
+            if isinstance(value, Trial):
+                value.stop()
 
 
 def test_the_pages_have_code_to_run():
