@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from bridle.errors import (
     Duplicate,
     InvalidValue,
     NotPossible,
+    NotRegistered,
     StoreFailed,
     UnknownId,
 )
 from bridle.store import aggregate
+from bridle.store import writer as writer_module
 from bridle.store.aggregate import Aggregate, events_in, keep_snapshot, load
 from bridle.store.idempotency import check_id, id_of, text_of
 from bridle.store.log import Head, Snapshot
@@ -159,6 +162,67 @@ def test_what_fails_alone_fails_alone(store, writer):
             "movies", lambda unit_of_work: unit_of_work.aggregate.record(AuditBegun(0.5, 0.1, 3))
         )
     assert state(load(store, "movies", snapshots=False)) == state(kept_of(writer))
+
+
+def test_a_log_that_cannot_be_read_fails_its_own_work_alone(store, monkeypatch):
+    first = Writer(store, clock=lambda: 1.0)
+    for name in ("movies", "games", "songs"):
+        begin(first, name)
+    first.close()
+
+    def load_but_movies(store: Any, agent: str, *more: Any) -> Aggregate:
+        if agent == "movies":
+            raise NotRegistered("policy", "SquareCB", "2")
+        return load(store, agent, *more)
+
+    monkeypatch.setattr(writer_module, "load", load_but_movies)
+    writer = Writer(store, clock=lambda: 1.0)
+    works = _in_one_group(writer, [Work(name, teach(0, True)) for name in ("movies", "games")])
+    with pytest.raises(NotRegistered, match="SquareCB"):
+        works[0].result.result()
+    assert works[1].result.result() == 1
+    writer.close()
+
+
+def test_work_done_at_once_on_a_log_that_cannot_be_read_gets_the_error(opener, monkeypatch):
+    one, two = opener(), opener()
+    writer, other = Writer(one, clock=lambda: 1.0), Writer(two, clock=lambda: 1.0)
+    for name in ("movies", "songs"):
+        begin(writer, name)
+    other.do("movies", teach(0, True))  # so that the first writer has to read on
+
+    def damaged(*given: Any, **named: Any) -> None:
+        raise CorruptState("The log is damaged.")
+
+    def together(unit_of_work: Any, items: list[Any]) -> list[Any]:
+        raise AssertionError("there is no agent to do it with")
+
+    monkeypatch.setattr(writer_module, "catch_up", damaged)
+    twins: list[Work[Any]] = [Work("movies", teach(n, True), many=together) for n in (1, 2)]
+    *both, last = _in_one_group(writer, [*twins, Work("songs", teach(0, True))])
+    for work in both:
+        with pytest.raises(CorruptState, match="damaged"):
+            work.result.result()
+    assert last.result.result() == 1
+    writer.close()
+    other.close()
+
+
+def _in_one_group(writer: Writer, works: list[Work[Any]]) -> list[Work[Any]]:
+    """Hand in work that the writer finds waiting all at once."""
+    busy, gate = threading.Event(), threading.Event()
+
+    def wait(unit_of_work: Any) -> None:
+        busy.set()
+        gate.wait(10)
+
+    writer.submit("songs", wait)
+    assert busy.wait(10)
+    for work in works:
+        work.result = Future()
+        writer.put(work)
+    gate.set()
+    return works
 
 
 def test_a_name_stands_once_and_is_found_again(store, writer):
