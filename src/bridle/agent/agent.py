@@ -1,4 +1,4 @@
-"""`Agent`, the face of the library: make → teach → decide → reward → ask → look → save.
+"""`Agent`, the public class of the library: teach, decide, reward, ask, inspect, save.
 
 A fold over events: no clock, no files, no network. Each verb has two halves. A command of
 `agent.make` makes the event and changes nothing; `apply` folds it. The verb itself makes, hands the

@@ -1,4 +1,8 @@
-"""What is believed of every arm in one context, and why an arm may not be played there."""
+"""What an agent answers when it is asked about itself: it reads the state, and changes nothing.
+
+What is believed of every arm in a context, and why one may not be played there; open questions;
+exceptions; limits as sentences; proposals of groups and of a fresh start.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON and named arrays in one piece of bytes, or in a file. No pickle.
+"""Snapshots: the state of an agent as JSON and named arrays, in bytes or in a file. No pickle.
 
 It is a zip of .npy arrays (what numpy calls .npz) and `meta.json`. Sizes and types are checked
 before anything is allocated: what is read never takes more memory than some times its own size. A

@@ -1,4 +1,7 @@
-"""A choice that is in the log, made again from the state that it was made from."""
+"""`Account`: why a choice came out as it did.
+
+The choice is made again from the state that it was made from, with every score and draw.
+"""
 
 from __future__ import annotations
 
@@ -507,7 +510,7 @@ def account_of(
     )
 
 
-# -- what is told of it ----------------------------------------------------------------------
+# -- its parts ----------------------------------------------------------------------
 
 
 def _arms(

@@ -1,4 +1,4 @@
-"""Arms as people name them in a form: by id, or by a label of their own."""
+"""The settings of one agent: its declared rules, its arms and groups, its wait, and log checks."""
 
 from __future__ import annotations
 
