@@ -78,7 +78,7 @@ def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice,
     Each choice is given with what came of it now, from the state at the version that it names;
     None if that names what was not there.
     """
-    stream, chooser = iter(events), Selector(state)
+    stream, selector = iter(events), Selector(state)
     ahead: deque[Event] = deque()
     made_at: dict[int, list[Choice]] = defaultdict(list)
     place = state.version  # of the event at hand
@@ -89,7 +89,7 @@ def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice,
                 _look_at(event, state, made_at)
                 ahead.append(event)
             for choice in made_at.pop(state.version, ()):
-                yield choice, _again(chooser, state, choice)
+                yield choice, _again(selector, state, choice)
             if not ahead:
                 return
             place = state.version + 1
@@ -110,10 +110,10 @@ def _look_at(event: Event, state: AgentState, made_at: dict[int, list[Choice]]) 
         made_at[event.version].append(event)
 
 
-def _again(chooser: Selector, state: AgentState, event: Choice) -> Choice | None:
+def _again(selector: Selector, state: AgentState, event: Choice) -> Choice | None:
     row = np.frombuffer(bytearray(state.raw(event.context)))
     try:
-        made = chooser.again(event, row)
+        made = selector.again(event, row)
     except UnknownId:  # of an arm that was not there
         return None
     if isinstance(event, Asked) and isinstance(made, Decision | Abstention):

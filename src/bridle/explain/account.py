@@ -127,15 +127,15 @@ def balance_of(state: AgentState, event: Choice, row: Floats, again: Remade) -> 
         why = _why_not(state, waits, getattr(event, "ask", True))
         if why is not None:
             return Balance(words=f"Not asked: {why}.")
-    chooser, seen = Selector(state), state.limits_state.seen(row.tobytes())
+    selector, seen = Selector(state), state.limits_state.seen(row.tobytes())
     said = state.said(row, again.eligible, event.item)
     allowed = state._with_unit(waits.allowed)
     said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
     case = _Case(
         row, id, event.version, event.among, False, event.at, True, again.eligible, event.item
     )
-    marks = chooser._marks(seen, said)
-    k, worth, lesson, _ = chooser._nearest(case, again.parts, seen, marks, waits.looks)
+    marks = selector._marks(seen, said)
+    k, worth, lesson, _ = selector._nearest(case, again.parts, seen, marks, waits.looks)
     if k < 0:
         return Balance(words="Not asked: nothing that is in doubt looked better.")
     here: Case = row.tobytes() if event.item is None else event.item

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from bridle.agent.commands import OVER
 from bridle.agent.events import Created
 from bridle.errors import BridleError, Busy, StoreFailed, UnknownId
 from bridle.server.limits import Limits
@@ -138,7 +139,6 @@ log = logging.getLogger("bridle.server")
 
 MAX_AGENTS = 100  # of one tick
 ENDING_SECONDS = 0.25  # after which no further example of an agent is ended in one tick
-OVER = "Its time is over."  # as `Agent.end_examples` says it
 
 
 class _Due(NamedTuple):
