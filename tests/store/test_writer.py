@@ -164,6 +164,32 @@ def test_what_fails_alone_fails_alone(store, writer):
     assert state(load(store, "movies", snapshots=False)) == state(kept_of(writer))
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_fails_in_the_middle_of_a_fold_leaves_nothing_in_memory(store, writer, at_once):
+    for name in ("movies", "songs"):
+        begin(writer, name)
+
+    def half(unit_of_work: Any) -> None:
+        unit_of_work.aggregate.state.taught += 5  # as a model of somebody else's may leave it
+        raise ZeroDivisionError
+
+    def together(unit_of_work: Any, items: list[Any]) -> list[Any]:
+        half(unit_of_work)
+        return items
+
+    many = together if at_once else None
+    works: list[Work[Any]] = [
+        Work("movies", half, many=many),
+        Work("movies", teach(0, True), many=many),
+        Work("songs", teach(0, True)),
+    ]
+    first, second, third = _in_one_group(writer, works)
+    with pytest.raises(ZeroDivisionError):
+        first.result.result()
+    assert second.result.result() == third.result.result() == 1
+    assert state(load(store, "movies", snapshots=False)) == state(kept_of(writer))
+
+
 def test_a_log_that_cannot_be_read_fails_its_own_work_alone(store, monkeypatch):
     first = Writer(store, clock=lambda: 1.0)
     for name in ("movies", "games", "songs"):

@@ -43,10 +43,10 @@ class Existing(NamedTuple):
 
 
 class PartialWork(Exception):
-    """Work was refused after a part of it was recorded: nothing of it may be kept.
+    """Work failed after a part of it was recorded, or unexpectedly: nothing of it may be kept.
 
-    Memory has that part already. So the whole commit is dropped, and what else was in it is done
-    again, each by itself.
+    Memory may have that part already. So the whole commit is dropped, and what else was in it is
+    done again, each by itself.
     """
 
 
@@ -260,8 +260,9 @@ class Writer:
                     self._do_all([work])
                 return
             cause = error.__cause__
-            log.error("work on agent %s was refused halfway: %s", works[0].agent, cause)
-            works[0].error = cause if isinstance(cause, BridleError) else error
+            unexpected = cause if not isinstance(cause, BridleError) else None
+            log.error("work on agent %s failed: %s", works[0].agent, cause, exc_info=unexpected)
+            works[0].error = cause or error
         except BaseException as error:
             self.failing = isinstance(error, StoreFailed)
             if not isinstance(error, BridleError):
@@ -345,9 +346,8 @@ class Writer:
             raise
         except BridleError as error:
             work.error = error
-        except Exception as error:
-            log.exception("work failed for an unexpected reason")
-            work.error = error
+        except Exception as error:  # a bug, or somebody else's model: a fold may be half done
+            raise PartialWork from error
 
     def _do_many(
         self,
@@ -371,7 +371,7 @@ class Writer:
         except (StoreFailed, PartialWork):
             raise
         except Exception as error:
-            if len(unit.aggregate.staged) != before:
+            if len(unit.aggregate.staged) != before or not isinstance(error, BridleError):
                 raise PartialWork from error
             return False
         if given is None:
