@@ -91,7 +91,7 @@ class Metrics:
         self._requests = _Requests()
         registry.register(self._requests)
         self._groups = Histogram(
-            "bridle_group_size", "Pieces of work in one commit", registry=registry, buckets=_GROUPS
+            "bridle_group_size", "Units of work in one commit", registry=registry, buckets=_GROUPS
         )
         self._commits = Counter("bridle_commits", "Groups that were committed", registry=registry)
         self._failures = Counter(
@@ -427,7 +427,7 @@ class Service:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for the writer."""
+        """How many units of work wait for the writer."""
         return 0 if self._writer is None else self._writer.waiting
 
     @property

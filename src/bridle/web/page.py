@@ -230,7 +230,7 @@ MAX_NOTE = 1_000  # characters
 
 
 class Saying(TypedDict):
-    """The fields of `bridle.api.models.Said`."""
+    """The fields of `bridle.api.requests.Said`."""
 
     by: str | None
     note: str | None
