@@ -115,7 +115,7 @@ def balance_of(state: AgentState, event: Choice, row: Floats, again: Remade) -> 
     >>> agent = Agent(arms=2, features=1, seed=1, budget=5)
     >>> event = agent.make.decided([1.0], ask=False).event
     >>> row = np.array([1.0])
-    >>> balance_of(agent._knowledge, event, row, remade(agent._knowledge, event, row)).words
+    >>> balance_of(agent._state, event, row, remade(agent._state, event, row)).words
     'Not asked: this decision was made without questions.'
     """
     settings, id = state.settings, _decision(event)
