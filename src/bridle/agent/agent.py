@@ -684,7 +684,7 @@ class Agent:
         ]
         return html_table(repr(self), ["arm", "label", "group"], rows, len(arms))
 
-    # -- to look at ----------------------------------------------------------------------
+    # -- to inspect ----------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
