@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import inspect
 import io
+import pkgutil
 import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import get_args
 
 import click
@@ -20,6 +23,7 @@ import bridle
 from bridle.agent import events
 from bridle.cli import app
 from bridle.client import Trial
+from bridle.limits import KINDS as LIMITS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -89,6 +93,13 @@ def test_the_architecture_names_every_package_and_only_files_that_exist():
             assert f"`{path.name}`" in text, path.name
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_source_files_that_a_page_names_exist(page):
+    ours = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    for name in re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8")):
+        assert any(f"/{path}".endswith(f"/{name}") for path in ours), name
+
+
 # -- the API page names everything ---------------------------------------------------------------
 
 
@@ -101,6 +112,33 @@ def documented() -> set[str]:
 
 def test_every_public_name_is_documented():
     assert set(bridle.__all__) <= documented()
+
+
+def test_other_modules_have_what_is_said_of_them():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    table = text.partition("## Other modules")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(bridle[\w.]*)` \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) >= 15
+    for module, words in rows:
+        home = importlib.import_module(module)
+        for name in re.findall(r"`([\w.]+)(?:\([^`]*\))?`", words):
+            assert _is_there(home, name), f"{module}: {name}"
+
+
+def _is_there(home: ModuleType, name: str) -> bool:
+    """Whether a module, or one inside it, has this name; or a class of its own has it."""
+    inside = [
+        importlib.import_module(f"{home.__name__}.{one.name}")
+        for one in pkgutil.iter_modules(getattr(home, "__path__", ()))
+    ]
+    first, *rest = name.split(".")
+    for module in [home, *inside]:
+        if rest and module.__name__ == f"{home.__name__}.{first}":
+            return hasattr(module, rest[0])
+        classes = [one for one in vars(module).values() if isinstance(one, type)]
+        if any(hasattr(one, first) for one in [module, *classes]):
+            return True
+    return first in LIMITS
 
 
 def test_every_event_and_its_fields_are_documented():

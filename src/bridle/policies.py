@@ -43,7 +43,6 @@ __all__ = [
     "odds_of",
     "policy_from_json",
     "policy_of",
-    "policy_parameters",
     "policy_to_json",
     "spread_of",
     "teaching_policy",
@@ -467,17 +466,6 @@ def policy_of(kind: str, options: registry.Options) -> Policy:
     except (TypeError, ValueError) as error:  # of somebody else's
         wanted = f"with parameters that {kind} takes: {error}"
         raise InvalidValue("policy", "Agent", wanted, options) from None
-
-
-def policy_parameters(kind: str) -> list[str]:
-    """Return the names of what a policy of this kind takes.
-
-    Examples
-    --------
-    >>> policy_parameters("EpsilonGreedy")
-    ['epsilon']
-    """
-    return _parameters(_KINDS[kind])
 
 
 def _parameters(kind: type) -> list[str]:

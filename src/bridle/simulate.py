@@ -1233,7 +1233,7 @@ def teach_beliefs(
     >>> from bridle.limits import LogisticLimits
     >>> tables = Tables(np.eye(2), np.ones((2, 2)), np.array([[1, 0], [1, 1]]))
     >>> taught = teach_beliefs(tables, beliefs=LogisticLimits(arms=2, features=2), examples=40)
-    >>> taught.beliefs[40].look(1, tables.contexts).p.round(1).tolist()
+    >>> taught.beliefs[40].predict(1, tables.contexts).p.round(1).tolist()
     [0.1, 0.9]
     """
     owner = "teach_beliefs"

@@ -1,6 +1,6 @@
 """Compile every kernel beforehand, so that no first call waits: `bridle warm`.
 
-A kernel is compiled for the types that it is called with, so what compiles them all is small lives:
+A kernel is compiled for the types that it is called with, so what compiles them all is small runs:
 each kind of limits, each policy, both phases of a simulation, an audit, a certificate, an estimate.
 What is compiled is kept on disk; where all of it is there already, this takes a few seconds.
 """

@@ -40,7 +40,7 @@ def test_the_lives_below_hold_every_kind_of_event():
     life.append(("expire", 1, 0.5))  # what was decided last
     lived = Life.of({**arguments, "arms": arms}).go([*life, ("decide_quietly", 1, 0.5), *life])
     # No agent makes an Erased: a store puts it in the place of what was erased.
-    # Words of declared teachers: tests/test_agent_teachers.py.
+    # Words of declared teachers: tests/agent/test_agent_teachers.py.
     assert {type(event) for event in lived.log} | {Erased, Judged} == set(get_args(Event))
     assert {type(one) for one in lived.made} == {Decision, Question, Abstention}
 

@@ -370,7 +370,7 @@ def test_every_verb_is_in_this_file():
     assert public - values == {*VERBS, *looks, *rest}
     made = {name for name in dir(Commands) if not name.startswith("_")}
     # The last takes what was checked before.
-    # Declared teachers: tests/test_agent_teachers.py.
+    # Declared teachers: tests/agent/test_agent_teachers.py.
     declared = {"answers_by", "examples_by"}
     assert made == {*MAKES, "resumed", "uncertified", "rewards", "promise_dropped", *declared}
 
@@ -474,7 +474,7 @@ def some_events() -> list[Event]:
 
 def test_there_is_an_event_of_every_kind():
     kinds = {type(event).__name__ for event in some_events()}
-    # Words of declared teachers: tests/test_agent_teachers.py.
+    # Words of declared teachers: tests/agent/test_agent_teachers.py.
     assert kinds | {"Created", "Judged"} == {kind.__name__ for kind in get_args(Event)}
 
 

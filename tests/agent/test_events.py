@@ -389,7 +389,7 @@ def test_logs_from_before_items_are_read():
 
 
 def test_every_kind_has_its_form_here():
-    # A certificate has a form of its own: tests/test_certificates.py, test_certified_agents.py.
+    # A certificate has a form of its own: tests/certificates.
     assert {type(event) for event, _ in GOLDEN} | {Certified} == set(get_args(Event))
 
 

@@ -189,7 +189,7 @@ def test_items_in_a_batch_are_those_of_one_by_one(kind):
         many = one.make.decided_many([DRAMA] * 4, ids=list("pqrs"), items=items, propensity=True)
         for item, id, batch in zip(items, "pqrs", many, strict=True):
             single = one.make.decided(DRAMA, id=id, item=item, propensity=True, ask=False)
-            # A coin also depends on the plays before it: tests/test_spotchecks.py.
+            # A coin also depends on the plays before it: tests/agent/test_spot_checks.py.
             plain = {"version": 0} | ({} if one is agent else {"coin": None, "checked": False})
             assert replace(single.event, **plain) == replace(batch.event, **plain)
             assert single.event.item == item

@@ -278,6 +278,13 @@ def test_answers_of_others_are_no_crash(time: Time, answer):
     assert len(script.sent) == 1
 
 
+@pytest.mark.parametrize("body", [{}, [], {"agents": None}], ids=repr)
+def test_an_answer_without_its_list_is_an_error_of_the_service(time: Time, body: Any):
+    made, _ = client(says(200, body))
+    with pytest.raises(ServiceError, match="no list 'agents'"):
+        made.agents()
+
+
 def test_an_answer_that_is_too_large_is_not_read(time: Time, monkeypatch):
     monkeypatch.setattr(clients, "MAX_ANSWER", 10)
     one, _ = client(says(200, CHOICE))

@@ -36,9 +36,9 @@ from bridle.testing.models import (
     batch_of_scores_is_one_by_one,
     examples,
     fits_the_protocol,
-    look,
     probes,
     restart_is_no_restart,
+    scores_in,
     state_is_a_copy,
 )
 
@@ -46,11 +46,11 @@ from bridle.testing.models import (
 def order_of_arms_does_not_matter(make: Make, family: Family[Make, Kind]) -> None:
     """Other numbers for the same arms: the same scores, in bits, under the other numbers."""
     stream = examples(80)
-    plain = look(family.trained(make, stream))
+    plain = scores_in(family.trained(make, stream))
     for order in ([3, 0, 2, 1], [1, 2, 3, 0]):
         place = np.array(order)
         other = Examples(place[stream.arms], stream.contexts, stream.outcomes)
-        seen = look(family.trained(make, other))
+        seen = scores_in(family.trained(make, other))
         expect_bits(seen[:, :, place], plain, f"the same scores with the arms numbered {order}")
 
 
@@ -59,11 +59,11 @@ def other_arms_are_untouched(make: Make, family: Family[Make, Kind]) -> None:
     stream = examples(60)
     model = family.trained(make, stream)
     for arm, context, outcome in examples(12, seed=8):
-        before = look(model)
+        before = scores_in(model)
         family.feed(model, arm, context, outcome)
         others = np.arange(K) != arm
         expect_bits(
-            look(model)[:, :, others],
+            scores_in(model)[:, :, others],
             before[:, :, others],
             f"an example of arm {arm} to leave the rest",
         )
@@ -73,18 +73,18 @@ def grow_keeps_the_rest(make: Make, family: Family[Make, Kind]) -> None:
     """`grow` keeps what is known and adds arms that know nothing and learn like the others."""
     stream = examples(60)
     model = family.trained(make, stream)
-    before = look(model)
-    untrained = look(family.new(make, 1, D))[:, :, 0]
+    before = scores_in(model)
+    untrained = scores_in(family.new(make, 1, D))[:, :, 0]
     for more in (1, 2):
         known = model.arms
         model.grow(more)
-        seen = look(model)
+        seen = scores_in(model)
         expect_bits(seen[:, :, :K], before, f"what was known before grow({more})")
         for arm in range(known, known + more):
             expect_bits(seen[:, :, arm], untrained, f"arm {arm} to know nothing after grow({more})")
     for arm, context, outcome in stream:
         family.feed(model, K + 2 if arm == 0 else arm, context, outcome)
-    expect_bits(look(model)[:, :, K + 2], before[:, :, 0], "a grown arm to learn as arm 0 did")
+    expect_bits(scores_in(model)[:, :, K + 2], before[:, :, 0], "a grown arm to learn as arm 0 did")
 
 
 # --- What any arms model must do ----------------------------------------------------------
@@ -171,7 +171,7 @@ def untrained_is_the_prior(make: MakeArms) -> None:
     """Of an untrained arm, precision × covariance = I whatever the ridge, and the mean is 0."""
     C = probes()
     for ridge in RIDGES:
-        mean, sd = look(make(arms=K, features=D, ridge=ridge), C)
+        mean, sd = scores_in(make(arms=K, features=D, ridge=ridge), C)
         expect_bits(mean, np.zeros_like(mean), f"mean 0 of an untrained arm at ridge {ridge}")
         squares = np.repeat((C * C).sum(axis=1)[:, None], K, axis=1)
         expect_near(
@@ -191,7 +191,7 @@ def posterior_is_the_direct_solve(make: MakeArms) -> None:
     for ridge, n in ((RIDGES[0], 8), (RIDGES[1], 40), (RIDGES[2], 1_500), (RIDGES[3], 400)):
         model = make(arms=K, features=D, ridge=ridge)
         model.update_many(stream.arms[:n], stream.contexts[:n], outcomes[:n])
-        mean, sd = look(model, C)
+        mean, sd = scores_in(model, C)
         for arm in range(K):
             mine = stream.arms[:n] == arm
             X, y = stream.contexts[:n][mine], outcomes[:n][mine]
@@ -216,7 +216,9 @@ def batch_of_updates_is_one_by_one(make: MakeArms) -> None:
         for a, b in itertools.pairwise(edges):
             model.update_many(stream.arms[a:b], stream.contexts[a:b], outcomes[a:b])
         expect_bits(
-            look(model), look(single), f"the scores of one by one, in batches cut at {cuts}"
+            scores_in(model),
+            scores_in(single),
+            f"the scores of one by one, in batches cut at {cuts}",
         )
         expect_same_state(
             model.to_state(),
@@ -228,10 +230,10 @@ def batch_of_updates_is_one_by_one(make: MakeArms) -> None:
 def bad_input_changes_nothing(make: MakeArms) -> None:
     """What makes no sense is refused with an error of bridle, and nothing has changed."""
     model = _ARMS_FAMILY.trained(make, examples(30))
-    before, state = look(model), as_bytes_and_back(model.to_state())
+    before, state = scores_in(model), as_bytes_and_back(model.to_state())
     for what, call in _bad_calls(model, make):
         expect_refusal(call, what, ValueError)
-        expect_bits(look(model), before, f"the same scores after {what}")
+        expect_bits(scores_in(model), before, f"the same scores after {what}")
         expect_same_state(model.to_state(), state, f"the same state after {what}")
 
 
@@ -397,25 +399,27 @@ def relearn_is_the_fold(make: MakeLimits) -> None:
     mine = np.flatnonzero(stream.arms == 1)
     for stand in (mine[1:], mine[:-1], mine[::2], mine[:1], mine[:0]):
         limits = _LIMITS_FAMILY.trained(make, stream)
-        before = look(limits)[:, :, [0, 2, 3]]
+        before = scores_in(limits)[:, :, [0, 2, 3]]
         limits.refit(1, stream.contexts[stand], stream.outcomes[stand] > 0.5)
         fold = _LIMITS_FAMILY.trained(make, stream.only(stand))
         what = f"the fold of the {len(stand)} answers that stand"
-        expect_bits(look(limits)[:, :, 1], look(fold)[:, :, 1], what)
-        expect_bits(look(limits)[:, :, [0, 2, 3]], before, "the other arms as they were")
+        expect_bits(scores_in(limits)[:, :, 1], scores_in(fold)[:, :, 1], what)
+        expect_bits(scores_in(limits)[:, :, [0, 2, 3]], before, "the other arms as they were")
         more = Examples(np.full(6, 1), stream.contexts[:6], stream.outcomes[:6])
         _LIMITS_FAMILY.learn(limits, more)
         _LIMITS_FAMILY.learn(fold, more)
-        expect_bits(look(limits)[:, :, 1], look(fold)[:, :, 1], f"{what} and of further ones")
+        expect_bits(
+            scores_in(limits)[:, :, 1], scores_in(fold)[:, :, 1], f"{what} and of further ones"
+        )
 
 
 def bad_examples_change_nothing(make: MakeLimits) -> None:
     """What makes no sense is refused with an error of bridle, and nothing has changed."""
     limits = _LIMITS_FAMILY.trained(make, examples(30))
-    before, state = look(limits), as_bytes_and_back(limits.to_state())
+    before, state = scores_in(limits), as_bytes_and_back(limits.to_state())
     for what, call in _bad_examples(limits, make):
         expect_refusal(call, what, ValueError)
-        expect_bits(look(limits), before, f"the same scores after {what}")
+        expect_bits(scores_in(limits), before, f"the same scores after {what}")
         expect_same_state(limits.to_state(), state, f"the same state after {what}")
 
 

@@ -112,7 +112,7 @@ def test_work_that_fails_halfway_takes_its_commit_with_it(server: Server, caplog
         server.runner.run(server.service.do("ann", half))
     assert kinds(server.store) == ["Created"]
     assert server.runner.run(server.service.do("ann", decide)) == 1
-    assert "refused halfway" in caplog.text
+    assert "work on agent ann failed" in caplog.text
 
 
 def test_too_much_work_is_refused(serve):

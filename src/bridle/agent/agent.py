@@ -1,4 +1,4 @@
-"""`Agent`, the face of the library: make → teach → decide → reward → ask → look → save.
+"""`Agent`, the public class of the library: teach, decide, reward, ask, inspect, save.
 
 A fold over events: no clock, no files, no network. Each verb has two halves. A command of
 `agent.make` makes the event and changes nothing; `apply` folds it. The verb itself makes, hands the
@@ -132,7 +132,7 @@ class Agent:
         What rewards can be; mapped to [0, 1].
     limits : {"auto", "rules", "logistic", "found", "linear"}
         What kind of limits is learned. `auto` weighs rules and logistic limits by how well each
-        foretold the answers; `linear` are the paper's. See docs/limits.md.
+        predicted the answers; `linear` are the paper's. See docs/limits.md.
         Or the name of limits that are registered (`bridle.register`).
     limits_options : mapping, optional
         What registered limits are made with, beside arms, features, groups and seed.
@@ -443,9 +443,8 @@ class Agent:
             Of a declared teacher: your own id of this judgement, and who judges in their name.
         """
         self._commit_all(made)
-        check = getattr(
-            made[0], "check", None
-        )  # as an example or as a judgement, it is of this check
+        # The first event is of this check, be it an example or a judgement.
+        check = getattr(made[0], "check", None)
         found = (event for event in made if isinstance(event, Taught) and event.check == check)
         return next((taught.id for taught in found), None)
 
@@ -685,7 +684,7 @@ class Agent:
         ]
         return html_table(repr(self), ["arm", "label", "group"], rows, len(arms))
 
-    # -- to look at ----------------------------------------------------------------------
+    # -- to inspect ----------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
@@ -785,7 +784,7 @@ class Agent:
     def fresh_start(self) -> FreshStart | None:
         """What speaks for beginning anew what was learned of the limits; None if nothing does.
 
-        Answers that do not come as foretold; or a check that denied what a teacher had allowed.
+        Answers that do not come as predicted; or a check that denied what a teacher had allowed.
         """
         return fresh_start_of(self._state)
 

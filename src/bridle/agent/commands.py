@@ -71,7 +71,17 @@ from bridle.limits.declared import Rule
 from bridle.policies import with_sigma
 from bridle.schema import Context
 
-__all__ = ["Answers", "Commands", "Contexts", "Examples", "Rewards", "Shadow", "follows", "time_of"]
+__all__ = [
+    "OVER",
+    "Answers",
+    "Commands",
+    "Contexts",
+    "Examples",
+    "Rewards",
+    "Shadow",
+    "follows",
+    "time_of",
+]
 
 Contexts: TypeAlias = "Sequence[Context] | npt.NDArray[Any]"
 Truths: TypeAlias = "Sequence[bool] | npt.NDArray[Any]"
@@ -83,8 +93,9 @@ Of = TypeVar("Of", "Examples", "Answers")
 
 TIME = validation.FloatRange()
 MAX_HISTORY = 10_000_000
-# So many distinct contexts of a pool are looked at for one question; which ones, its bits say.
+# So many distinct contexts of a pool are weighed for one question; which ones, its bits say.
 MAX_POOL = 2_000
+OVER = "Its time is over."  # the note of an example that ends by itself
 CONTRADICTED = "A check was denied of what a teacher had allowed: limits have changed."
 
 
@@ -192,7 +203,7 @@ class _Cases(NamedTuple):
     until: float | None
 
 
-class _Said(NamedTuple):
+class _AnswerDetails(NamedTuple):
     """What comes along with answers: who gives them, how long they hold, and their ids."""
 
     by: str | None
@@ -359,7 +370,7 @@ class Commands:
     def __init__(self, state: AgentState) -> None:
         self._state = state
         self._schema = state.settings.features
-        self.chooser = Selector(state)
+        self.selector = Selector(state)
 
     # -- teaching ----------------------------------------------------------------------------
 
@@ -384,7 +395,7 @@ class Commands:
             if item is not None:
                 raise InvalidValue("item", "Agent.ask", "left out where no context is given", item)
             row, named = self._from_pool(name, pool)
-        return self.chooser.question(row, name, state.version, time_of(at), named)
+        return self.selector.question(row, name, state.version, time_of(at), named)
 
     def asked_many(self, contexts: Contexts, *, at: float | None = None) -> list[Question]:
         """Return a question about an arm in each context."""
@@ -392,7 +403,7 @@ class Commands:
         first, version = self._state.questions.asked + 1, self._state.version
         items = self._items(contexts, None, len(rows), "Agent.ask_many")
         return [
-            self.chooser.question(row, first + ahead, version + ahead, time, item)
+            self.selector.question(row, first + ahead, version + ahead, time, item)
             for ahead, (row, item) in enumerate(zip(rows, items, strict=True))
         ]
 
@@ -478,7 +489,7 @@ class Commands:
         who: str | None,
     ) -> Examples:
         state, n, owner = self._state, len(cases.rows), "Agent.teach"
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         ends = self._life(cases.scope, cases.until, cases.items, owner)
         names = self._names(cases.ids, n, state.taught, owner)
         numbers = list(map(state.arm_number, cases.arms))
@@ -587,7 +598,7 @@ class Commands:
         id = plain_id(_id_of(check))
         open_ = state.checks.get(id)
         answer = _truth(allowed, owner)
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         if state.declares(by):
             own = None if word is None else item_id(word, owner)
             said = _Judgement(open_.context, open_.arm, open_.item, answer, check=id, name=own)
@@ -630,8 +641,9 @@ class Commands:
         who: str | None = None,
     ) -> Answers:
         """Return what the answer to an open question comes to, of any teacher."""
-        said = _Said(by, note, scope, until, at, None if word is None else [word], who)
-        return self._answers([question], [allowed], said)
+        names = None if word is None else [word]
+        given = _AnswerDetails(by, note, scope, until, at, names, who)
+        return self._answers([question], [allowed], given)
 
     def answers(
         self,
@@ -647,7 +659,9 @@ class Commands:
         who: str | None = None,
     ) -> Answers:
         """Return what the answers to many open questions come to, of any teacher."""
-        return self._answers(questions, allowed, _Said(by, note, scope, until, at, words, who))
+        return self._answers(
+            questions, allowed, _AnswerDetails(by, note, scope, until, at, words, who)
+        )
 
     @follows(answer)
     def answered(self, made: Answers) -> Taught:
@@ -665,12 +679,12 @@ class Commands:
         return _of_declared(made)
 
     def _answers(
-        self, questions: Sequence[Question | ItemId], allowed: Truths, said: _Said
+        self, questions: Sequence[Question | ItemId], allowed: Truths, said: _AnswerDetails
     ) -> Answers:
         state, owner = self._state, "Agent.answer"
         given = listed(questions, "questions", owner)
         ids, found, answers = self._open(given, allowed, owner)
-        by, note, time = _said(said.by, said.note, said.at)
+        by, note, time = _provenance(said.by, said.note, said.at)
         items = [one.item for one in found]
         ends = self._life(said.scope, said.until, items, owner)
         if state.declares(by):
@@ -708,7 +722,7 @@ class Commands:
         ids: list[ItemId],
         found: list[Open],
         answers: list[bool],
-        said: _Said,
+        said: _AnswerDetails,
         ends: float | None,
     ) -> Examples:
         state = self._state
@@ -794,14 +808,14 @@ class Commands:
         given = listed(examples, "examples", owner)
         given = [one.id if isinstance(one, Example) else one for one in given]
         ids = [self._state.standing(id).id for id in given]
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         return [Retracted(id, by, note, time) for id in _distinct(ids, "examples", owner)]
 
     def ended(self, now: float) -> list[Retracted]:
         """Return the events that end the examples whose time has come."""
         time = TIME.check(now, "now", "Agent.end_examples")
         return [
-            Retracted(example.id, None, "Its time is over.", time)
+            Retracted(example.id, None, OVER, time)
             for example in self._state.examples.values()
             if example.until is not None and example.until <= time
         ]
@@ -833,7 +847,7 @@ class Commands:
             ask = validation.truth(ask, "ask", "Agent.decide")
         chosen = None if among is None else self._among(among)
         time = None if at is None else time_of(at)
-        return self.chooser.decision(
+        return self.selector.decision(
             row,
             name,
             state.version,
@@ -856,7 +870,7 @@ class Commands:
         if propensity is not None:
             wanted = validation.truth(propensity, "propensity", "Agent.resume")
         row = np.frombuffer(bytearray(waits.context))
-        return self.chooser.decision(
+        return self.selector.decision(
             row,
             plain_id(decision),
             state.version,
@@ -891,14 +905,14 @@ class Commands:
         if ids is not None:
             for name in names:
                 state.check_decision(name)
-        start, numbers = self.chooser.numbers(
+        start, numbers = self.selector.numbers(
             state.decisions + 1, None if ids is None else names, len(rows)
         )
         about = self._items(contexts, items, len(rows), owner)
-        arms, eligible, parts, odds = self.chooser.batch(
+        arms, eligible, parts, odds = self.selector.batch(
             rows, chosen, start, numbers, details, propensity, about
         )
-        coins = self.chooser.coins(names, arms, about)
+        coins = self.selector.coins(names, arms, about)
         return Decisions(
             ids=names,
             numbers=arms.tolist(),
@@ -1035,62 +1049,7 @@ class Commands:
             array.flags.writeable = False
         return Learned(rows, numbers, values, time_of(at))
 
-    # -- small parts -------------------------------------------------------------------------
-
-    def _item(self, context: Context, item: ArmId | None, owner: str) -> ArmId | None:
-        if item is None and not self._schema.names_items:
-            return None
-        return item_of(self._state, context, item, owner)
-
-    def _items(
-        self, contexts: Contexts, items: Sequence[ArmId | None] | None, n: int, owner: str
-    ) -> list[ArmId | None]:
-        if isinstance(contexts, np.ndarray) and contexts.dtype == object:
-            contexts = contexts.tolist()
-        if items is None and not isinstance(contexts, list | tuple):
-            return [None] * n
-        given = [None] * n if items is None else listed(items, "items", owner, n)
-        if isinstance(contexts, np.ndarray):
-            contexts = [()] * n
-        return [self._item(c, item, owner) for c, item in zip(contexts, given, strict=True)]
-
-    def _from_pool(self, question: ItemId, pool: Contexts | None) -> tuple[Floats, ArmId | None]:
-        """Return the context to ask about, of the pool or of what the agent met, and its item."""
-        state = self._state
-        if pool is None:
-            met = list(state.pending.values())
-            if not met:
-                raise NotPossible(
-                    "There is no context to ask about: no decision waits for its reward. "
-                    "Give one, agent.ask(context), or several, agent.ask(pool=contexts)."
-                )
-            cases: list[tuple[bytes, ArmId | None]] = [(context, None) for context, _ in met]
-        else:
-            rows = self._schema.encode_many(pool)
-            items = self._items(pool, None, len(rows), "Agent.ask")
-            cases = [(row.tobytes(), item) for row, item in zip(rows, items, strict=True)]
-            if not cases:
-                raise InvalidValue("pool", "Agent.ask", "at least one context", pool)
-        if state.settings.teaching == "pool":
-            cases = list(dict.fromkeys(cases))  # of equal cases one is enough to look at
-            if len(cases) > MAX_POOL:
-                first = self.chooser.place(question, len(cases))
-                cases = (cases[first:] + cases[:first])[:MAX_POOL]
-            best = [
-                float(self.chooser.value(np.frombuffer(raw), item).max()) for raw, item in cases
-            ]
-            at = self.chooser.most(question, np.array(best))
-        else:
-            at = self.chooser.place(question, len(cases))
-        raw, item = cases[at]
-        return np.frombuffer(bytearray(raw)), item
-
-    @staticmethod
-    def _names(ids: Sequence[str] | None, n: int, so_far: int, owner: str) -> list[ItemId]:
-        if ids is None:
-            return list(range(so_far + 1, so_far + n + 1))
-        names: list[ItemId] = [item_id(id, owner) for id in listed(ids, "ids", owner, n)]
-        return _distinct(names, "ids", owner)
+    # -- changing ----------------------------------------------------------------------------
 
     def sigma_changed(
         self,
@@ -1101,7 +1060,7 @@ class Commands:
         at: float | None = None,
     ) -> SigmaChanged:
         """Return the event of another sigma."""
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         return SigmaChanged(with_sigma(self._state.policy, sigma).sigma, time, by, note)
 
     def wait_changed(
@@ -1118,7 +1077,7 @@ class Commands:
         seconds = None if wait is None else WAIT.check(wait, "wait", owner)
         reward_range = self._state.settings.reward_range
         reward = check_default(default_reward, reward_range, seconds, owner)
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         return WaitChanged(seconds, reward, by, note, time)
 
     def noted(self, note: Note) -> Note:
@@ -1143,7 +1102,7 @@ class Commands:
         """Return the event of new arms."""
         made = the_arms(arms, first=len(self._state.arms))
         self._state.check_arms(made)
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         return ArmsAdded(made, time, by, note)
 
     def regrouped(
@@ -1187,7 +1146,7 @@ class Commands:
         )
         if not pairs:
             raise InvalidValue("groups", owner, "at least one arm and its group", groups)
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         event = Regrouped(pairs, kind, by, note, time)
         state.check_groups(event)
         return event
@@ -1234,7 +1193,7 @@ class Commands:
                 "Every standing answer 'allowed' is right: it may be played to the letter."
             )
         certificate = replace(certificate, assumptions=tuple(dict.fromkeys(assumed)))
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         return Certified(certificate, by, note, time)
 
     def uncertified(
@@ -1243,7 +1202,7 @@ class Commands:
         """Return the event that no certificate binds any more."""
         if self._state.certificate is None:
             raise NotPossible("The agent keeps to no certificate.")
-        return Uncertified(*_said(by, note, at))
+        return Uncertified(*_provenance(by, note, at))
 
     def promised(
         self,
@@ -1262,7 +1221,7 @@ class Commands:
         if seed is None:
             seed = secrets.randbits(63)
         known = validation.SEED.check(seed, "seed", "Agent.promise")
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         event = Promised(purse.alpha, purse.q, purse.lag, purse.b, known, by, note, time)
         self._state.check_promise(event)
         return event
@@ -1273,7 +1232,7 @@ class Commands:
         """Return the event that no promise binds any more."""
         if self._state.promise is None:
             raise NotPossible("The agent keeps no promise.")
-        return PromiseDropped(*_said(by, note, at))
+        return PromiseDropped(*_provenance(by, note, at))
 
     def started_anew(
         self,
@@ -1285,7 +1244,7 @@ class Commands:
     ) -> StartedAnew:
         """Return the event that what was learned is begun anew."""
         reason = words(why, "why", "Agent.start_anew", MAX_NOTE)
-        return StartedAnew(reason, *_said(by, note, at))
+        return StartedAnew(reason, *_provenance(by, note, at))
 
     def rule_declared(
         self,
@@ -1299,7 +1258,7 @@ class Commands:
         if not isinstance(rule, Rule):
             raise InvalidValue("rule", "Agent.declare", "a Rule", rule)
         self._state.compile(rule)
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         return RuleDeclared(rule, time, by, note)
 
     def rule_withdrawn(
@@ -1312,8 +1271,65 @@ class Commands:
     ) -> RuleWithdrawn:
         """Return the event that a known rule no longer holds."""
         self._state.check_rule(rule)
-        by, note, time = _said(by, note, at)
+        by, note, time = _provenance(by, note, at)
         return RuleWithdrawn(str(rule), time, by, note)
+
+    # -- small parts -------------------------------------------------------------------------
+
+    def _item(self, context: Context, item: ArmId | None, owner: str) -> ArmId | None:
+        if item is None and not self._schema.names_items:
+            return None
+        return item_of(self._state, context, item, owner)
+
+    def _items(
+        self, contexts: Contexts, items: Sequence[ArmId | None] | None, n: int, owner: str
+    ) -> list[ArmId | None]:
+        if isinstance(contexts, np.ndarray) and contexts.dtype == object:
+            contexts = contexts.tolist()
+        if items is None and not isinstance(contexts, list | tuple):
+            return [None] * n
+        given = [None] * n if items is None else listed(items, "items", owner, n)
+        if isinstance(contexts, np.ndarray):
+            contexts = [()] * n
+        return [self._item(c, item, owner) for c, item in zip(contexts, given, strict=True)]
+
+    def _from_pool(self, question: ItemId, pool: Contexts | None) -> tuple[Floats, ArmId | None]:
+        """Return the context to ask about, of the pool or of what the agent met, and its item."""
+        state = self._state
+        if pool is None:
+            met = list(state.pending.values())
+            if not met:
+                raise NotPossible(
+                    "There is no context to ask about: no decision waits for its reward. "
+                    "Give one, agent.ask(context), or several, agent.ask(pool=contexts)."
+                )
+            cases: list[tuple[bytes, ArmId | None]] = [(context, None) for context, _ in met]
+        else:
+            rows = self._schema.encode_many(pool)
+            items = self._items(pool, None, len(rows), "Agent.ask")
+            cases = [(row.tobytes(), item) for row, item in zip(rows, items, strict=True)]
+            if not cases:
+                raise InvalidValue("pool", "Agent.ask", "at least one context", pool)
+        if state.settings.teaching == "pool":
+            cases = list(dict.fromkeys(cases))  # of equal cases one is enough to look at
+            if len(cases) > MAX_POOL:
+                first = self.selector.place(question, len(cases))
+                cases = (cases[first:] + cases[:first])[:MAX_POOL]
+            best = [
+                float(self.selector.value(np.frombuffer(raw), item).max()) for raw, item in cases
+            ]
+            at = self.selector.most(question, np.array(best))
+        else:
+            at = self.selector.place(question, len(cases))
+        raw, item = cases[at]
+        return np.frombuffer(bytearray(raw)), item
+
+    @staticmethod
+    def _names(ids: Sequence[str] | None, n: int, so_far: int, owner: str) -> list[ItemId]:
+        if ids is None:
+            return list(range(so_far + 1, so_far + n + 1))
+        names: list[ItemId] = [item_id(id, owner) for id in listed(ids, "ids", owner, n)]
+        return _distinct(names, "ids", owner)
 
 
 def _id_of(question: object) -> Any:
@@ -1331,10 +1347,10 @@ def _truths(values: object, length: int, owner: str) -> list[bool]:
     return [_truth(value, owner) for value in listed(values, "allowed", owner, length)]
 
 
-def _said(
+def _provenance(
     by: str | None, note: str | None, at: float | None
 ) -> tuple[str | None, str | None, float | None]:
-    """Return who says so, why and when, checked."""
+    """Return who made a change, why and when, checked."""
     return _words(by, "by"), _words(note, "note"), time_of(at)
 
 

@@ -1,4 +1,8 @@
-"""What is believed of every arm in one context, and why an arm may not be played there."""
+"""What an agent answers when it is asked about itself: it reads the state, and changes nothing.
+
+What is believed of every arm in a context, and why one may not be played there; open questions;
+exceptions; limits as sentences; proposals of groups and of a fresh start.
+"""
 
 from __future__ import annotations
 
@@ -288,7 +292,7 @@ def open_questions(state: AgentState) -> tuple[OpenQuestion, ...]:
 
     Of more than 1,000 the oldest 1,000 are weighed; the others follow as they came.
     """
-    chooser = Selector(state)
+    selector = Selector(state)
     values: dict[tuple[bytes, ArmId | None], Floats] = {}
     out = []
     for n, (id, one) in enumerate(state.questions.open.items()):
@@ -296,7 +300,7 @@ def open_questions(state: AgentState) -> tuple[OpenQuestion, ...]:
         to = None
         if n < MOST_WEIGHED:
             if case not in values:
-                values[case] = chooser.value(row, one.item)
+                values[case] = selector.value(row, one.item)
             worth = float(values[case][one.arm])
             if state.settings.teachers:
                 choice = whom_to_ask(state, one.context, one.item, one.arm)

@@ -73,12 +73,12 @@ def replay(agent_of: Callable[[AgentState], A], events: Iterable[Event]) -> Repl
 
 
 def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice, Choice | None]]:
-    """Fold `events`, which follow what is known, and make every choice in them again.
+    """Fold `events`, which follow what the state holds, and make every choice in them again.
 
     Each choice is given with what came of it now, from the state at the version that it names;
     None if that names what was not there.
     """
-    stream, chooser = iter(events), Selector(state)
+    stream, selector = iter(events), Selector(state)
     ahead: deque[Event] = deque()
     made_at: dict[int, list[Choice]] = defaultdict(list)
     place = state.version  # of the event at hand
@@ -86,10 +86,10 @@ def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice,
         while True:
             for event in islice(stream, WINDOW - len(ahead)):
                 place = state.version + len(ahead) + 1
-                _look_at(event, state, made_at)
+                _schedule(event, state, made_at)
                 ahead.append(event)
             for choice in made_at.pop(state.version, ()):
-                yield choice, _again(chooser, state, choice)
+                yield choice, _again(selector, state, choice)
             if not ahead:
                 return
             place = state.version + 1
@@ -100,7 +100,8 @@ def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice,
         raise CorruptState(f"Event {place} of the log does not fit: {error}") from error
 
 
-def _look_at(event: Event, state: AgentState, made_at: dict[int, list[Choice]]) -> None:
+def _schedule(event: Event, state: AgentState, made_at: dict[int, list[Choice]]) -> None:
+    """Check an event; a choice is made again once the state has the version that it names."""
     check_event(event)
     if isinstance(event, Choice):
         state.raw(event.context)
@@ -110,10 +111,10 @@ def _look_at(event: Event, state: AgentState, made_at: dict[int, list[Choice]]) 
         made_at[event.version].append(event)
 
 
-def _again(chooser: Selector, state: AgentState, event: Choice) -> Choice | None:
+def _again(selector: Selector, state: AgentState, event: Choice) -> Choice | None:
     row = np.frombuffer(bytearray(state.raw(event.context)))
     try:
-        made = chooser.again(event, row)
+        made = selector.again(event, row)
     except UnknownId:  # of an arm that was not there
         return None
     if isinstance(event, Asked) and isinstance(made, Decision | Abstention):

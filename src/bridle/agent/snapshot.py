@@ -1,4 +1,4 @@
-"""JSON and named arrays in one piece of bytes, or in a file. No pickle.
+"""Snapshots: the state of an agent as JSON and named arrays, in bytes or in a file. No pickle.
 
 It is a zip of .npy arrays (what numpy calls .npz) and `meta.json`. Sizes and types are checked
 before anything is allocated: what is read never takes more memory than some times its own size. A
@@ -197,7 +197,7 @@ def _array(blob: bytes, name: str) -> npt.NDArray[Any]:
     return flat.reshape(shape).astype(dtype.newbyteorder("="))
 
 
-# --- All that an agent knows, as JSON and named arrays; and in a file (`bridle.agent.snapshot`) --
+# --- The state of an agent, as JSON and named arrays -----------------------------------------
 
 
 FORM = "bridle agent 3"
@@ -250,28 +250,28 @@ _SETTLED = {
 }
 
 
-def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
-    """Return all that an agent knows as JSON and named arrays."""
-    asked, waiting = know.questions.open, know.questions.waiting
+def state_to_arrays(state: AgentState) -> tuple[dict[str, Json], Arrays]:
+    """Return the state of an agent as JSON and named arrays."""
+    asked, waiting = state.questions.open, state.questions.waiting
 
     def named(*more: Json) -> tuple[Json, ...]:
-        """What logs of the first form know nothing of: their states keep their form."""
-        return () if know.settings.legacy else more
+        """What logs of the first form do not have: their states keep their form."""
+        return () if state.settings.legacy else more
 
     def lived(example: Example) -> tuple[Json, ...]:
         """What answers have since the third form."""
-        first = know.limits_state.first.get(example.id)
-        return (example.scope, example.until, first) if know.settings.lives else ()
+        first = state.limits_state.first.get(example.id)
+        return (example.scope, example.until, first) if state.settings.lives else ()
 
     meta: dict[str, Json] = {
-        "settings": know.settings.to_json(),
-        "arms": [arm.to_json() for arm in know.arms],
-        "limits": know.limits_state.kind,
-        "sigma": getattr(know.policy, "sigma", None),
-        "rules": [cast("Json", rule.to_json()) for rule in know.rules.values()],
-        "counts": [getattr(know, name) for name in _COUNTS],
-        "question_counts": [getattr(know.questions, name) for name in _QUESTION_COUNTS],
-        "pending": list(know.pending),
+        "settings": state.settings.to_json(),
+        "arms": [arm.to_json() for arm in state.arms],
+        "limits": state.limits_state.kind,
+        "sigma": getattr(state.policy, "sigma", None),
+        "rules": [cast("Json", rule.to_json()) for rule in state.rules.values()],
+        "counts": [getattr(state, name) for name in _COUNTS],
+        "question_counts": [getattr(state.questions, name) for name in _QUESTION_COUNTS],
+        "pending": list(state.pending),
         "questions": [[id, one.decision, one.since, *named(one.item)] for id, one in asked.items()],
         "waiting": [
             [
@@ -286,29 +286,29 @@ def state_to_arrays(know: AgentState) -> tuple[dict[str, Json], Arrays]:
             for id, w in waiting.items()
         ],
         "examples": [
-            [e.id, e.by, e.note, *named(e.item), *lived(e)] for e in know.examples.values()
+            [e.id, e.by, e.note, *named(e.item), *lived(e)] for e in state.examples.values()
         ],
-        "certificate": None if know.certificate is None else know.certificate.to_json(),
-        "wait": [know.wait, know.default_reward],
+        "certificate": None if state.certificate is None else state.certificate.to_json(),
+        "wait": [state.wait, state.default_reward],
     }
-    if not know.settings.legacy:
+    if not state.settings.legacy:
         meta["costs"] = [
             [_case_to_json(case), [[unit, cost] for unit, cost in here.items()]]
-            for case, here in know.costs.items()
+            for case, here in state.costs.items()
         ]
-        meta["lessons"] = [[unit, cost] for unit, cost in know.lessons.items()]
-    if know.settings.lives:
-        meta |= _checks_to_state(know)
-    teachers = know.teachers.to_state() if know.settings.teachers else {}
-    width = know.settings.features.width
-    examples = know.examples.values()
+        meta["lessons"] = [[unit, cost] for unit, cost in state.lessons.items()]
+    if state.settings.lives:
+        meta |= _checks_to_state(state)
+    teachers = state.teachers.to_state() if state.settings.teachers else {}
+    width = state.settings.features.width
+    examples = state.examples.values()
     arrays = {
-        **{f"reward.{name}": array for name, array in know.reward_model.to_state().items()},
-        **{f"limits.{n}": array for n, array in know.limits_state.limits.to_state().items()},
+        **{f"reward.{name}": array for name, array in state.reward_model.to_state().items()},
+        **{f"limits.{n}": array for n, array in state.limits_state.limits.to_state().items()},
         **{f"teachers.{name}": array for name, array in teachers.items()},
-        "totals": know.totals.copy(),
-        "pending.contexts": _rows((raw for raw, _ in know.pending.values()), width),
-        "pending.arms": np.array([k for _, k in know.pending.values()], np.int64),
+        "totals": state.totals.copy(),
+        "pending.contexts": _rows((raw for raw, _ in state.pending.values()), width),
+        "pending.arms": np.array([k for _, k in state.pending.values()], np.int64),
         "questions.contexts": _rows((one.context for one in asked.values()), width),
         "questions.arms": np.array([one.arm for one in asked.values()], np.int64),
         "waiting.contexts": _rows((one.context for one in waiting.values()), width),
@@ -345,89 +345,111 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     # So that what follows is no larger than the file.
     if ours and (arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D)):
         raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
-    know = AgentState(settings)
-    know.add_arms(arms[len(settings.arms) :])
-    if know.arm_ids != tuple(arm.id for arm in arms):
+    state = AgentState(settings)
+    state.add_arms(arms[len(settings.arms) :])
+    if state.arm_ids != tuple(arm.id for arm in arms):
         raise CorruptState("The arms are not those of the settings.")
     if meta["sigma"] is not None:
-        know.fold(SigmaChanged(meta["sigma"]))
+        state.fold(SigmaChanged(meta["sigma"]))
     changed = WaitChanged(*meta["wait"])
     check_event(changed)
-    know.fold(changed)
+    state.fold(changed)
     rewards = _under("reward.", arrays)
     if ours:
-        know.reward_model = LinearArms.from_state(rewards)
-        if know.reward_arms.ridge != settings.ridge:
+        state.reward_model = LinearArms.from_state(rewards)
+        if state.reward_arms.ridge != settings.ridge:
             raise CorruptState("The arrays do not fit the settings.")
     else:
         name, version = settings.reward, settings.reward_version
-        know.reward_model = model_from_state(name, version, rewards, arms=K, features=d)
-    know.totals = _checked(arrays, "totals", "f", (2,)).copy()
-    if not (np.isfinite(know.totals) & (know.totals > 0)).all():
+        state.reward_model = model_from_state(name, version, rewards, arms=K, features=d)
+    state.totals = _checked(arrays, "totals", "f", (2,)).copy()
+    if not (np.isfinite(state.totals) & (state.totals > 0)).all():
         raise CorruptState("The arrays do not fit the settings.")
-    _read_counts(know, meta["counts"], _COUNTS)
-    _read_counts(know.questions, meta["question_counts"], _QUESTION_COUNTS)
+    _read_counts(state, meta["counts"], _COUNTS)
+    _read_counts(state.questions, meta["question_counts"], _QUESTION_COUNTS)
     most = settings.max_pending
-    know.pending = _rows_of(meta["pending"], arrays, "pending", K, d, know.decisions, most)
-    _read_questions(know, meta, arrays, d)
+    state.pending = _rows_of(meta["pending"], arrays, "pending", K, d, state.decisions, most)
+    _read_questions(state, meta, arrays, d)
+    first = _read_examples(state, meta, arrays)
+    _read_limits(state, arms, meta, arrays)
+    if settings.lives:
+        state.limits_state.first = first
+        _read_checks(state, meta, d)
+    _read_judged(state, meta.get("judged", []), _under("teachers.", arrays), d)
+    if meta["certificate"] is not None:
+        state.certificate = Certificate.from_json(meta["certificate"])
+    units = state.limits_state.limits.units
+    for case, here in meta.get("costs", ()):
+        state.costs[_case_from_json(case, d)] = {
+            _unit(unit, units): _cost(cost) for unit, cost in here
+        }
+    for unit, cost in meta.get("lessons", ()):
+        state.lessons[_unit(unit, units)] = _cost(cost)
+    return state
+
+
+def _read_examples(
+    state: AgentState, meta: Mapping[str, Any], arrays: Arrays
+) -> dict[ItemId, bool]:
+    """Read the examples; return of those that were the first of their pair what was safe then."""
+    settings = state.settings
+    K, d = len(state.arms), settings.features.width
     ids = [entry[0] for entry in meta["examples"]]
-    rows = _rows_of(ids, arrays, "examples", K, d, know.taught, settings.max_examples)
+    rows = _rows_of(ids, arrays, "examples", K, d, state.taught, settings.max_examples)
     allowed = _checked(arrays, "examples.allowed", "b", (len(ids),)).tolist()
     first: dict[ItemId, bool] = {}
     for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
         id, by, note, *rest = entry
         life: Any = rest[1:] if settings.lives else ("all", None, None)
         scope, until, safe = life
-        item = _item(rest[:1] if settings.lives else rest, know)
+        item = _item(rest[:1] if settings.lives else rest, state)
         check_event(Taught(id, (), 0, answer, None, by, note, None, item, None, scope, until))
-        know.remember(Example(id, raw, k, answer, by, note, item, scope, until))
+        state.remember(Example(id, raw, k, answer, by, note, item, scope, until))
         if safe is not None:
             first[id] = _truth(safe)
-    know.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
-    state = _under("limits.", arrays)
-    for name, array in know.limits_state.limits.to_state().items():  # untaught as yet
-        if name.rpartition("/")[2] in _SETTLED and not _equal(array, state[name]):
+    return first
+
+
+def _read_limits(
+    state: AgentState, arms: Sequence[Arm], meta: Mapping[str, Any], arrays: Arrays
+) -> None:
+    """Read the rules and the limits of these arms, in the groups that they have by now."""
+    settings = state.settings
+    state.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
+    saved = _under("limits.", arrays)
+    for name, array in state.limits_state.limits.to_state().items():  # untaught as yet
+        if name.rpartition("/")[2] in _SETTLED and not _equal(array, saved[name]):
             raise CorruptState(f"The limits do not fit the settings: '{name}' is another.")
-    kind = know.limits_state.kind
+    kind = state.limits_state.kind
     if kind == "auto" and not settings.legacy:
         kind = "mixture"
     version = settings.limits_version if kind == settings.limits else ""
-    limits = limits_from_state(kind, state, version)
-    if not np.array_equal(limits.unit_of, know.limits_state.unit_of) or limits.features != d:
+    limits = limits_from_state(kind, saved, version)
+    if (
+        not np.array_equal(limits.unit_of, state.limits_state.unit_of)
+        or limits.features != settings.features.width
+    ):
         raise CorruptState("The limits do not fit the arms and features.")
-    know.limits_state.take(limits, know.examples.values())
-    if settings.lives:
-        know.limits_state.first = first
-        _read_checks(know, meta, d)
-    _read_judged(know, meta.get("judged", []), _under("teachers.", arrays), d)
-    if meta["certificate"] is not None:
-        know.certificate = Certificate.from_json(meta["certificate"])
-    for case, here in meta.get("costs", ()):
-        know.costs[_case_from_json(case, d)] = {
-            _unit(unit, limits.units): _cost(cost) for unit, cost in here
-        }
-    for unit, cost in meta.get("lessons", ()):
-        know.lessons[_unit(unit, limits.units)] = _cost(cost)
-    return know
+    state.limits_state.take(limits, state.examples.values())
 
 
-def _checks_to_state(know: AgentState) -> dict[str, Json]:
+def _checks_to_state(state: AgentState) -> dict[str, Json]:
     """Return checks, what they found, and the promise, as JSON."""
-    checks, rates, drift = know.checks, know.limits_state.rates, know.limits_state.drift
+    checks, rates, drift = state.checks, state.limits_state.rates, state.limits_state.drift
     tested = None if drift is None else {n: a.tolist() for n, a in drift.to_state().items()}
     return {
         "checks": [
             [id, one.arm, np.frombuffer(one.context).tolist(), one.item, one.coin]
             for id, one in checks.open.items()
         ],
-        "check_counts": [checks.drawn, checks.judged, checks.found, know.contradictions],
+        "check_counts": [checks.drawn, checks.judged, checks.found, state.contradictions],
         "rates": None
         if rates is None
         else {name: array.tolist() for name, array in rates.to_state().items()},
         "drift": cast("Json", tested),
         "promise": None
-        if know.promise is None or know.purse is None
-        else [event_to_json(know.promise), know.purse.to_state()],
+        if state.promise is None or state.purse is None
+        else [event_to_json(state.promise), state.purse.to_state()],
         "judged": [
             [
                 one.arm,
@@ -437,35 +459,35 @@ def _checks_to_state(know: AgentState) -> dict[str, Json]:
                 one.until,
                 list(one.checks),
             ]
-            for one in know.judged.values()
+            for one in state.judged.values()
         ],
     }
 
 
-def _read_checks(know: AgentState, meta: Mapping[str, Any], d: int) -> None:
+def _read_checks(state: AgentState, meta: Mapping[str, Any], d: int) -> None:
     """Read what `_checks_to_state` wrote."""
     counts = meta["check_counts"]
     names = ("drawn", "judged", "found")
-    _read_counts(know.checks, counts[:3], names)
-    (know.contradictions,) = counts[3:]
-    if type(know.contradictions) is not int or know.contradictions < 0:
+    _read_counts(state.checks, counts[:3], names)
+    (state.contradictions,) = counts[3:]
+    if type(state.contradictions) is not int or state.contradictions < 0:
         raise CorruptState("The checks are counted as they cannot be.")
-    if len(meta["checks"]) > know.settings.max_pending:
+    if len(meta["checks"]) > state.settings.max_pending:
         raise CorruptState("There are more checks than may wait.")
     for id, arm, context, item, coin in meta["checks"]:
         raw = _case_from_json(context, d)
         check_event(Decided(id, (), 0, 1, item=item, coin=coin, checked=True))
-        if not isinstance(raw, bytes) or coin is None or id in know.checks.open:
+        if not isinstance(raw, bytes) or coin is None or id in state.checks.open:
             raise CorruptState(f"The check of decision {id!r:.100} is none.")
-        know.checks.open[id] = OpenCheck(raw, _unit(arm, len(know.arms)), item, coin)
-    limits_state = know.limits_state
+        state.checks.open[id] = OpenCheck(raw, _unit(arm, len(state.arms)), item, coin)
+    limits_state = state.limits_state
     if (meta["rates"] is None) != (limits_state.rates is None) or (meta["drift"] is None) != (
         limits_state.drift is None
     ):
         raise CorruptState("The file is of another form than its settings.")
     if meta["rates"] is not None:
-        state = {name: np.array(counts, np.int64) for name, counts in meta["rates"].items()}
-        limits_state.take_rates(state)
+        rates = {name: np.array(counts, np.int64) for name, counts in meta["rates"].items()}
+        limits_state.take_rates(rates)
         if limits_state.rates is None or limits_state.rates.units != limits_state.limits.units:
             raise CorruptState("The rates of exceptions are of other limits.")
     if meta["drift"] is not None:
@@ -478,18 +500,18 @@ def _read_checks(know: AgentState, meta: Mapping[str, Any], d: int) -> None:
         promise = event_from_json(event)
         if not isinstance(promise, Promised):
             raise CorruptState("The promise is none.")
-        know.promise, know.purse = promise, Purse.from_state(purse)
+        state.promise, state.purse = promise, Purse.from_state(purse)
 
 
-def _read_judged(know: AgentState, judged: Any, arrays: Arrays, d: int) -> None:
+def _read_judged(state: AgentState, judged: Any, arrays: Arrays, d: int) -> None:
     """Read what declared teachers said, and of what."""
-    settings = know.settings
+    settings = state.settings
     if not settings.teachers:
         if judged or arrays:
             raise CorruptState("Nobody is declared who could have judged a case.")
         return
     teachers = Teachers.from_state(arrays)
-    fresh = know.teachers
+    fresh = state.teachers
     if (teachers.teachers, teachers.doubt, teachers.trust) != (
         settings.teachers,
         fresh.doubt,
@@ -497,7 +519,7 @@ def _read_judged(know: AgentState, judged: Any, arrays: Arrays, d: int) -> None:
     ):
         raise CorruptState("The teachers are not those of the settings.")
     for arm, context, item, scope, until, checks in judged:
-        raw, k = _case_from_json(context, d), _unit(arm, len(know.arms))
+        raw, k = _case_from_json(context, d), _unit(arm, len(state.arms))
         about = tuple(checks)
         name = settings.teachers[0].name
         check_event(Judged((), 0, True, name, 0.5, None, None, item, scope, until))
@@ -505,13 +527,13 @@ def _read_judged(know: AgentState, judged: Any, arrays: Arrays, d: int) -> None:
             check_event(Lapsed(id))
         if not isinstance(raw, bytes) or (scope == "item" and item is None):
             raise CorruptState("A case that was judged is none of this agent.")
-        key = know.case_key(raw, item, k)
-        if key in know.judged or not teachers.said(*key):
+        key = state.case_key(raw, item, k)
+        if key in state.judged or not teachers.said(*key):
             raise CorruptState("A case stands twice, or nobody judged it.")
-        know.judged[key] = JudgedCase(raw, k, item, scope, until, about)
-    if len(know.judged) != len(teachers):
+        state.judged[key] = JudgedCase(raw, k, item, scope, until, about)
+    if len(state.judged) != len(teachers):
         raise CorruptState("There are judgements of cases that are not known.")
-    know.teachers = teachers
+    state.teachers = teachers
 
 
 def _truth(value: Any) -> bool:
@@ -546,9 +568,9 @@ def _cost(cost: Any) -> float:
     return cost
 
 
-def _item(rest: list[Any], know: AgentState) -> ArmId | None:
+def _item(rest: list[Any], state: AgentState) -> ArmId | None:
     """Return the item of an entry of the state; entries of the first form have none."""
-    if len(rest) != (not know.settings.legacy):
+    if len(rest) != (not state.settings.legacy):
         raise CorruptState("The file is of another form than its settings.")
     return None if not rest or rest[0] is None else arm_id(rest[0], "Agent")
 
@@ -575,36 +597,36 @@ def _read_counts(into: object, counts: Any, names: Sequence[str]) -> None:
         setattr(into, name, value)
 
 
-def _read_questions(know: AgentState, meta: Mapping[str, Any], arrays: Arrays, d: int) -> None:
-    K, most = len(know.arms), know.settings.max_pending
+def _read_questions(state: AgentState, meta: Mapping[str, Any], arrays: Arrays, d: int) -> None:
+    K, most = len(state.arms), state.settings.max_pending
     ids = [entry[0] for entry in meta["questions"]]
-    rows = _rows_of(ids, arrays, "questions", K, d, know.questions.asked, most)
+    rows = _rows_of(ids, arrays, "questions", K, d, state.questions.asked, most)
     for entry, (raw, k) in zip(meta["questions"], rows.values(), strict=True):
         id, decision, since, *rest = entry
         if decision is not None:
             check_event(Lapsed(decision))
-        if type(since) is not int or not 0 <= since <= know.decisions:
+        if type(since) is not int or not 0 <= since <= state.decisions:
             raise CorruptState(f"Question {id!r:.100} is of a time {since!r:.100}.")
-        know.questions.restore(id, Open(raw, k, decision, since, _item(rest, know)))
+        state.questions.restore(id, Open(raw, k, decision, since, _item(rest, state)))
     ids = [entry[0] for entry in meta["waiting"]]
-    rows = _rows_of(ids, arrays, "waiting", K, d, know.decisions, most, lowest=-1)
+    rows = _rows_of(ids, arrays, "waiting", K, d, state.decisions, most, lowest=-1)
     for entry, (raw, settled) in zip(meta["waiting"], rows.values(), strict=True):
         id, among, looks, question, asks, propensity, *rest = entry
         item: ArmId | None = None
         here: tuple[int, ...] = ()
-        if not know.settings.legacy:
+        if not state.settings.legacy:
             here = tuple(_unit(k, K) for k in rest.pop())
-            item = _item(rest, know)
+            item = _item(rest, state)
         elif rest:
             raise CorruptState("The file is of another form than its settings.")
         given = None if among is None else tuple(among)
         check_event(Decided(id, (), 0, 1, given, propensity, None, asks))
         if type(looks) is not int or looks < 0:
             raise CorruptState(f"The decision {id!r:.100} has {looks!r:.100} answers.")
-        if question is not None and know.questions.get(question).decision != id:
+        if question is not None and state.questions.get(question).decision != id:
             raise CorruptState(f"The decision {id!r:.100} waits for a question of another.")
         waits = Waiting(raw, given, looks, question, settled, asks, propensity, item, here)
-        know.questions.waiting[id] = waits
+        state.questions.waiting[id] = waits
 
 
 def write_state(path: str | os.PathLike[str], meta: Mapping[str, Json], arrays: Arrays) -> None:

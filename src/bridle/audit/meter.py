@@ -1,4 +1,8 @@
-"""Where audits stand: the records that an audit meter gives and keeps, and its windows."""
+"""`AuditMeter`: bounds on the violations so far, from plays that a coin chose to be judged.
+
+The bounds hold at all times at once. `Standing` is what a meter says, `Window` meters blocks of
+steps on their own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whether calibration contexts were used for teaching, as far as that can be seen."""
+"""Calibration: fresh contexts and their answers, and the certificate that comes of them.
+
+`certify` takes contexts whose answers are there; `Certification` asks for them one by one. Both
+check that the contexts were not used for teaching, as far as that can be seen.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which threshold a calibration bears out: the mathematics of certified limits, on plain arrays.
+"""`Certificate`, and which threshold a calibration bears out: certified limits, on plain arrays.
 
 In each calibration context counts w, the highest score of a denied arm; a threshold λ is broken
 there if w > λ. λ̂ is the lowest threshold whose share of broken contexts is shown to be alpha or
 less, there and everywhere above. So all arms above it are certified at once, as a set; the two
-shortcuts at the end of this file certify less than that, and do not hold.
+shortcuts, `unsound_…`, certify less than that, and do not hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options that several commands share, declared once as dataclasses.
+"""What commands share: options, declared once as dataclasses, and how errors are shown.
 
 A command takes each as one argument: `with_options(grid=Grid)` puts the fields of `Grid` into the
 signature that typer reads, and hands the command a `Grid`.

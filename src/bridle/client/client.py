@@ -155,9 +155,9 @@ class Tries(Generic[T]):
         remedy = "Is it running, and is the address right?"
         if self._unknown:
             remedy = "It may have been done all the same: look, or send it again with the same id."
-        told = ServiceError(None, NO_ANSWER, f"No answer came: {words}.", remedy=remedy)
-        told.__cause__ = error
-        return self._wait(told, True)
+        refusal = ServiceError(None, NO_ANSWER, f"No answer came: {words}.", remedy=remedy)
+        refusal.__cause__ = error
+        return self._wait(refusal, True)
 
     def too_large(self) -> ServiceError:
         """Return the error of an answer that is too large to be read."""
@@ -1050,7 +1050,7 @@ def _within(
     """The same for a list that stands under a name."""
 
     def reader(value: Any) -> tuple[T, ...]:
-        return tuple(read(kind, one) for one in value[name])
+        return tuple(read(kind, one) for one in _listed(value, name))
 
     return Sent(method, _path(*parts, query=query), again, reader, _json(body))
 
@@ -1124,6 +1124,15 @@ def read(kind: type[T], value: Any) -> T:
         message = f"The answer is no {kind.__name__} that this client knows: {error!r}."
         remedy = "Use a client of the service's version."
         raise ServiceError(200, UNEXPECTED, message, remedy=remedy) from None
+
+
+def _listed(value: Any, name: str) -> list[Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(found, list):
+        message = f"The answer has no list {name!r}."
+        remedy = "Use a client of the service's version."
+        raise ServiceError(200, UNEXPECTED, message, remedy=remedy)
+    return found
 
 
 @functools.cache

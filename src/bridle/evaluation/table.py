@@ -339,7 +339,7 @@ class _Surveyor:
 
     def __init__(self, state: AgentState, targets: Sequence[Callable[[Policy], Policy]]) -> None:
         self.state = state
-        self._chooser = Selector(state)
+        self._selector = Selector(state)
         self._targets = targets
         self._waits = state.settings.on_doubt == "wait"
         self._row_of: dict[ItemId, int] = {}
@@ -398,7 +398,7 @@ class _Surveyor:
         if isinstance(event, Asked) and not state.settings.legacy:
             return None
         row = np.frombuffer(bytearray(state.raw(event.context)))
-        made = self._made(self._chooser, event, row)
+        made = self._made(self._selector, event, row)
         mine = made.odds
         if mine is None:
             return None

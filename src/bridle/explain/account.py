@@ -1,4 +1,7 @@
-"""A choice that is in the log, made again from the state that it was made from."""
+"""`Account`: why a choice came out as it did.
+
+The choice is made again from the state that it was made from, with every score and draw.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ def balance_of(state: AgentState, event: Choice, row: Floats, again: Remade) -> 
     >>> agent = Agent(arms=2, features=1, seed=1, budget=5)
     >>> event = agent.make.decided([1.0], ask=False).event
     >>> row = np.array([1.0])
-    >>> balance_of(agent._knowledge, event, row, remade(agent._knowledge, event, row)).words
+    >>> balance_of(agent._state, event, row, remade(agent._state, event, row)).words
     'Not asked: this decision was made without questions.'
     """
     settings, id = state.settings, _decision(event)
@@ -124,15 +127,15 @@ def balance_of(state: AgentState, event: Choice, row: Floats, again: Remade) -> 
         why = _why_not(state, waits, getattr(event, "ask", True))
         if why is not None:
             return Balance(words=f"Not asked: {why}.")
-    chooser, seen = Selector(state), state.limits_state.seen(row.tobytes())
+    selector, seen = Selector(state), state.limits_state.seen(row.tobytes())
     said = state.said(row, again.eligible, event.item)
     allowed = state._with_unit(waits.allowed)
     said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
     case = _Case(
         row, id, event.version, event.among, False, event.at, True, again.eligible, event.item
     )
-    marks = chooser._marks(seen, said)
-    k, worth, lesson, _ = chooser._nearest(case, again.parts, seen, marks, waits.looks)
+    marks = selector._marks(seen, said)
+    k, worth, lesson, _ = selector._nearest(case, again.parts, seen, marks, waits.looks)
     if k < 0:
         return Balance(words="Not asked: nothing that is in doubt looked better.")
     here: Case = row.tobytes() if event.item is None else event.item
@@ -507,7 +510,7 @@ def account_of(
     )
 
 
-# -- what is told of it ----------------------------------------------------------------------
+# -- its parts ----------------------------------------------------------------------
 
 
 def _arms(

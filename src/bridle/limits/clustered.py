@@ -1,4 +1,7 @@
-"""A proposal: arms that seem to share a rule, for a person to accept or correct."""
+"""`FoundLimits`: rules for classes of arms, where nobody says which arms go together.
+
+`FoundGroup` is a class as a proposal, for a person to accept or correct.
+"""
 
 from __future__ import annotations
 

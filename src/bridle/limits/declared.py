@@ -25,7 +25,6 @@ __all__ = [
     "When",
     "compile_rule",
     "denied_arms",
-    "denied_table",
     "describe",
 ]
 
@@ -287,25 +286,6 @@ def denied_arms(rules: Sequence[CompiledRule], context: Floats, K: int) -> Bools
     for rule in rules:
         if rule.denied(context):
             denied |= rule.arms
-    return denied
-
-
-def denied_table(rules: Sequence[CompiledRule], contexts: Floats, K: int) -> Bools:
-    """Return the same for each of M encoded contexts: (M, K).
-
-    >>> rule = compile_rule(
-    ...     Rule("cold", when=[When("x0", at_most=0)]), Schema.plain(1), ["a", "b"], [None, None]
-    ... )
-    >>> denied_table([rule], np.array([[-1.0], [1.0]]), 2)
-    array([[ True,  True],
-           [False, False]])
-    """
-    denied = np.zeros((len(contexts), K), dtype=np.bool_)
-    for rule in rules:
-        holds = np.ones(len(contexts), dtype=np.bool_)
-        for column, low, high in rule.conditions:
-            holds &= (low <= contexts[:, column]) & (contexts[:, column] <= high)
-        denied |= holds[:, np.newaxis] & rule.arms
     return denied
 
 

@@ -97,7 +97,7 @@ def make_limits(
     check_kind(kind, schema=schema, arms=len(groups), error=error, doubt=doubt, crosses=crosses)
     both = bool(crosses)
     if kind not in KINDS:
-        return _registered(kind, version, len(groups), schema.width, groups, seed, options or {})
+        return _registered(kind, len(groups), schema.width, groups, seed, options or {})
     try:
         if kind == "linear":
             return LinearLimits(
@@ -210,7 +210,6 @@ def limits_from_state(
 
 def _registered(
     kind: str,
-    version: str,
     arms: int,
     features: int,
     groups: Sequence[str | None],

@@ -1,4 +1,8 @@
-"""What a rule can deny: single features and pairs of them; their numbers and their names."""
+"""`RuleLimits`: limits as rules, a set of denied terms for each arm or group of arms.
+
+`Terms` are what a rule can deny: single features, and pairs of them. The posterior over sets is
+exact where there are few (`Enumerated`), and a sample where there are many (`Sampled`).
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from bridle.agent.commands import OVER
 from bridle.agent.events import Created
 from bridle.errors import BridleError, Busy, StoreFailed, UnknownId
 from bridle.server.limits import Limits
@@ -90,7 +91,7 @@ class Metrics:
         self._requests = _Requests()
         registry.register(self._requests)
         self._groups = Histogram(
-            "bridle_group_size", "Pieces of work in one commit", registry=registry, buckets=_GROUPS
+            "bridle_group_size", "Units of work in one commit", registry=registry, buckets=_GROUPS
         )
         self._commits = Counter("bridle_commits", "Groups that were committed", registry=registry)
         self._failures = Counter(
@@ -138,7 +139,6 @@ log = logging.getLogger("bridle.server")
 
 MAX_AGENTS = 100  # of one tick
 ENDING_SECONDS = 0.25  # after which no further example of an agent is ended in one tick
-OVER = "Its time is over."  # as `Agent.end_examples` says it
 
 
 class _Due(NamedTuple):
@@ -427,7 +427,7 @@ class Service:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for the writer."""
+        """How many units of work wait for the writer."""
         return 0 if self._writer is None else self._writer.waiting
 
     @property

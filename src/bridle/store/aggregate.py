@@ -1,6 +1,6 @@
 """One agent in memory: the fold of its log, and what is about to be appended to it.
 
-`record` folds an event and stages it. Nothing that is staged may be told to anyone before it is
+`record` folds an event and stages it. Nothing that is staged may be answered to anyone before it is
 committed; if that fails, this copy must be thrown away, and the log read again.
 """
 

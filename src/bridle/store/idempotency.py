@@ -7,8 +7,6 @@ that has a name, or that is about something with one, says so here and nowhere e
 
 from __future__ import annotations
 
-import re
-
 from bridle.agent.config import ItemId
 from bridle.agent.events import (
     Abstained,
@@ -26,21 +24,9 @@ from bridle.agent.events import (
     Taught,
 )
 from bridle.agent.state import AgentState
-from bridle.errors import InvalidValue
 from bridle.store.log import Name
 
-__all__ = ["check_id", "id_of", "ids_in", "names_of", "text_of"]
-
-# What can stand in the path of an address as it is.
-_FORM = re.compile(r"[A-Za-z0-9._~:@-]{1,200}")
-
-
-def check_id(id: str, owner: str) -> str:
-    """Return an id that a client chose, or raise. Whole numbers are the agent's own."""
-    if not isinstance(id, str) or not _FORM.fullmatch(id) or id.isdigit():
-        wanted = "1 to 200 letters, digits and ._~:@- that are no whole number"
-        raise InvalidValue("id", owner, wanted, id)
-    return id
+__all__ = ["id_of", "ids_in", "names_of", "text_of"]
 
 
 def text_of(id: ItemId) -> str:

@@ -1,4 +1,7 @@
-"""Verifying a log: every hash is computed again, and nothing that is there is taken on trust."""
+"""What an operator does with logs: verify, replay, export, erase, back up, restore, fork.
+
+Verifying computes every hash again and trusts nothing that is there.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Columns of values, packed as PostgreSQL takes arrays.
+"""Logs in a PostgreSQL database: connections, how the schema is made and migrated, and the store.
 
-psycopg packs lists item by item in Python, which costs an append half of its time; here it is two
-cheap steps for an item.
+Columns of an append are packed here as PostgreSQL takes arrays (`_Packed`): psycopg packs lists
+item by item in Python, which costs an append half of its time.
 """
 
 from __future__ import annotations

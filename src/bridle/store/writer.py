@@ -1,9 +1,9 @@
-"""One thread that makes all changes of a store: many pieces of work in one commit.
+"""The one thread that makes all changes of a store: many units of work in one commit.
 
-A piece of work gets a `UnitOfWork`: an agent as the log has it, on which it records events. What it
-returns is handed out after the commit, and not before. If a commit fails, or nobody knows whether
-it happened, the agents that it was about are forgotten: they are read from the log again when they
-are next needed.
+`Work` is called with a `UnitOfWork`: an agent as the log has it, on which it records events. What
+it returns is handed out after the commit, and not before. If a commit fails, or nobody knows
+whether it happened, the agents that it was about are dropped from memory: they are read from the
+log again when they are next needed.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Existing(NamedTuple):
 
 
 class PartialWork(Exception):
-    """Work was refused after a part of it was recorded: nothing of it may be kept.
+    """Work failed after a part of it was recorded, or unexpectedly: nothing of it may be kept.
 
-    Memory has that part already. So the whole commit is dropped, and what else was in it is done
-    again, each by itself.
+    Memory may have that part already. So the whole commit is dropped, and what else was in it is
+    done again, each by itself.
     """
 
 
 class UnitOfWork:
-    """What a piece of work has: one agent, a transaction and the time.
+    """What work is done with: one agent, a transaction and the time.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class UnitOfWork:
     aggregate : Aggregate
         The agent, as the log has it and with what was recorded before in the same commit.
     now : float
-        The time, in seconds since 1970: one for all events of a piece of work.
+        The time, in seconds since 1970: one for all events of a unit of work.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class Writer:
             self._commit(works)
             self.failing = False
         except Duplicate as error:
-            # Somebody's name stood although it was not seen: find out whose, one by one.
+            # An idempotency key was in the log already: find out whose, one by one.
             if len(works) > 1:
                 for work in works:
                     work.error = None
@@ -260,8 +260,9 @@ class Writer:
                     self._do_all([work])
                 return
             cause = error.__cause__
-            log.error("work on agent %s was refused halfway: %s", works[0].agent, cause)
-            works[0].error = cause if isinstance(cause, BridleError) else error
+            unexpected = cause if not isinstance(cause, BridleError) else None
+            log.error("work on agent %s failed: %s", works[0].agent, cause, exc_info=unexpected)
+            works[0].error = cause or error
         except BaseException as error:
             self.failing = isinstance(error, StoreFailed)
             if not isinstance(error, BridleError):
@@ -272,14 +273,13 @@ class Writer:
         self._deliver(works)
 
     def _commit(self, works: list[Work[Any]]) -> None:
-        """Do works in one transaction; if it does not commit, forget the agents it was about."""
+        """Do works in one transaction; if it does not commit, drop the agents it was about."""
         touched: dict[str, Aggregate] = {}
         heads: dict[str, Head] = {}
         agents = sorted({work.agent for work in works})
         for agent in {work.agent for work in works if work.created is None} - self._held.keys():
             # Before the transaction: a long log takes long to fold, and others want to write.
-            if self._store.head(agent) is not None:
-                self._held[agent] = load(self._store, agent)
+            self._load(agent, works)
         try:
             with self._store.transaction() as transaction:
                 for work in works:
@@ -305,6 +305,18 @@ class Writer:
                 self._snapshot(agent, aggregate)
         while len(self._held) > self._agents:
             self._held.popitem(last=False)
+
+    def _load(self, agent: str, works: list[Work[Any]]) -> None:
+        """Load an agent, if there is one; where its log cannot be read, only its own work fails."""
+        try:
+            if self._store.head(agent) is not None:
+                self._held[agent] = load(self._store, agent)
+        except StoreFailed:
+            raise
+        except BridleError as error:
+            for work in works:
+                if work.agent == agent:
+                    work.error = error
 
     def _create(
         self, work: Work[Any], transaction: Transaction, touched: dict[str, Aggregate]
@@ -334,9 +346,8 @@ class Writer:
             raise
         except BridleError as error:
             work.error = error
-        except Exception as error:
-            log.exception("work failed for an unexpected reason")
-            work.error = error
+        except Exception as error:  # a bug, or somebody else's model: a fold may be half done
+            raise PartialWork from error
 
     def _do_many(
         self,
@@ -350,14 +361,17 @@ class Writer:
         assert many is not None
         try:
             unit = self._unit_for(run[0].agent, transaction, locked, touched)
-            before = len(unit.aggregate.staged)
+        except StoreFailed:
+            raise
+        except BridleError:
+            return False  # each gets the error by itself
+        before = len(unit.aggregate.staged)
+        try:
             given = many(unit, [work.item for work in run])
-        except UnknownId:
-            return False
         except (StoreFailed, PartialWork):
             raise
         except Exception as error:
-            if len(unit.aggregate.staged) != before:
+            if len(unit.aggregate.staged) != before or not isinstance(error, BridleError):
                 raise PartialWork from error
             return False
         if given is None:

@@ -1,4 +1,4 @@
-"""What the checks of agents tell them, and how they look at what an agent knows."""
+"""What any agent must do, and the histories that the checks put agents through."""
 
 from __future__ import annotations
 

@@ -92,12 +92,12 @@ def examples(n: int, seed: int = 7) -> Examples:
 
 
 def probes(n: int = 12, seed: int = 11) -> Floats:
-    """Return contexts to look at a model with: random ones, unit vectors and zero."""
+    """Return contexts to compare models in: random ones, unit vectors and zero."""
     rng = np.random.default_rng(seed)
     return np.concatenate([rng.normal(size=(n, D)), np.eye(D), np.zeros((1, D))])
 
 
-def look(model: Model, contexts: Floats | None = None) -> Floats:
+def scores_in(model: Model, contexts: Floats | None = None) -> Floats:
     """Return mean and sd of every arm at every probe, one context at a time: (2, n, K)."""
     pairs = [
         model.scores(context.copy()) for context in (probes() if contexts is None else contexts)
@@ -136,7 +136,7 @@ def batch_of_scores_is_one_by_one(make: Make, family: Family[Make, Kind]) -> Non
     """`scores_many` has the bits of `scores`, whatever the size of the batch."""
     model = family.trained(make, examples(80))
     C = probes(40)
-    single = look(model, C)
+    single = scores_in(model, C)
     for size in (1, 2, 7, len(C)):
         parts = [model.scores_many(C[at : at + size]) for at in range(0, len(C), size)]
         for row, name in enumerate(("mean", "sd")):
@@ -159,10 +159,14 @@ def restart_is_no_restart(make: Make, family: Family[Make, Kind]) -> None:
         expect_same_state(
             back.to_state(), model.to_state(), f"the state written after {pause} examples"
         )
-        expect_bits(look(back), look(model), f"the scores from before the restart after {pause}")
+        expect_bits(
+            scores_in(back), scores_in(model), f"the scores from before the restart after {pause}"
+        )
         family.learn(model, stream.only(slice(pause, pause + more)))
         family.learn(back, stream.only(slice(pause, pause + more)))
-        expect_bits(look(back), look(model), f"the scores without a restart after {pause}")
+        expect_bits(
+            scores_in(back), scores_in(model), f"the scores without a restart after {pause}"
+        )
         model.grow()
         back.grow()
         expect_same_state(
@@ -174,22 +178,24 @@ def state_is_a_copy(make: Make, family: Family[Make, Kind]) -> None:
     """What goes in and out is copied: changing it afterwards changes nothing."""
     stream = examples(40)
     model = family.trained(make, stream)
-    before, state = look(model), as_bytes_and_back(model.to_state())
+    before, state = scores_in(model), as_bytes_and_back(model.to_state())
     handed = model.to_state()
     _scribble(*handed.values())
     _scribble(*model.scores(probes()[0]), *model.scores_many(probes()))
-    expect_bits(look(model), before, "no change by a change of what was handed out")
+    expect_bits(scores_in(model), before, "no change by a change of what was handed out")
     expect_same_state(model.to_state(), state, "no change by a change of what was handed out")
     given = as_bytes_and_back(state)
     back = family.read(model, given)
-    before = look(back)
+    before = scores_in(back)
     _scribble(*given.values())
-    expect_bits(look(back), before, "no change by a change of the state that it was read from")
+    expect_bits(scores_in(back), before, "no change by a change of the state that it was read from")
     twin, context = family.trained(make, stream), np.ones(D)
     family.feed(model, 0, np.ones(D), 1.0)
     family.feed(twin, 0, context, 1.0)
     context[:] = 5.0
-    expect_bits(look(twin), look(model), "no change by a change of a context after its example")
+    expect_bits(
+        scores_in(twin), scores_in(model), "no change by a change of a context after its example"
+    )
 
 
 def _scribble(*arrays: npt.NDArray[Any]) -> None:
@@ -226,16 +232,16 @@ def equal_updates_give_equal_bits(make: MakeReward) -> None:
     """Two models with equal updates in the same order have equal states and scores, in bits."""
     one, two = (_FAMILY.trained(make, examples(120)) for _ in range(2))
     expect_same_state(two.to_state(), one.to_state(), "the state of equal updates")
-    expect_bits(look(two), look(one), "the scores of equal updates")
+    expect_bits(scores_in(two), scores_in(one), "the scores of equal updates")
 
 
 def scores_change_nothing(make: MakeReward) -> None:
     """To ask for scores changes nothing."""
     model = _FAMILY.trained(make, examples(60))
     before = as_bytes_and_back(model.to_state())
-    first = look(model)
+    first = scores_in(model)
     model.scores_many(probes())
-    expect_bits(look(model), first, "the same scores when asked again")
+    expect_bits(scores_in(model), first, "the same scores when asked again")
     expect_same_state(model.to_state(), before, "the same state after scores")
 
 
@@ -261,9 +267,9 @@ def rewards_move_the_mean(make: MakeReward) -> None:
 def grow_keeps_the_rest(make: MakeReward) -> None:
     """`grow` keeps the scores of the arms there are; the new ones learn."""
     model = _FAMILY.trained(make, examples(60))
-    before = look(model)
+    before = scores_in(model)
     model.grow(2)
-    expect_bits(look(model)[:, :, :K], before, "what was known before grow(2)")
+    expect_bits(scores_in(model)[:, :, :K], before, "what was known before grow(2)")
     context = np.ones(D)
     first = float(model.scores(context)[0][K + 1])
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""Arms as people name them in a form: by id, or by a label of their own."""
+"""The settings of one agent: its declared rules, its arms and groups, its wait, and log checks."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ CHANGE = "PATCH /v1/agents/{agent}"
 PER_PAGE = 50
 CONDITIONS = 3  # in the form; the API takes more
 MOST_BOXES = 30  # groups to tick; more are typed
-MOST_FEATURES = 100  # that are told with their values
+MOST_FEATURES = 100  # that are shown with their values
 MOST_VALUES = 30
 RELATIONS = {"is": "is, or has", "at_least": "is at least", "at_most": "is at most"}
 TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
-class Told(NamedTuple):
+class DescribedRule(NamedTuple):
     """A rule in words."""
 
     id: str
@@ -88,14 +88,14 @@ class Told(NamedTuple):
 class Seen(NamedTuple):
     """What the page shows of an agent."""
 
-    rules: list[Told]
+    rules: list[DescribedRule]
     total: int
     features: list[tuple[str, str]]  # and their values, in words
     names: list[str]  # of all features
     groups: list[str]
 
 
-async def look(visit: Visit) -> Shown:
+async def show_rules(visit: Visit) -> Shown:
     """Show the rules, and the form to declare one."""
     return await _page(visit)
 
@@ -146,7 +146,7 @@ def _seen(work: UnitOfWork, after: int) -> Seen:
     state = work.aggregate.state
     features = work.aggregate.agent.schema.features
     rules = [
-        Told(rule.id, describe(rule), rule.note)
+        DescribedRule(rule.id, describe(rule), rule.note)
         for rule in islice(state.rules.values(), after, after + PER_PAGE)
     ]
     told = [(feature.name, _values(feature)) for feature in features[:MOST_FEATURES]]
@@ -236,7 +236,7 @@ MOST_GROUPS = 200  # that are offered to choose from
 
 
 class Facts(NamedTuple):
-    """What the page tells of an agent."""
+    """What the page shows of an agent."""
 
     version: int
     arms: int
@@ -260,7 +260,7 @@ class Checked(NamedTuple):
     expect: str | None
 
 
-async def look_at_settings(visit: Visit) -> Shown:
+async def show_settings(visit: Visit) -> Shown:
     """Show the settings of an agent."""
     facts = await visit.service.do(visit.agent, _facts)
     head = await visit.service.aside(lambda: visit.service.store.head(visit.agent))
@@ -395,7 +395,7 @@ def _key(what: str, visit: Visit) -> str:
 
 
 PAGES: tuple[Page, ...] = (
-    Page(method="GET", path="/agents/{agent}/settings/rules", handle=look, like=(CHANGE,)),
+    Page(method="GET", path="/agents/{agent}/settings/rules", handle=show_rules, like=(CHANGE,)),
     Page(method="POST", path="/agents/{agent}/settings/rules", handle=declare, like=(CHANGE,)),
     Page(
         method="POST",
@@ -403,7 +403,7 @@ PAGES: tuple[Page, ...] = (
         handle=withdraw,
         like=(CHANGE,),
     ),
-    Page(method="GET", path="/agents/{agent}/settings", handle=look_at_settings, like=(CHANGE,)),
+    Page(method="GET", path="/agents/{agent}/settings", handle=show_settings, like=(CHANGE,)),
     Page(method="POST", path="/agents/{agent}/settings/wait", handle=set_wait, like=(CHANGE,)),
     Page(method="POST", path="/agents/{agent}/settings/arms", handle=add_arm, like=(CHANGE,)),
     Page(method="POST", path="/agents/{agent}/settings/groups", handle=regroup, like=(CHANGE,)),

@@ -1,4 +1,4 @@
-"""The fields of a form or of a query: text, and files that were sent along."""
+"""Forms: the fields of a form or a query, files among them, and a context as a form."""
 
 from __future__ import annotations
 

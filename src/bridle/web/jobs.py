@@ -39,7 +39,7 @@ class _Stopped(Exception):
 
 
 class Job:
-    """One piece of work and its result. Only its own thread changes it.
+    """A background job and its result. Only its own thread changes it.
 
     Attributes
     ----------

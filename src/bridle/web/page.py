@@ -201,14 +201,6 @@ class Visit:
         """Return whether who has signed in may call an endpoint: "PATCH /v1/agents/{agent}"."""
         return self.caller is not None and self.caller.role in self.rendering.roles[endpoint]
 
-    def must(self, endpoint: str) -> None:
-        """Raise a 403 for who may not call an endpoint that only a part of the page needs."""
-        if not self.may(endpoint):
-            roles = ", ".join(sorted(self.rendering.roles[endpoint]))
-            raise Problem(
-                "forbidden", "Your role may not do this.", remedy=f"It takes one of: {roles}."
-            )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
@@ -238,7 +230,7 @@ MAX_NOTE = 1_000  # characters
 
 
 class Saying(TypedDict):
-    """The fields of `bridle.api.models.Said`."""
+    """The fields of `bridle.api.requests.Said`."""
 
     by: str | None
     note: str | None

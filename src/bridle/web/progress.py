@@ -268,7 +268,7 @@ def _ranked(
 def _value_of(aggregate: Aggregate, context: bytes) -> tuple[Floats, Floats]:
     """Return the value of an answer about each arm, on this page and to the agent."""
     state, row = aggregate.state, np.frombuffer(bytearray(context))
-    value = aggregate.agent.make.chooser.value(row)
+    value = aggregate.agent.make.selector.value(row)
     unsaid = state.said(row, state.eligible(row, None)) == doubt.UNASKED
     open_ = unsaid & (state.limits_state.seen(context).marks == doubt.UNSURE)
     # It does not play what it is unsure of, even where no possible rule denies it.

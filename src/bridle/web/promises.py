@@ -1,4 +1,4 @@
-"""The promise that acts: its price before it is switched on, where it stands, and its end."""
+"""The pages of promises: the one that the agent acts on with its price, and the certificate."""
 
 from __future__ import annotations
 

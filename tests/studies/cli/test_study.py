@@ -31,6 +31,13 @@ def run(*arguments: str):
     return CliRunner().invoke(app, ["study", *arguments], catch_exceptions=False)
 
 
+@pytest.mark.parametrize("module", ["study", "frontier"])
+def test_a_command_can_be_imported_before_the_command_line(module):
+    program = f"import bridle_studies.cli.{module}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_movies_and_the_verdict(tmp_path):
     out = tmp_path / "out"
     result = run("movies", "--out", str(out), *SMALL)

@@ -1,4 +1,4 @@
-"""Agents: make one, list them, look at one, change one."""
+"""Agents: make one, list them, show one, change one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def listing(call: Call) -> Reply:
     return Reply(200, AgentList(agents=tuple(lines)))
 
 
-async def look(call: Call) -> Reply:
+async def show(call: Call) -> Reply:
     """Show an agent."""
     name = call.path["agent"]
     return Reply(200, await call.service.do(name, lambda work: shown(name, work.aggregate)))
@@ -179,7 +179,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET",
         path="/v1/agents/{agent}",
         roles=ROLES,
-        handle=look,
+        handle=show,
         summary="Look at an agent",
         replies={200: (AgentShown, "The agent")},
     ),

@@ -142,7 +142,7 @@ def _judged_before(work: UnitOfWork, found: Existing, digest: bytes, text: str) 
         remedy = "A play is judged once. Retract the example, and teach."
         raise Duplicate("judgement", text, remedy)
     assert isinstance(event, Taught)
-    # What it began anew was recorded in the same piece of work. Whoever begins anew by hand is
+    # What it began anew was recorded in the same unit of work. Whoever begins anew by hand is
     # named.
     following = None if event.allowed else work.at(found.seq + 1)
     anew = isinstance(following, StartedAnew) and following.by is None

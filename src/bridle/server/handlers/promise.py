@@ -1,4 +1,4 @@
-"""The promise that acts: its purse, its price, its meter; and limits that are begun anew."""
+"""The promise that the agent acts on: purse, price and meter; and limits that are begun anew."""
 
 from __future__ import annotations
 

@@ -404,7 +404,7 @@ def _answered_before(work: UnitOfWork, found: Existing, digest: bytes, text: str
     example = event.id if isinstance(event, Taught) else None
     then = None
     decision = _decision_of(work, text)
-    # A decision that waited for the answer went on in the same piece of work: it made, or asked,
+    # A decision that waited for the answer went on in the same unit of work: it made, or asked,
     # what comes next.
     following = None if decision is None else work.at(found.seq + 1)
     if following is not None and _is_of(following, decision):

@@ -46,7 +46,7 @@ RESIDUAL = 1.02
 LEAST, MOST = 2.0, 315.0
 
 # What follows is read off the IWPC data (PharmGKB, CC BY-SA 4.0), patients with a known dose, as
-# tests/worlds/test_patients.py does it: shares to three digits, moments to one.
+# tests/studies/environments/test_patients.py does it: shares to three digits, moments to one.
 RACES = {"White": 0.537, "Asian": 0.293, "Black": 0.084, "unknown": 0.086}
 AGES = {1: 0.003, 2: 0.022, 3: 0.039, 4: 0.097, 5: 0.192, 6: 0.245, 7: 0.278, 8: 0.118, 9: 0.006}
 FEMALE = 0.417

@@ -51,7 +51,7 @@ TOLD = "told"
 # learned; the same two taken at their word; and one alone, wrong in 5 %, of whom that is told.
 RATES_20, RATES_5, AT_WORD_20, ALONE_5 = "rates-20", "rates-5", "at-word-20", "alone-5"
 # All methods, in the order in which they are shown. (One more needs a name here and in `COSTS`, a
-# run in `real_methods.RUNS`, words and a colour in `real_canvas`.)
+# run in `methods.RUNS`, words and a colour in `canvas`.)
 METHODS = (
     DEFAULT,
     PROMISE,
