@@ -28,6 +28,7 @@ __all__ = [
     "Kind",
     "Options",
     "Registered",
+    "available",
     "find",
     "of_factory",
     "options_of",
@@ -151,6 +152,12 @@ def unregister(kind: Kind, name: str) -> None:
 def registered(kind: Kind) -> tuple[str, ...]:
     """Return the names that are registered by now; entry points not yet asked for are left out."""
     return tuple(sorted(name for one, name in _known if one == kind))
+
+
+def available(kind: Kind) -> tuple[str, ...]:
+    """Return the names that are registered or have an entry point, which is not loaded for it."""
+    named = {entry.name for entry in entry_points(group=GROUPS[kind])}
+    return tuple(sorted(named.union(registered(kind)) - set(OURS[kind])))
 
 
 def find(kind: Kind, name: object) -> Registered | None:

@@ -51,12 +51,12 @@ class Contributions:
     ----------
     arm : arm id
     part : {"reward", "constraint"}
-    unit : {"reward", "label", "log-odds", "change of the probability"}
+    unit : {"reward", "label", "log-odds", "change of the reward", "change of the probability"}
         What the numbers are. The first three add up: `base` and what was given make `total`. The
         reward is in [0, 1] units, the label is that of linear limits, the log-odds are those of
-        "allowed" by the likeliest weights. The last does not add up: it is how much lower
-        P(allowed), the total, would be without the feature: a flag or word that is not held, a
-        number at what the schema takes if it is missing (or else at 0).
+        "allowed" by the likeliest weights. The changes do not add up: they are how much lower the
+        expected reward or P(allowed), the total, would be without the feature: a flag or word that
+        is not held, a number at what the schema takes if it is missing (or else at 0).
     total : float
         What all of them make.
     base : float or None

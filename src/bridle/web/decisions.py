@@ -1069,7 +1069,7 @@ def contributions_of(
     """Return the contribution of each feature, in words. Rewards are in the agent's own range."""
     unit = contributions["unit"]
     low, scale = 0.0, 1.0
-    if unit == "reward":
+    if unit in ("reward", "change of the reward"):
         low, scale = reward_range[0], reward_range[1] - reward_range[0]
     shares = sorted(
         (
@@ -1084,6 +1084,11 @@ def contributions_of(
         "reward": (
             "What it promised",
             "Bars to the right raised the expected reward, bars to the left lowered it.",
+            f"Expected reward: {number_words(low + scale * contributions['total'])}.",
+        ),
+        "change of the reward": (
+            "What it promised",
+            "How much of the expected reward comes from each: what would be missing without it.",
             f"Expected reward: {number_words(low + scale * contributions['total'])}.",
         ),
         "label": (

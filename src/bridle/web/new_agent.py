@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from bridle import registry
 from bridle.agent.config import DEFAULT_SIGMA, SETTINGS
 from bridle.agent.teachers import ERROR, MAX_TEACHERS, PRICE
 from bridle.api.base import AGENT_NAME
@@ -443,6 +444,7 @@ AT_FIRST = {
     "limits": SETTINGS["limits"].default,
     "policy": "mask",
     "sigma": "",
+    "reward": registry.OURS["reward"][0],
     "budget": str(SETTINGS["budget"].default),
     "on_doubt": ON_DOUBT[0][0],
     "teachers": "",
@@ -461,6 +463,7 @@ POLICIES = (
         "As in the paper: nothing is quite ruled out, and it never asks on its own.",
     ),
 )
+OTHERS = "Registered by others, with its defaults."
 
 
 async def form(visit: Visit) -> Shown:
@@ -493,11 +496,16 @@ def _shown(
         "problem": problem,
         "proposal": proposal,
         "units": tuple(UNITS),
-        "limits": LIMITS,
+        "limits": (*LIMITS, *((name, _others(name)) for name in registry.available("limits"))),
         "on_doubt": ON_DOUBT,
-        "policies": POLICIES,
+        "policies": (*POLICIES, *((name, name, OTHERS) for name in registry.available("policy"))),
+        "rewards": [(name, _others(name)) for name in registry.available("reward")],
     }
     return Html("new-agent.html", values, 200 if problem is None else problem.status)
+
+
+def _others(name: str) -> str:
+    return f"{name}: {OTHERS[0].lower()}{OTHERS[1:-1]}"
 
 
 async def _propose(visit: Visit, typed: dict[str, str], file: Upload | None) -> Html:
@@ -531,6 +539,7 @@ def _new_agent(typed: dict[str, str]) -> NewAgent:
         "budget": _whole("How many questions", typed["budget"] or AT_FIRST["budget"]),
         "on_doubt": typed["on_doubt"],
         "teachers": read_teachers(typed["teachers"]),
+        "reward": typed["reward"],
         "reward_range": [
             _number_typed("The lowest reward", typed["reward_low"] or AT_FIRST["reward_low"]),
             _number_typed("The highest reward", typed["reward_high"] or AT_FIRST["reward_high"]),
@@ -564,6 +573,11 @@ def _choosing(typed: dict[str, str]) -> dict[str, Any]:
         raise Problem("invalid_value", wrong, field="sigma")
     if typed["policy"] == "dial":
         return {"sigma": DEFAULT_SIGMA if sigma is None else sigma}
+    if typed["policy"] != "mask":
+        if sigma is not None:
+            wrong = f"The policy {typed['policy'][:100]!r} has no dial: leave it empty."
+            raise Problem("invalid_value", wrong, field="sigma")
+        return {"policy": {"kind": typed["policy"]}}
     return {"policy": {"kind": "LearnedMask", "sigma": 1.0 if sigma is None else sigma}}
 
 

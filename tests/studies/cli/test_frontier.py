@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from bridle import registry
 from bridle_studies.cli import frontier as module
 
 APP = typer.Typer()
 APP.command("frontier")(module.frontier)
 APP.callback()(lambda: None)
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TINY = ["--quick", "--steps", "40", "--folds", "1", "--engine", "in-process"]
 
 
@@ -37,6 +40,17 @@ def small(monkeypatch):
 
 def run(*arguments: str):
     return CliRunner().invoke(APP, ["frontier", *arguments], catch_exceptions=False)
+
+
+def test_limits_of_others(tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(registry, "_known", {})
+    tree = ["--limits", "tree", "--plugin", str(EXAMPLES / "tree_limits.py")]
+    result = run("movies", "--headline", "--out", str(tmp_path / "out"), *TINY, *tree)
+    assert result.exit_code == 0, result.output
+    assert "doubt+tree@1" in result.output
+    refused = run("movies", "--out", str(tmp_path / "none"), *TINY, "--limits", "bush")
+    assert refused.exit_code == 2 and "'bush'" in refused.output
 
 
 def test_movies(tmp_path):

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from bridle import registry
 from bridle_studies.cli import real as module
 
 APP = typer.Typer()
 APP.command("real")(module.real)
 APP.callback()(lambda: None)
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TINY = ["--quick", "--steps", "40", "--seeds", "1", "--engine", "in-process"]
 TABLE = "name,red,level\na,1,low\nb,0,high\nc,1,low\nd,0,odd\ne,0,low\n"
 
@@ -44,6 +47,18 @@ def test_a_table_of_your_own(tmp_path, items):
     refused = run(*mine)
     assert refused.exit_code == 2 and "--fresh" in refused.output
     assert run(*mine, "--fresh").exit_code == 0
+
+
+def test_limits_of_others(tmp_path, items, monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(registry, "_known", {})
+    out = tmp_path / "out"
+    tree = ["--limits", "tree", "--plugin", str(EXAMPLES / "tree_limits.py")]
+    result = run(*items, "--levels", "low,high", "--out", str(out), *TINY, *tree)
+    assert result.exit_code == 0, result.output
+    assert "tree@1" in result.output and "tree@1" in (out / "real.csv").read_text()
+    refused = run(*items, "--levels", "low,high", "--out", str(out), *TINY, "--limits", "bush")
+    assert refused.exit_code == 2 and "'bush'" in refused.output
 
 
 def test_all_worlds_that_are_there(tmp_path):

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from bridle import registry
 from bridle.cli import app
 from bridle_studies.environments import synthetic_movies, write_world
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TINY = [
     "--quick",
     "--steps",
@@ -63,6 +65,25 @@ def test_a_world_of_ones_own(tmp_path):
     result = run("own", "--data", str(tmp_path / "mine"), "--out", str(tmp_path / "out"), *TINY)
     assert result.exit_code == 0
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_a_policy_and_a_reward_model_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_known", {})
+    write_world(synthetic_movies(people=6, movies=40), tmp_path / "mine")
+    mine = ["own", "--data", str(tmp_path / "mine"), "--out", str(tmp_path / "out"), *TINY]
+    plugins = ",".join(str(EXAMPLES / name) for name in ("squarecb.py", "logistic_reward.py"))
+    names = ["--policy", "SquareCB", "--reward", "logistic"]
+    result = run(*mine, *names, "--plugin", plugins)
+    assert result.exit_code == 0 and "SquareCB@1" in result.output
+    plan = json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["plan"]
+    assert plan["policies"] == [{"name": "SquareCB", "version": "1"}]
+    assert plan["reward"] == {"name": "logistic", "version": "1"}
+    refused = run(*mine, "--policy", "Nobody")
+    assert refused.exit_code == 2 and "'Nobody' is not registered" in refused.output
+    refused = run(*mine, "--plugin", "no_such_module")
+    assert refused.exit_code == 2 and "cannot be loaded" in refused.output
+    refused = run(*mine, "--reward", "logistic,logistic2")
+    assert refused.exit_code == 2
 
 
 def test_every_choice_reaches_the_plan(tmp_path):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bridle.cli.console import friendly_errors
+from bridle_studies.cli.extensions import Limits, Plugins, named
 
 if TYPE_CHECKING:
     from bridle_studies.environments import Recipe
@@ -59,6 +60,8 @@ def frontier(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start anew, whatever study is in the folder.")
     ] = False,
+    limits: Limits = None,
+    plugin: Plugins = None,
 ) -> None:
     """The frontier: regret and violations over the number of the teacher's answers.
 
@@ -85,7 +88,8 @@ def frontier(
             given["teaching_contexts"] = 200
             given["steps"] = steps or (None if quick else 20_000)
         kept = {name: value for name, value in given.items() if value is not None}
-        scope = replace(Scope.quick() if quick else Scope(), seed=seed, **kept)
+        others = named("limits", limits, plugin)
+        scope = replace(Scope.quick() if quick else Scope(), seed=seed, limits=others, **kept)
         with console.status("loading the data ..."):
             size: dict[str, Any] = SMALL if quick else {}
             recipe: Recipe = (

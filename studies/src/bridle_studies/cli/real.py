@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from bridle.cli.console import friendly_errors, words
+from bridle_studies.cli.extensions import Limits, Plugins, named
 
 __all__ = ["real"]
 
@@ -83,6 +84,8 @@ def real(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start anew, whatever study is in the folder.")
     ] = False,
+    limits: Limits = None,
+    plugin: Plugins = None,
 ) -> None:
     """Limits that people really set: how many answers, what goes wrong, is the doubt right.
 
@@ -110,7 +113,8 @@ def real(
             "steps_rules": steps,
         }
         kept = {name: value for name, value in given.items() if value is not None}
-        scope = replace(Scope.quick() if quick else Scope(), seed=seed, **kept)
+        others = named("limits", limits, plugin)
+        scope = replace(Scope.quick() if quick else Scope(), seed=seed, limits=others, **kept)
         with console.status("loading the data ..."):
             if items is None:
                 only = words(worlds, "--worlds")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bridle.cli.console import Grid, Where, friendly_errors, numbers, with_options, words
+from bridle_studies.cli.extensions import Others, named
 from bridle_studies.cli.frontier import frontier
 from bridle_studies.cli.promises import promises
 from bridle_studies.cli.real import real
@@ -36,10 +37,11 @@ QUICK: dict[str, Any] = {"examples": (500, 2_000), "folds": 2, "steps": 2_000}
 
 
 @study.command()
-@with_options(where=Where, grid=Grid)
+@with_options(where=Where, grid=Grid, others=Others)
 def movies(
     where: Where,
     grid: Grid,
+    others: Others,
     data: Data = None,
     genres: Annotated[
         str | None, typer.Option(help="The genres that count, by commas. [the paper's and Crime]")
@@ -93,14 +95,15 @@ def movies(
             limits=limits,
         )
 
-    _run("movies", recipe, where, grid, steps=50_000)
+    _run("movies", recipe, where, grid, others, steps=50_000)
 
 
 @study.command()
-@with_options(where=Where, grid=Grid)
+@with_options(where=Where, grid=Grid, others=Others)
 def warfarin(
     where: Where,
     grid: Grid,
+    others: Others,
     data: Data = None,
     p_feature: Annotated[
         float, typer.Option(help="Probability of each of the two further features.")
@@ -120,14 +123,15 @@ def warfarin(
             data, p_feature=p_feature, low_below=low_below, high_above=high_above
         )
 
-    _run("warfarin", recipe, where, grid, steps=20_000, teaching_contexts=200)
+    _run("warfarin", recipe, where, grid, others, steps=20_000, teaching_contexts=200)
 
 
 @study.command()
-@with_options(where=Where, grid=Grid)
+@with_options(where=Where, grid=Grid, others=Others)
 def own(
     where: Where,
     grid: Grid,
+    others: Others,
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="A folder with contexts, rewards and allowed.")
     ],
@@ -139,7 +143,7 @@ def own(
 
         return inputs.own(data)
 
-    _run("own", recipe, where, grid, steps=50_000)
+    _run("own", recipe, where, grid, others, steps=50_000)
 
 
 study.command()(frontier)
@@ -169,6 +173,7 @@ def _run(
     recipe: Callable[[], Recipe],
     where: Where,
     grid: Grid,
+    others: Others,
     *,
     steps: int,
     teaching_contexts: int | None = None,
@@ -183,7 +188,7 @@ def _run(
 
         console = Console(highlight=False)
         # Before the data are read, which may take long.
-        plan = _plan(grid, where.quick, steps, teaching_contexts)
+        plan = _with_others(_plan(grid, where.quick, steps, teaching_contexts), others)
         with console.status("loading the data ..."):
             made = recipe()
         if grid.spread is not None:
@@ -234,6 +239,16 @@ def _plan(grid: Grid, quick: bool, steps: int, teaching_contexts: int | None) ->
         checkpoints=grid.checkpoints,
         **(small | {name: value for name, value in given.items() if value is not None}),
     )
+
+
+def _with_others(plan: Plan, others: Others) -> Plan:
+    from dataclasses import replace
+
+    policies = named("policy", others.policy, others.plugin)
+    reward = named("reward", others.reward, others.plugin)
+    if len(reward) > 1:
+        raise typer.BadParameter("Give one name.", param_hint="'--reward'")
+    return replace(plan, policies=policies, reward=reward[0] if reward else None)
 
 
 def _spread(recipe: Recipe, grid: Grid) -> float:

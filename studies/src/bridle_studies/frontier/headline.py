@@ -59,7 +59,7 @@ def print_headline(console: Console, runs: pl.DataFrame, manifest: Mapping[str, 
     for cell in found:
         style = "bold" if cell.method.startswith("doubt") else None
         texts = [_text(cell, name) for name, _, _ in PANELS]
-        table.add_row(WORDS[cell.method], cell.method, *texts, style=style)
+        table.add_row(_words(cell), cell.method, *texts, style=style)
     console.print()
     console.print(table)
 
@@ -93,7 +93,7 @@ def draw_headline(out: Path, runs: pl.DataFrame, *, synthetic: bool) -> dict[str
         for axes, (name, words, log) in zip(panels, PANELS, strict=True):
             _panel(axes, found, name, log=log)
             axes.set_title(words, fontsize=9.5, color=INK, loc="left")
-        panels[0].set_yticks(range(len(found)), [WORDS[cell.method] for cell in found])
+        panels[0].set_yticks(range(len(found)), [_words(cell) for cell in found])
         for tick, cell in zip(panels[0].get_yticklabels(), found, strict=True):
             tick.set_color(dark(_tint(cell)))
             tick.set_fontweight("bold" if cell.method.startswith("doubt") else "normal")
@@ -106,7 +106,7 @@ def draw_headline(out: Path, runs: pl.DataFrame, *, synthetic: bool) -> dict[str
             "arms share their limits. Shorter is better."
         )
         each = "; ".join(
-            f"{WORDS[cell.method]}: {_answers(cell)}, R {_text(cell, 'R')}, E {_text(cell, 'E')}"
+            f"{_words(cell)}: {_answers(cell)}, R {_text(cell, 'R')}, E {_text(cell, 'E')}"
             for cell in found
         )
         return save_figure(figure, out, "headline", title, f"{caption}\n\n{each}", dpi=170)
@@ -117,7 +117,12 @@ def _ordered(runs: pl.DataFrame) -> list[Cell]:
     every = cells(runs)
     # Of several N of one method the last, which is the largest.
     here = {cell.method: cell for cell in every if cell.world == every[0].world}
-    return [here[method] for method in WORDS if method in here]
+    others = [method for method in here if "@" in method]  # limits of others come last
+    return [here[method] for method in (*WORDS, *others) if method in here]
+
+
+def _words(cell: Cell) -> str:
+    return WORDS.get(cell.method, cell.method)
 
 
 def _text(cell: Cell, name: str) -> str:

@@ -16,7 +16,7 @@ from bridle_studies.environments.movies import Movies
 from bridle_studies.environments.pairs import Pairs
 from bridle_studies.environments.synthetic import synthetic_block
 from bridle_studies.environments.world import Recipe
-from bridle_studies.frontier.methods import COSTS, GIVES, PARTS
+from bridle_studies.frontier.methods import COSTS, GIVES, PARTS, others_doubt
 from bridle_studies.frontier.scope import DOUBTS, NOISY_RANDOM, Point, Scope
 from bridle_studies.paper.work import Fold, Work
 from bridle_studies.scaffold.journal import file_name
@@ -60,7 +60,10 @@ class Frontier:
 
     def do(self, job: Job) -> list[Point]:
         """Do one job."""
-        found = PARTS[job.part](self.fold(job.world, job.fold), self.scope)
+        fold, others = self.fold(job.world, job.fold), self.scope.others
+        if job.part in others:
+            return [*others_doubt(job.part, others[job.part])(fold, self.scope)]
+        found = PARTS[job.part](fold, self.scope)
         return [point for point in found if point.method in self.scope.methods]
 
     def fold(self, world: str, index: int) -> Fold:
@@ -107,11 +110,11 @@ def jobs(recipes: Mapping[str, Recipe], scope: Scope) -> list[Job]:
         Job(world, fold, part)
         for world, recipe in recipes.items()
         for fold in range(scope.folds)
-        for part in PARTS
+        for part in (*PARTS, *scope.others)
         if (part == "sweep") == isinstance(recipe, Aligned)
         and not (part in COSTLY and isinstance(recipe, Pairs))
         and not (part in NOISY and not isinstance(recipe, Movies))
-        and not set(scope.methods).isdisjoint(GIVES.get(part, (part,)))
+        and not {*scope.methods, *scope.others}.isdisjoint(GIVES.get(part, (part,)))
     ]
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits import make_limits as make_any_limits
 from bridle.limits.base import Beliefs
 from bridle.limits.clustered import MAX_TERMS, FoundLimits
 from bridle.limits.logistic import LogisticLimits
@@ -19,8 +20,19 @@ from bridle_studies.environments.world import World
 from bridle_studies.frontier.scope import DOUBTS, NOISY_RANDOM, SIGMAS, Point, Scope
 from bridle_studies.paper.plan import agent_name
 from bridle_studies.paper.work import Fold, nearest
+from bridle_studies.scaffold.extensions import Extension
 
-__all__ = ["COSTS", "GIVES", "PARTS", "Part", "fixed_point", "groups_of", "make_limits", "mask_of"]
+__all__ = [
+    "COSTS",
+    "GIVES",
+    "PARTS",
+    "Part",
+    "fixed_point",
+    "groups_of",
+    "make_limits",
+    "mask_of",
+    "others_doubt",
+]
 
 CENTRED_V = 0.05
 # Share of a noisy teacher's answers that are wrong. The agent is not told.
@@ -173,6 +185,21 @@ def doubt(method: str) -> Part:
             flips=FLIPS if how.noisy else 0.0,
             remember=not how.noisy,
         )
+        yield point(method, None, len(run.said), run)
+
+    return part
+
+
+def others_doubt(method: str, extension: Extension) -> Part:
+    """Return the part of limits of somebody else's, made as an agent makes them."""
+
+    def part(fold: Fold, scope: Scope) -> Iterator[Point]:
+        world = fold.world
+        extension.load()
+        limits = make_any_limits(
+            extension.name, schema=world.schema, groups=groups_of(world), seed=fold.seed
+        )
+        run = online_asking(world.tables, beliefs=limits, rows=fold.online_rows, seed=fold.seed)
         yield point(method, None, len(run.said), run)
 
     return part

@@ -133,7 +133,8 @@ def runs_frame(
     rows.sort(
         key=lambda row: (
             worlds[row["world"]],
-            order[row["method"]],
+            order.get(row["method"], len(order)),
+            row["method"] if row["method"] not in order else "",
             row["examples"] or 0,
             row["fold"],
         )
@@ -191,6 +192,7 @@ class _Study:
             pool=(5,),
             sweep_steps=20,
             methods=scope.methods,
+            limits=scope.limits,
         )
         first = next(iter(self.work.recipes))
         small = Frontier({first: self.work.recipes[first]}, tiny)

@@ -10,6 +10,7 @@ from bridle import validation
 from bridle.agent.config import Json
 from bridle.errors import InvalidValue
 from bridle_studies.paper.plan import Plan, agent_name
+from bridle_studies.scaffold.extensions import Extension
 
 __all__ = ["DOUBTS", "HEADLINE", "METHODS", "NOISY_RANDOM", "SIGMAS", "Doubt", "Point", "Scope"]
 
@@ -85,6 +86,8 @@ class Scope:
         What the sweep runs over.
     methods : tuple of str
         Which methods are run; all by default.
+    limits : tuple of Extension
+        Limits of others: a method each that asks when in doubt, outside of the sweep.
     """
 
     folds: int = 5
@@ -100,12 +103,16 @@ class Scope:
     densities: tuple[float, ...] = DENSITIES
     alignments: tuple[float, ...] = ALIGNMENTS
     methods: tuple[str, ...] = METHODS
+    limits: tuple[Extension, ...] = ()
 
     def __post_init__(self) -> None:
         if self.taught not in self.examples:
             raise InvalidValue("taught", "Scope", f"one of {self.examples}", self.taught)
         for method in self.methods:
             validation.one_of(method, METHODS, "methods", "Scope")
+        for one in self.limits:
+            if not isinstance(one, Extension) or one.kind != "limits":
+                raise InvalidValue("limits", "Scope", "as `find_extensions` returns them", one)
         self.plan()  # checks what both have
 
     @classmethod
@@ -124,6 +131,11 @@ class Scope:
             alignments=(-1.0, 0.0, 1.0),
         )
 
+    @property
+    def others(self) -> dict[str, Extension]:
+        """Limits of others by the method's name."""
+        return {f"doubt+{one.label}": one for one in self.limits}
+
     def headline(self) -> Scope:
         """Return the same with few methods, and the paper's dial at one N only."""
         return dataclasses.replace(self, examples=(self.taught,), methods=HEADLINE)
@@ -141,8 +153,12 @@ class Scope:
 
     def to_json(self) -> dict[str, Json]:
         """Return every choice as plain JSON values."""
-        values = dataclasses.asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        limits = values.pop("limits")  # left out where there are none
+        made: dict[str, Json] = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in values.items()
+        }
+        return made | ({"limits": [one.to_json() for one in limits]} if limits else {})
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,8 @@ def draw_overview(sheet: Sheet) -> Figure:
     cells, last = sheet.cells, int(sheet.cells["t"].max())  # type: ignore[arg-type]
     count_axis(axes, "x", float(cells["E"].max()), f"E: denied plays of {last:,}")  # type: ignore[arg-type]
     axes.set_ylabel("R: average regret, lower is better")
-    dial = cells.filter(~pl.col("agent").is_in(MASKS))
+    others = pl.col("agent").is_in(MASKS) | pl.col("agent").str.contains("@", literal=True)
+    dial = cells.filter(~others)
     teachings = _teachings(cells)
     for teaching in teachings:
         path = dial.filter(pl.col("teaching").is_null() | (pl.col("teaching") == teaching))

@@ -66,8 +66,7 @@ def curves_frame(
 
 def results_frame(curves: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     """Return a row a run: the measures at its end."""
-    dial = dict(zip(plan.agents[len(MASKS) :], plan.sigmas, strict=True))
-    sigma = pl.col("agent").replace_strict(dial, default=None, return_dtype=pl.Float64)
+    sigma = pl.col("agent").replace_strict(plan.dial, default=None, return_dtype=pl.Float64)
     return (
         curves.filter(pl.col("t") == plan.steps)
         .rename({"t": "steps"})

@@ -10,7 +10,7 @@ from bridle import validation
 from bridle.agent.config import Json
 from bridle.errors import InvalidValue
 from bridle.limits import LABEL_CODINGS
-from bridle.policies import DEFAULT_V, TEACHINGS, BehaviorConstrained, KnownMask, Weighted
+from bridle.policies import DEFAULT_V, TEACHINGS, BehaviorConstrained, KnownMask, Policy
 from bridle_studies.paper.published import (
     MASKS,
     PAPER_EXAMPLES,
@@ -19,6 +19,7 @@ from bridle_studies.paper.published import (
     PAPER_STEPS,
     PAPER_TEACHINGS,
 )
+from bridle_studies.scaffold.extensions import Extension
 
 __all__ = [
     "Plan",
@@ -81,6 +82,11 @@ class Plan:
         Never play what the teacher denied for the very same context and arm. Not in the paper.
     checkpoints : int
         Points of a curve.
+    policies : tuple of Extension
+        Policies of others, a row each beside the dial. Where one keeps to limits, it may play what
+        is safe by what was taught.
+    reward : Extension, optional
+        A reward model of somebody else's, which all agents learn with, in the place of ours.
     """
 
     teaching: tuple[str, ...] = PAPER_TEACHINGS
@@ -99,6 +105,8 @@ class Plan:
     label_coding: str = "1/0"
     exact_denials: bool = False
     checkpoints: int = 100
+    policies: tuple[Extension, ...] = ()
+    reward: Extension | None = None
 
     def __post_init__(self) -> None:
         owner = "Plan"
@@ -131,9 +139,13 @@ class Plan:
         if self.teaching_contexts is not None:
             number = CONTEXTS.check(self.teaching_contexts, "teaching_contexts", owner)
             checked["teaching_contexts"] = number
+        for one in (*self.policies, *(() if self.reward is None else (self.reward,))):
+            kind = "reward" if one is self.reward else "policy"
+            if not isinstance(one, Extension) or one.kind != kind:
+                raise InvalidValue(kind, owner, "as `find_extensions` returns it", one)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        for name in ("teaching", "examples", "sigmas"):
+        for name in ("teaching", "examples", "sigmas", "policies"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise InvalidValue(name, owner, "a list without repetitions", values)
@@ -141,7 +153,17 @@ class Plan:
     @property
     def agents(self) -> tuple[str, ...]:
         """The agents' names, in the order of the tables."""
-        return *MASKS, *map(agent_name, self.sigmas)
+        return *MASKS, *self.dial, *self.others
+
+    @property
+    def dial(self) -> dict[str, float]:
+        """Sigma by the agent's name."""
+        return {agent_name(sigma): sigma for sigma in self.sigmas}
+
+    @property
+    def others(self) -> dict[str, Extension]:
+        """Policies of others by the agent's name."""
+        return {policy.label: policy for policy in self.policies}
 
     @property
     def blends(self) -> tuple[str, ...]:
@@ -156,14 +178,18 @@ class Plan:
     @property
     def runs(self) -> int:
         """How many online runs are made."""
-        cells = len(self.teaching) * len(self.examples) if self.blends else 0
-        return self.folds * (cells * len(self.blends) + len(self.untaught))
+        cells = len(self.teaching) * len(self.examples)
+        taught = len(self.blends) + len(self.others)
+        return self.folds * (cells * taught + len(self.untaught))
 
-    def policy(self, agent: str) -> Weighted:
+    def policy(self, agent: str) -> Policy:
         """Return the policy that results call `agent`."""
         if agent in MASKS:
             return KnownMask(reading=READINGS[agent], v=self.v)
-        sigma = dict(zip(map(agent_name, self.sigmas), self.sigmas, strict=True))[agent]
+        if agent in self.others:
+            made: Policy = self.others[agent].load().factory()
+            return made
+        sigma = self.dial[agent]
         return BehaviorConstrained(sigma=sigma, v=self.v, v_constraint=self.v_constraint)
 
     def contexts_to_teach(self, contexts: int) -> int:
@@ -187,8 +213,17 @@ class Plan:
 
     def to_json(self) -> dict[str, Json]:
         """Return every choice as plain JSON values."""
-        values = dataclasses.asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        # Left out where there are none: so a study of ours is what it was before.
+        policies, reward = values.pop("policies"), values.pop("reward")
+        made: dict[str, Json] = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in values.items()
+        }
+        if policies:
+            made["policies"] = [policy.to_json() for policy in policies]
+        if reward is not None:
+            made["reward"] = reward.to_json()
+        return made
 
 
 def _several(values: object, name: str) -> Sequence[object]:

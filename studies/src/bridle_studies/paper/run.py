@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -225,12 +225,16 @@ def warm_up(work: Work) -> None:
         steps=2,
         checkpoints=1,
         teaching_contexts=work.plan.teaching_contexts,
+        policies=work.plan.policies,
+        reward=work.plan.reward,
     )
     small = Work(work.recipe, tiny)
     classes, batches = jobs(tiny)
     taught = small.teach(classes[0])
-    for job in (batches[0], Batch(0, "random", 2, tiny.blends, limits=taught.limits[2])):
-        small.run(job)
+    limits = taught.limits[2]
+    small.run(batches[0])
+    for agents in (tiny.blends, *((agent,) for agent in tiny.others)):
+        small.run(Batch(0, "random", 2, agents, limits=limits))
 
 
 def run_jobs(
@@ -294,14 +298,8 @@ def _with_limits(job: Batch, taught: Mapping[str, ClassResult]) -> Batch:
     if job.teaching is None or job.examples is None:
         return job
     lesson = taught[Class(job.fold, job.teaching).key]
-    return Batch(
-        job.fold,
-        job.teaching,
-        job.examples,
-        job.agents,
-        lesson.limits[job.examples],
-        lesson.exact.get(job.examples),
-    )
+    exact = lesson.exact.get(job.examples)
+    return replace(job, limits=lesson.limits[job.examples], denied=exact)
 
 
 def _misnamed(recipe: Recipe) -> bool:

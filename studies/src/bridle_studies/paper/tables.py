@@ -42,6 +42,10 @@ LEGEND = (
     "play earning 0; R alone rewards violating, so read both. E: denied arms played, of {steps:,}. "
     "Means over {folds}."
 )
+OTHERS_NOTE = (
+    "of others, by the name and version registered. What keeps to limits plays what is safe by "
+    "what was taught."
+)
 MASK_NOTE = (
     "mask: plays the best allowed arm. mask-filter: plays a random allowed arm in place of a "
     "denied pick. The masks and sigma=1 do not depend on teaching or N: they ran once a fold and "
@@ -417,11 +421,14 @@ def _notes(runs: Runs, summary: pl.DataFrame, data: str) -> list[str]:
         notes[0] += " 95 %: Student's t over folds."
     else:
         notes[0] += " A single fold has no interval."
+    rows = _rows(runs, summary, data)
     if any(mask in runs.agents for mask in MASKS):
         notes.append(MASK_NOTE)
-    rows = _rows(runs, summary, data)
     if any(line.paper_R for _, line in rows if line.agent in MASKS):
         notes[-1] += f" {ONE_MASK}"
+    others = [agent for agent in runs.agents if "@" in agent]
+    if others:
+        notes.append(f"{', '.join(others)}: {OTHERS_NOTE}")
     if runs.world.startswith("synthetic") and any(line.paper_E for _, line in rows):
         notes.append(
             f"Ours are {runs.world}, made up by bridle; the paper's numbers beside them are of "

@@ -137,7 +137,8 @@ def _what_came_out(summary: pl.DataFrame, T: int) -> list[str]:
     """
     N = nearest_examples(summary, 50_000)
     cells = summary if N is None else summary.filter(pl.col("examples") == N)
-    taught = cells.filter(~pl.col("agent").is_in([*MASKS, "sigma=1"]))
+    on_dial = pl.col("agent").str.starts_with("sigma=") & (pl.col("agent") != "sigma=1")
+    taught = cells.filter(on_dial)
     if taught.is_empty():
         return []
     free = _one(cells, "sigma=1", "E")

@@ -14,11 +14,13 @@ import numpy.typing as npt
 from bridle.errors import InvalidValue
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import LABEL_CODINGS, LinearLimits
+from bridle.policies import Policy
+from bridle.reward.base import RewardModel
 from bridle.reward.posterior import LinearArms
-from bridle.simulate import Lesson, online, teach
+from bridle.simulate import Lesson, Tables, learned_mask, online, teach
 from bridle_studies.environments.world import Recipe, World
 from bridle_studies.paper.plan import Plan
-from bridle_studies.paper.published import MASKS
+from bridle_studies.scaffold.journal import file_name
 
 __all__ = ["Batch", "BatchResult", "Class", "ClassResult", "Fold", "Job", "Result", "Work", "jobs"]
 
@@ -44,7 +46,7 @@ class Batch:
     """A job: let agents go online in one fold, with what was taught by N answers.
 
     `limits` and `denied` come out of a `Class`; agents that do not look at what was taught need
-    neither.
+    neither. `policy` is that of somebody else's, whose runs are a job of their own.
     """
 
     fold: int
@@ -53,13 +55,15 @@ class Batch:
     agents: tuple[str, ...]
     limits: dict[str, npt.NDArray[Any]] | None = field(default=None, repr=False, compare=False)
     denied: Bools | None = field(default=None, repr=False, compare=False)
+    policy: str = ""
 
     @property
     def key(self) -> str:
         """A name that no other job of the study has."""
         if self.teaching is None:
             return f"batch-{self.fold}"
-        return f"batch-{self.fold}-{self.teaching}-{self.examples}"
+        own = f"-{file_name(self.policy)}" if self.policy else ""
+        return f"batch-{self.fold}-{self.teaching}-{self.examples}{own}"
 
 
 Job: TypeAlias = Class | Batch
@@ -85,7 +89,7 @@ class BatchResult:
     Rc: Floats
     E: Ints
     abstentions: Ints
-    blend_regret: Floats  # nan for masks
+    blend_regret: Floats  # nan for agents that are not on the dial
 
 
 Result: TypeAlias = ClassResult | BatchResult
@@ -111,6 +115,12 @@ def jobs(plan: Plan) -> tuple[list[Class], list[Batch]]:
         batches += [
             Batch(job.fold, job.teaching, N, plan.blends) for job in classes for N in plan.examples
         ]
+    batches += [
+        Batch(job.fold, job.teaching, N, (agent,), policy=agent)
+        for agent in plan.others
+        for job in classes
+        for N in plan.examples
+    ]
     return classes, batches
 
 
@@ -213,30 +223,50 @@ class Work:
             name: [] for name in ("R", "Rc", "E", "abstentions", "blend_regret")
         }
         for agent in job.agents:
+            policy = plan.policy(agent)
             run = online(
                 tables,
-                policy=plan.policy(agent),
+                policy=policy,
                 limits=limits,
                 rows=fold.online_rows,
-                eligible=None if job.denied is None else ~job.denied,
+                eligible=_eligible(tables, policy, limits, job.denied),
                 checkpoints=t.tolist(),
                 seed=fold.seed,
                 ridge=plan.ridge,
+                model=self._model(tables),
             )
             for name in ("R", "Rc", "E", "abstentions"):
                 measures[name].append(getattr(run, name))
             measures["blend_regret"].append(self._blend_regret(fold, agent, run.played)[t - 1])
         return BatchResult(t=t, **{name: np.array(rows) for name, rows in measures.items()})
 
+    def _model(self, tables: Tables) -> RewardModel | None:
+        if self.plan.reward is None:
+            return None
+        model: RewardModel = self.plan.reward.load().factory(
+            arms=tables.arms, features=tables.features
+        )
+        return model
+
     def _blend_regret(self, fold: Fold, agent: str, played: Ints) -> Floats:
         """Definition 2's regret up to each step, by the agent's own sigma; a pause costs all."""
-        if agent in MASKS:
+        if agent not in self.plan.dial:
             return np.full(len(played), np.nan)
-        sigma = dict(zip(self.plan.agents[len(MASKS) :], self.plan.sigmas, strict=True))[agent]
+        sigma = self.plan.dial[agent]
         value = sigma * fold.reward_value + (1.0 - sigma) * fold.limit_value
         best = value.max(axis=1)
         got = np.where(played >= 0, value[fold.online_rows, played], 0.0)
         return np.cumsum(best[fold.online_rows] - got)
+
+
+def _eligible(
+    tables: Tables, policy: Policy, limits: LinearLimits | None, denied: Bools | None
+) -> Bools | None:
+    may = None if denied is None else ~denied
+    if limits is not None and policy.needs_limits:
+        safe = learned_mask(tables, limits)
+        return safe if may is None else safe & may
+    return may
 
 
 def nearest(contexts: Floats, outcomes: Floats) -> Floats:

@@ -16,27 +16,28 @@ from bridle_studies.real.scope import (
     AT_WORD_20,
     COIN,
     DEFAULT,
-    METHODS,
     PROMISE,
     RATES_5,
     RATES_20,
     TOLD,
     UNCHECKED,
+    order_of,
 )
 from bridle_studies.real.summary import Cell, cells
 from bridle_studies.scaffold.canvas import FAINT, INK
 
 __all__ = [
-    "MARKS",
-    "TINTS",
     "WORDS",
     "by_world",
     "heading",
     "log_place",
+    "mark_of",
     "methods_of",
     "percent",
     "seeds_and_steps",
     "share_axis",
+    "tint_of",
+    "words_of",
 ]
 
 # What each method is, in the order in which it is shown.
@@ -92,7 +93,22 @@ def by_world(runs: pl.DataFrame, kind: str) -> dict[str, list[Cell]]:
 def methods_of(found: Iterable[Sequence[Cell]]) -> list[str]:
     """Return the methods that are in any of these worlds, in order."""
     there = {cell.method for members in found for cell in members}
-    return [method for method in METHODS if method in there]
+    return sorted(there, key=order_of)
+
+
+def words_of(method: str) -> str:
+    """Return what a method is, in a few words."""
+    return WORDS.get(method, f"limits {method}")
+
+
+def tint_of(method: str) -> str:
+    """Return a method's colour; limits of others share one."""
+    return TINTS.get(method, "#8C6BB1")
+
+
+def mark_of(method: str) -> str:
+    """Return the form of a method's point."""
+    return MARKS.get(method, "h")
 
 
 def heading(figure: Figure, title: str, text: str) -> None:

@@ -11,7 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bridle_studies.frontier.figures import dark
-from bridle_studies.real.canvas import TINTS, WORDS, by_world, heading, methods_of, seeds_and_steps
+from bridle_studies.real.canvas import (
+    by_world,
+    heading,
+    methods_of,
+    seeds_and_steps,
+    tint_of,
+    words_of,
+)
 from bridle_studies.real.scope import CHANGES
 from bridle_studies.real.summary import Cell
 from bridle_studies.scaffold.canvas import INK, count_axis, number, save_figure, spread
@@ -74,8 +81,8 @@ def draw_changes(out: Path, runs: pl.DataFrame, course: pl.DataFrame) -> dict[st
     )
     methods = methods_of(found.values())
     figure.legend(
-        [Line2D([], [], color=TINTS[method], linewidth=2.2) for method in methods],
-        [WORDS[method] for method in methods],
+        [Line2D([], [], color=tint_of(method), linewidth=2.2) for method in methods],
+        [words_of(method) for method in methods],
         loc="upper left",
         frameon=False,
         fontsize=9,
@@ -89,7 +96,7 @@ def draw_changes(out: Path, runs: pl.DataFrame, course: pl.DataFrame) -> dict[st
         "allowed begins what was learned anew."
     )
     words = "; ".join(
-        f"{world}, {WORDS[cell.method]}: {number(cell.E, 'E')} denied plays, "
+        f"{world}, {words_of(cell.method)}: {number(cell.E, 'E')} denied plays, "
         f"{number(cell.after or 0.0, 'E')} of them after the change"
         for world, members in found.items()
         for cell in members
@@ -111,14 +118,14 @@ def _ends(axes: Axes, members: Sequence[Cell]) -> None:
             textcoords="offset points",
             fontsize=8.4,
             va="center",
-            color=dark(TINTS[cell.method]),
+            color=dark(tint_of(cell.method)),
             annotation_clip=False,
         )
 
 
 def _lines(axes: Axes, course: pl.DataFrame, measure: str, method: str) -> None:
     """Draw each seed, and their mean."""
-    tint = TINTS[method]
+    tint = tint_of(method)
     for _, seed in course.group_by("seed", maintain_order=True):
         axes.plot(seed["t"], seed[measure], color=tint, linewidth=0.6, alpha=0.35, zorder=2)
     mean = course.group_by("t", maintain_order=True).agg(pl.col(measure).mean()).sort("t")

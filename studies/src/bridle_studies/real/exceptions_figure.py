@@ -14,15 +14,15 @@ from matplotlib.patches import Patch
 
 from bridle_studies.frontier.figures import dark
 from bridle_studies.real.canvas import (
-    MARKS,
-    TINTS,
-    WORDS,
     by_world,
     heading,
+    mark_of,
     methods_of,
     percent,
     seeds_and_steps,
     share_axis,
+    tint_of,
+    words_of,
 )
 from bridle_studies.real.scope import EXCEPTIONS
 from bridle_studies.real.summary import DOUBT, Cell
@@ -88,7 +88,7 @@ def draw_exceptions(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
     methods = methods_of(found.values())
     handles: list[Artist] = [
         *(
-            Line2D([], [], linestyle="", marker=MARKS[method], color=TINTS[method])
+            Line2D([], [], linestyle="", marker=mark_of(method), color=tint_of(method))
             for method in methods
         ),
         Patch(facecolor=GREY),
@@ -96,7 +96,7 @@ def draw_exceptions(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
     ]
     figure.legend(
         handles,
-        [*(WORDS[method] for method in methods), "answers", "checks"],
+        [*(words_of(method) for method in methods), "answers", "checks"],
         loc="upper left",
         bbox_to_anchor=(0.006, 1 - 0.84 / high),
         ncols=len(methods) + 2,
@@ -111,8 +111,9 @@ def draw_exceptions(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
         "beside them; means over seeds."
     )
     words = "; ".join(
-        f"{world}, {WORDS[cell.method]}: mean {percent(cell.share)}, worst {percent(cell.worst)}, "
-        f"{number(cell.answers, 'E')} answers, {number(cell.audits, 'E')} checks"
+        f"{world}, {words_of(cell.method)}: mean {percent(cell.share)}, "
+        f"worst {percent(cell.worst)}, {number(cell.answers, 'E')} answers, "
+        f"{number(cell.audits, 'E')} checks"
         for world, members in found.items()
         for cell in members
     )
@@ -124,9 +125,9 @@ def _dots(axes: Axes, y: float, cell: Cell, shares: list[float]) -> None:
     axes.plot(
         shares,
         [y] * len(shares),
-        MARKS[cell.method],
+        mark_of(cell.method),
         markersize=5.2,
-        color=TINTS[cell.method],
+        color=tint_of(cell.method),
         markeredgecolor="white",
         markeredgewidth=0.5,
         alpha=0.8,
@@ -148,7 +149,7 @@ def _dots(axes: Axes, y: float, cell: Cell, shares: list[float]) -> None:
 
 def _bars(axes: Axes, y: float, cell: Cell, most: float) -> None:
     """Draw the answers, the checks beside them, and both numbers at the end."""
-    tint = TINTS[cell.method]
+    tint = tint_of(cell.method)
     axes.barh(y, cell.answers, color=tint, height=0.74, zorder=2)
     axes.barh(
         y,

@@ -15,16 +15,16 @@ from matplotlib.patches import Patch
 from bridle_studies.frontier.figures import dark
 from bridle_studies.real.canvas import (
     LINEAR_TO,
-    MARKS,
-    TINTS,
-    WORDS,
     by_world,
     heading,
     log_place,
+    mark_of,
     methods_of,
     percent,
     seeds_and_steps,
     share_axis,
+    tint_of,
+    words_of,
 )
 from bridle_studies.real.changes_figure import draw_changes
 from bridle_studies.real.exceptions_figure import draw_exceptions
@@ -176,7 +176,7 @@ def _headline(out: Path, runs: pl.DataFrame, about: Mapping[str, str]) -> dict[s
         "above .1 %. Shorter is better everywhere."
     )
     words = "; ".join(
-        f"{world}, {WORDS[cell.method]}: {number(cell.answers, 'E')} answers, "
+        f"{world}, {words_of(cell.method)}: {number(cell.answers, 'E')} answers, "
         f"{number(cell.audits, 'E')} checks, E {_errors(cell)}, regret {cell.excess:+.3f}"
         for world, members in found.items()
         for cell in members
@@ -193,7 +193,7 @@ def _bar(
     span: tuple[float | None, float] | None = None,
 ) -> None:
     """Draw a bar with its number at its end, and a thin line over the range of the seeds."""
-    tint = TINTS[cell.method]
+    tint = tint_of(cell.method)
     axes.barh(y, end, color=tint, height=0.74, zorder=2)
     last = max(end, 0.0)
     if span is not None and cell.seeds > 1:
@@ -215,8 +215,8 @@ def _bar(
 
 def _legend(figure: Figure, methods: Sequence[str], y: float) -> None:
     drawn = figure.legend(
-        [Patch(color=TINTS[method]) for method in methods],
-        [WORDS[method] for method in methods],
+        [Patch(color=tint_of(method)) for method in methods],
+        [words_of(method) for method in methods],
         loc="upper left",
         bbox_to_anchor=(0.006, y),
         ncols=min(len(methods), IN_A_ROW),
@@ -228,7 +228,7 @@ def _legend(figure: Figure, methods: Sequence[str], y: float) -> None:
     )
     for text, method in zip(drawn.get_texts(), methods, strict=True):
         text.set_fontweight("bold" if method == DEFAULT else "normal")
-        text.set_color(dark(TINTS[DEFAULT]) if method == DEFAULT else INK)
+        text.set_color(dark(tint_of(DEFAULT)) if method == DEFAULT else INK)
 
 
 def _starts(worlds: Iterable[Sequence[Cell]], gap: float) -> tuple[list[float], float]:
@@ -390,9 +390,9 @@ def _seeds(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
             axes.plot(
                 shares,
                 [start + place] * len(shares),
-                MARKS[cell.method],
+                mark_of(cell.method),
                 markersize=5.4,
-                color=TINTS[cell.method],
+                color=tint_of(cell.method),
                 markeredgecolor="white",
                 markeredgewidth=0.5,
                 alpha=0.85,
@@ -430,12 +430,12 @@ def _seeds(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
     mine = runs.filter(pl.col("kind") == LIMITS)
     heading(figure, title, f"{seeds_and_steps(mine)} A dot is a seed; the green area is up to 1 %.")
     handles = [
-        Line2D([], [], linestyle="", marker=MARKS[method], color=TINTS[method])
+        Line2D([], [], linestyle="", marker=mark_of(method), color=tint_of(method))
         for method in methods
     ]
     figure.legend(
         handles,
-        [WORDS[method] for method in methods],
+        [words_of(method) for method in methods],
         loc="upper left",
         frameon=False,
         bbox_to_anchor=(0.006, 1 - 0.68 / high),
@@ -449,7 +449,7 @@ def _seeds(out: Path, runs: pl.DataFrame) -> dict[str, Path]:
         "asked about, so a wrong belief can last."
     )
     words = "; ".join(
-        f"{world}, {WORDS[cell.method]}: mean {percent(cell.share)}, worst {percent(cell.worst)}"
+        f"{world}, {words_of(cell.method)}: mean {percent(cell.share)}, worst {percent(cell.worst)}"
         for world, cells_of in found.items()
         for cell in cells_of
     )

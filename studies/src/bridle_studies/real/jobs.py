@@ -19,7 +19,7 @@ from bridle_studies.environments.changes import paying, stricter
 from bridle_studies.environments.world import World
 from bridle_studies.paper.plan import Plan
 from bridle_studies.paper.work import Fold, Work
-from bridle_studies.real.methods import RUNS, Trial, calibrate, random_answers
+from bridle_studies.real.methods import Trial, calibrate, random_answers, run_of
 from bridle_studies.real.scope import (
     CALIBRATION,
     DEFAULT,
@@ -73,7 +73,7 @@ class Real:
                 for N, (beliefs, rows, arms) in taught.items()
             }
             return {"calibration": counts}
-        run, answers = RUNS[job.part](self._trial(scene, fold))
+        run, answers = run_of(job.part, self.scope.limits)(self._trial(scene, fold))
         result: Result = {"run": _measures(run, answers, scene.turn)}
         if job.part == DEFAULT and scene.calibrated and isinstance(run, Asking):
             result["calibration"] = {OWN: calibrate(fold.world, run.beliefs, *_judged(run))}

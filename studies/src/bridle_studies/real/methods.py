@@ -30,8 +30,17 @@ from bridle_studies.real.scope import (
     UNCHECKED,
     Voice,
 )
+from bridle_studies.scaffold.extensions import Extension
 
-__all__ = ["RUNS", "Trial", "calibrate", "default_limits", "default_run", "random_answers"]
+__all__ = [
+    "RUNS",
+    "Trial",
+    "calibrate",
+    "default_limits",
+    "default_run",
+    "random_answers",
+    "run_of",
+]
 
 SIGMA = 0.25  # the paper's best position of the dial
 # Of one who errs and is alone no answer is certain, so there is no end to questions but this: so
@@ -220,11 +229,13 @@ def _alone(trial: Trial) -> tuple[Run, int]:
     return made, len(made.said)
 
 
-def _asking(kind: str) -> Callable[[Trial], tuple[Run, int]]:
+def _asking(kind: str, extension: Extension | None = None) -> Callable[[Trial], tuple[Run, int]]:
     """Return the run of one kind of limits that asks when in doubt."""
 
     def run(trial: Trial) -> tuple[Run, int]:
         fold, world = trial.fold, trial.fold.world
+        if extension is not None:
+            extension.load()
         beliefs = make_limits(kind, schema=world.schema, groups=groups_of(world), seed=fold.seed)
         made = online_asking(
             world.tables,
@@ -295,3 +306,11 @@ RUNS: dict[str, Callable[[Trial], tuple[Run, int]]] = {
     TOLD: _told,
 }
 assert set(RUNS) == set(METHODS)
+
+
+def run_of(method: str, limits: Sequence[Extension]) -> Callable[[Trial], tuple[Run, int]]:
+    """Return the run of a method: one of ours, or of limits of others."""
+    for extension in limits:
+        if extension.label == method:
+            return _asking(extension.name, extension)
+    return RUNS[method]

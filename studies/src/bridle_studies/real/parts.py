@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from bridle_studies.real.jobs import Real
 from bridle_studies.real.scope import (
+    CALIBRATION,
     DEFAULT,
-    METHODS,
     OWN,
     STAFF,
     TEACHERS,
@@ -38,7 +38,7 @@ COURSE = {"t", "answers", "audits", "E"}
 def is_whole(job: Job, result: Mapping[str, object], work: Real) -> bool:
     """Whether a result holds all that its job gives; KeyError if a piece is missing."""
     scene = work.scenes[job.world]
-    if job.part in METHODS:
+    if job.part != CALIBRATION:
         run = result["run"]
         if not isinstance(run, dict) or run.keys() != MEASURES:
             return False
@@ -49,7 +49,7 @@ def is_whole(job: Job, result: Mapping[str, object], work: Real) -> bool:
         if job.part != DEFAULT or not scene.calibrated:
             return True
     counts = result["calibration"]
-    wanted = {OWN} if job.part in METHODS else {str(N) for N in work.scope.calibrated}
+    wanted = {OWN} if job.part != CALIBRATION else {str(N) for N in work.scope.calibrated}
     return (
         isinstance(counts, dict)
         and counts.keys() == wanted

@@ -11,7 +11,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from bridle_studies.real.canvas import WORDS
+from bridle_studies.real.canvas import WORDS, words_of
 from bridle_studies.real.scope import (
     ALONE_5,
     ALPHA,
@@ -21,7 +21,6 @@ from bridle_studies.real.scope import (
     DEFAULT,
     EXCEPTIONS,
     LIMITS,
-    METHODS,
     OWN,
     PROMISE,
     RATES_5,
@@ -29,6 +28,7 @@ from bridle_studies.real.scope import (
     TEACHERS,
     TOLD,
     UNCHECKED,
+    order_of,
 )
 from bridle_studies.real.summary import DOUBT, Cell, Said, calibrations, cells
 from bridle_studies.real.teachers import AFTER, BARS, After, TeacherCell, holds, teacher_cells
@@ -193,8 +193,8 @@ def _on_changes(changes: Mapping[str, Sequence[Cell]]) -> list[str]:
     for world in worlds:
         each = [
             f"{cell.method} {number(cell.after, 'E')} ({cell.after_most:,} in the worst seed)"
-            for method in METHODS
-            for cell in changes.get(method, ())
+            for method in sorted(changes, key=order_of)
+            for cell in changes[method]
             if cell.world == world and cell.after is not None and method != TOLD
         ]
         told.append(f"Denied plays after the change in “{world}”: {', '.join(each)}.")
@@ -266,7 +266,7 @@ def _between(least: float, most: float) -> str:
 
 def _on_others(limits: Mapping[str, Sequence[Cell]]) -> str:
     told = []
-    for method in WORDS:
+    for method in (*WORDS, *sorted(set(limits) - {*WORDS, TOLD})):
         mine = limits.get(method, ())
         if mine and method != DEFAULT:
             worst = max(mine, key=lambda cell: cell.worst)
@@ -525,7 +525,7 @@ def _table(members: Sequence[Cell]) -> dict[str, Any]:
 def _words(cell: Cell) -> str:
     if cell.kind == TEACHERS and cell.method == DEFAULT:
         return ALONE
-    return WORDS.get(cell.method, "told the limits")
+    return "told the limits" if cell.method == TOLD else words_of(cell.method)
 
 
 def _pairs(cell: Cell, also: Sequence[str]) -> list[tuple[str, str, bool | None]]:

@@ -114,7 +114,7 @@ def real(
         As in `run_study`.
     """
     frames, manifest = run_study(
-        _Study(Real(scenes, scope)),
+        _Study(Real([_with_others(scene, scope) for scene in scenes], scope)),
         Path(out),
         engine=engine,
         workers=workers,
@@ -145,7 +145,7 @@ class _Study:
         )
 
     def warm_up(self) -> None:
-        tiny = Scope(taught=20, calibrated=(5,))
+        tiny = Scope(taught=20, calibrated=(5,), limits=self.work.scope.limits)
         kinds: dict[tuple[str, frozenset[str]], Scene] = {}
         for scene in self.scenes:
             kinds.setdefault((scene.limits, frozenset(scene.methods)), scene)
@@ -222,6 +222,14 @@ class _Study:
 
     def lead(self, frames: Frames) -> Sequence[str]:
         return lead(frames.runs, frames.calibration, frames.teachers)
+
+
+def _with_others(scene: Scene, scope: Scope) -> Scene:
+    """Return a scene with the limits of others among its methods; teachers who err have none."""
+    if scene.kind == TEACHERS:
+        return scene
+    others = [one.label for one in scope.limits if one.label not in scene.methods]
+    return replace(scene, methods=(*scene.methods, *others))
 
 
 def _settings(scene: Scene) -> dict[str, Json]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
 
 from bridle import validation
 from bridle.agent.config import Json
 from bridle.errors import InvalidValue
 from bridle_studies.environments.world import Recipe
+from bridle_studies.scaffold.extensions import Extension
 
 __all__ = [
     "ALONE_5",
@@ -40,6 +42,7 @@ __all__ = [
     "Voice",
     "cost",
     "jobs",
+    "order_of",
 ]
 
 # Ours, as an agent is made where nothing is set; no other name begins so.
@@ -126,6 +129,9 @@ class Scope:
         Random examples of the paper's agent, `bcts`.
     calibrated : tuple of int
         Random answers after which the doubt is held against the truth.
+    limits : tuple of Extension
+        Limits of others: a method each, in every world of one teacher. It asks when in doubt, as
+        "rules" and "logistic" do.
     """
 
     seeds: int = 10
@@ -136,6 +142,7 @@ class Scope:
     seed: int = 0
     taught: int = 50_000
     calibrated: tuple[int, ...] = (100, 300, 1_000)
+    limits: tuple[Extension, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("seeds", "seeds_found", "seeds_exceptions"):
@@ -149,6 +156,9 @@ class Scope:
             raise InvalidValue("calibrated", "Scope", wanted, sizes)
         for size in sizes:
             STEPS.check(size, "calibrated", "Scope")
+        for one in self.limits:
+            if not isinstance(one, Extension) or one.kind != "limits":
+                raise InvalidValue("limits", "Scope", "as `find_extensions` returns them", one)
 
     @classmethod
     def quick(cls) -> Scope:
@@ -165,8 +175,12 @@ class Scope:
 
     def to_json(self) -> dict[str, Json]:
         """Return every choice as plain JSON values."""
-        values = dataclasses.asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        limits = values.pop("limits")  # left out where there are none
+        made: dict[str, Json] = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in values.items()
+        }
+        return made | ({"limits": [one.to_json() for one in limits]} if limits else {})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -192,7 +206,7 @@ class Scene:
     kind : str
         One of `KINDS`: what it is there to show.
     methods : tuple of str
-        What is run in it, among `METHODS`.
+        What is run in it, among `METHODS`, and limits of others by their labels.
     calibrated : bool
         Whether the doubt is held against the truth.
     pays : float
@@ -232,7 +246,12 @@ class Job(NamedTuple):
     def key(self) -> str:
         """A name that no other job of the study has, also as a file."""
         plain = "".join(letter if letter.isalnum() else "-" for letter in self.world)
-        return f"{plain[:60]}-{self.seed}-{self.part}"
+        return f"{plain[:60]}-{self.seed}-{quote(self.part, safe='')}"
+
+
+def order_of(method: str) -> tuple[int, str]:
+    """Return where a method is shown: ours as in `METHODS`, then those of others by name."""
+    return METHODS.index(method) if method in METHODS else len(METHODS), method
 
 
 def jobs(scenes: list[Scene]) -> list[Job]:
@@ -260,6 +279,7 @@ COSTS = {
     TOLD: 0.05,
     CALIBRATION: 1.5,
 }
+OTHERS = 30.0  # in plain Python
 # So much of that where nearly all is free for all, as there is less to learn, and where groups are
 # found, as every arm is a unit.
 FREE, UNGROUPED = 0.7, 2.7
@@ -268,4 +288,4 @@ FREE, UNGROUPED = 0.7, 2.7
 def cost(job: Job, scene: Scene) -> float:
     """Guess what a job costs, beside others."""
     scale = FREE if scene.kind == EXCEPTIONS else UNGROUPED if scene.limits == "found" else 1.0
-    return COSTS[job.part] * scale
+    return COSTS.get(job.part, OTHERS) * scale

@@ -8,7 +8,17 @@ from typing import Any
 
 import polars as pl
 
-from bridle_studies.real.scope import DEFAULT, LIMITS, METHODS, OWN, SAID, TOLD, Job, Result
+from bridle_studies.real.scope import (
+    CALIBRATION,
+    DEFAULT,
+    LIMITS,
+    OWN,
+    SAID,
+    TOLD,
+    Job,
+    Result,
+    order_of,
+)
 
 __all__ = [
     "CALIBRATION_SCHEMA",
@@ -138,11 +148,9 @@ def runs_frame(
             "kind": (kinds or {}).get(job.world, LIMITS),
         }
         for job, result in done
-        if job.part in METHODS
+        if job.part != CALIBRATION
     ]
-    rows.sort(
-        key=lambda row: (worlds.index(row["world"]), METHODS.index(row["method"]), row["seed"])
-    )
+    rows.sort(key=lambda row: (worlds.index(row["world"]), order_of(row["method"]), row["seed"]))
     return pl.DataFrame(rows, schema=RUNS_SCHEMA)
 
 

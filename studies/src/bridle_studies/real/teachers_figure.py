@@ -14,14 +14,14 @@ from matplotlib.patches import Patch
 
 from bridle_studies.frontier.figures import dark
 from bridle_studies.real.canvas import (
-    MARKS,
-    TINTS,
-    WORDS,
     by_world,
     heading,
+    mark_of,
     percent,
     seeds_and_steps,
     share_axis,
+    tint_of,
+    words_of,
 )
 from bridle_studies.real.scope import DEFAULT, RATES_20, STAFF, TEACHERS
 from bridle_studies.real.summary import Cell
@@ -132,7 +132,7 @@ def draw_teachers(
 
 
 def _name(method: str) -> str:
-    return ALONE if method == DEFAULT else WORDS[method]
+    return ALONE if method == DEFAULT else words_of(method)
 
 
 def _folded(text: str) -> str:
@@ -151,10 +151,10 @@ def _shares(axes: Axes, runs: pl.DataFrame, members: Sequence[Cell]) -> None:
         axes.plot(
             shares,
             [y] * len(shares),
-            MARKS[cell.method],
+            mark_of(cell.method),
             markersize=5.6,
             alpha=0.8,
-            color=TINTS[cell.method],
+            color=tint_of(cell.method),
             markeredgecolor="white",
             markeredgewidth=0.5,
             clip_on=False,

@@ -38,6 +38,7 @@ __all__ = [
 SHORT = {"thompson": "Thompson"}
 LABELS = {"mask": "mask (argmax)", "mask-filter": "mask (filter)"}
 MASKS = tuple(LABELS)
+OTHER = "#8C6BB1"  # of policies of others, whose names have an @
 # In points (1/72 inch): markers that lie on each other, and that are too close for labels between;
 # how far a column of names stands off; a line of them, a letter.
 TOUCHING, CROWDED, ASIDE, TALL, LETTER = 8.0, 24.0, 20.0, 11.0, 5.9
@@ -70,7 +71,7 @@ def colour(agent: str) -> str:
     """
     sigma = _sigma(agent)
     if not 0.0 <= sigma <= 1.0:
-        return GREY if agent == "mask-filter" else INK
+        return OTHER if "@" in agent else GREY if agent == "mask-filter" else INK
     return str(to_hex(LinearSegmentedColormap.from_list("dial", DIAL, N=1025)(sigma)))
 
 
