@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 import runpy
+import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -149,6 +151,8 @@ def test_entry_points_are_loaded_when_their_name_is_asked_for(monkeypatch):
         return EntryPoints([EntryPoint(name, found[name], group)] if name in found else [])
 
     monkeypatch.setattr(registry, "entry_points", points)
+    registry.unregister("policy", "Late")  # whoever collects doctests has imported its module
+    sys.modules.pop("tests.late_policy", None)
     agent = Agent(arms=2, features=1)
     agent.decide([1.0])
     assert not asked
@@ -435,3 +439,88 @@ def test_broken_ones_fail_their_check(examples):
     ):
         with pytest.raises(CheckFailed, match=f"reward.{name}"):
             check_reward_model(broken)
+
+
+def test_what_a_policy_writes_into_its_scores_counts_for_nothing():
+    @dataclass(frozen=True)
+    class Greedy2:
+        needs_limits: ClassVar[bool] = True
+
+        def choose(self, scores, key):
+            scores.eligible[:] = True
+            scores.allowed[:] = True
+            return 1
+
+        def propensities(self, scores):
+            scores.eligible[:] = True
+            return np.array([0.0, 1.0, 0.0])
+
+    registry.register("policy", "Greedy2", Greedy2, version="1")
+    try:
+        agent = Agent(arms=3, features=SCHEMA, policy=Greedy2(), exact_denials=True)
+        agent.teach(ROWS[0], 0, True, item="Ann")
+        agent.teach(ROWS[0], 1, False, item="Ann")
+        for more in ({"propensity": True}, {"among": [0, 2]}, {}):
+            with pytest.raises(NotPossible, match=r"not eligible|eligible arms"):
+                agent.decide(ROWS[0], item="Ann", **more)
+        assert agent.settings.policy == Greedy2()
+    finally:
+        registry.unregister("policy", "Greedy2")
+
+
+def test_a_class_that_is_defined_again_is_known_by_its_place(tmp_path):
+    def define():
+        @dataclass(frozen=True)
+        class Again:
+            needs_limits: ClassVar[bool] = False
+
+            def choose(self, scores, key):
+                return int(np.argmax(scores.eligible))
+
+            def propensities(self, scores):
+                return np.eye(len(scores.eligible))[np.argmax(scores.eligible)]
+
+        registry.register("policy", "Again", Again, version="1")
+        return Again
+
+    try:
+        agent = Agent(arms=2, features=1, policy=define()())
+        define()  # a cell of a notebook that is run again
+        agent.decide([1.0])
+        agent.save(tmp_path / "a.bridle")
+        assert Agent.load(tmp_path / "a.bridle").decide([1.0]).arm == 0
+    finally:
+        registry.unregister("policy", "Again")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"p": np.nan},
+        {"p": 1.5},
+        {"information": -1.0},
+        {"sd": np.inf},
+        {"p": "high"},
+    ],
+    ids=str,
+)
+def test_limits_that_predict_what_cannot_be_are_stopped(examples, wrong):
+    tree = examples["TreeLimits"]
+
+    class Odd(tree):
+        def predict(self, unit, contexts):
+            made = super().predict(unit, contexts)
+            name, value = next(iter(wrong.items()))
+            shape = np.shape(made.p)
+            kind = object if isinstance(value, str) else float
+            return dataclasses.replace(made, **{name: np.full(shape, value, kind)})
+
+    registry.register("limits", "odd", Odd, version="1")
+    try:
+        agent = Agent(arms=2, features=SCHEMA, limits="odd")
+        before = agent.version
+        with pytest.raises(NotPossible, match="check_limits"):
+            agent.decide(ROWS[0])
+        assert agent.version == before
+    finally:
+        registry.unregister("limits", "odd")

@@ -483,11 +483,12 @@ def kernel_weights(policy: Policy) -> Floats:
 
 def chosen(policy: Policy, scores: Scores, key: int) -> int:
     """Return the arm that somebody else's policy plays, checked; -1 where none may be played."""
-    eligible = np.asarray(scores.eligible)
+    eligible = np.array(scores.eligible)  # a copy: what the policy writes into counts for nothing
     if not eligible.any():
         return -1
     k = policy.choose(scores, key)
-    if not isinstance(k, int | np.integer) or not 0 <= k < len(eligible) or not eligible[k]:
+    is_arm = isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < len(eligible)
+    if not is_arm or not eligible[k]:
         raise NotPossible(
             f"The policy {type(policy).__name__} chose arm {k!r:.100}, which is not eligible. "
             "bridle.testing.check_policy shows what a policy must do."
@@ -497,10 +498,14 @@ def chosen(policy: Policy, scores: Scores, key: int) -> int:
 
 def odds_of(policy: Policy, scores: Scores) -> Floats:
     """Return the propensities of somebody else's policy, checked: (K,)."""
-    eligible = np.asarray(scores.eligible)
+    eligible = np.array(scores.eligible)  # a copy, as in `chosen`
     if not eligible.any():
         return np.zeros(len(eligible))
-    odds = np.array(policy.propensities(scores), np.float64)
+    given = policy.propensities(scores)
+    try:
+        odds = np.array(given, np.float64)
+    except (TypeError, ValueError):
+        odds = np.full(len(eligible), np.nan)
     fits = odds.shape == eligible.shape and abs(float(odds.sum()) - 1.0) <= 1e-6
     if not fits or (odds < 0.0).any() or (odds[~eligible] > 0.0).any():
         raise NotPossible(

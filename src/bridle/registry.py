@@ -183,9 +183,12 @@ def require(kind: Kind, name: str, version: str) -> Registered:
 
 
 def of_factory(kind: Kind, factory: object) -> Registered | None:
-    """Return what was registered with this very factory."""
+    """Return what was registered with this factory, or with one defined again in its place."""
     for one in _known.values():
-        if one.kind == kind and one.factory is factory:
+        again = _place(one.factory) == _place(factory) and (
+            getattr(one.factory, "__module__", None) == getattr(factory, "__module__", None)
+        )
+        if one.kind == kind and (one.factory is factory or again):
             return one
     return None
 

@@ -12,6 +12,7 @@ from bridle import registry
 from tests.server.driving import Server
 
 ROOT = Path(__file__).parents[2]
+OURS = {"arms": ["a", "b"], "features": 2, "seed": 1}
 NAMES = {"squarecb": ("policy", "SquareCB"), "logistic_reward": ("reward", "logistic")}
 BODY = {
     "arms": ["a", "b", "c"],
@@ -101,3 +102,45 @@ def test_a_server_without_it_says_so_and_serves_the_others(tmp_path):
         assert names == {"ours", "theirs"}
         runpy.run_path(str(ROOT / "examples" / "squarecb.py"), run_name="squarecb")
         assert decide(other, "theirs").json["outcome"] == "decision"
+
+
+def test_a_model_that_fails_harms_no_other_agent(server, caplog):
+    """It cannot be made, or its state cannot be saved: others go on, and the server stops well."""
+
+    class Raises:
+        def __init__(self, **options):
+            raise RuntimeError("no licence")
+
+        @classmethod
+        def from_state(cls, state):
+            raise RuntimeError
+
+    registry.register("reward", "raises", Raises, version="1")
+    try:
+        assert create(server, "ours", OURS).status == 201
+        assert (
+            create(server, "raises", {**BODY, "reward": "raises", "reward_options": {}}).status
+            >= 400
+        )
+        assert decide(server, "ours").status == 200
+        assert server.call("GET", "/v1/agents/raises").status == 404
+    finally:
+        registry.unregister("reward", "raises")
+
+
+def test_a_state_that_cannot_be_saved_costs_a_snapshot_and_nothing_else(tmp_path, monkeypatch):
+    def unsavable(self):
+        raise TypeError("an object array")
+
+    with closing(Server(tmp_path)) as server:
+        taught(server, "theirs")
+        assert create(server, "ours", OURS).status == 201
+        assert decide(server, "ours").status == 200
+        model = registry.find("reward", "logistic").factory
+        monkeypatch.setattr(model, "to_state", unsavable)
+        token = server.token
+    monkeypatch.undo()
+    with closing(Server(tmp_path)) as server:  # it ended well, and the log is whole
+        server.token = token
+        assert decide(server, "theirs").status == 200
+        assert decide(server, "ours").status == 200

@@ -1135,7 +1135,7 @@ class Commands:
                 f"Arms share nothing with limits={kind!r}. Give regroup(..., limits=) a kind that "
                 "shares: 'auto', 'rules' or 'logistic'."
             )
-        if kind != state.settings.limits:
+        if not isinstance(kind, str) or kind != state.settings.limits:
             validation.one_of(kind, KINDS, "limits", owner)
         pairs = tuple(
             (

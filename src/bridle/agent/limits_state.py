@@ -20,10 +20,10 @@ from bridle.agent.drift import SurpriseTest
 from bridle.errors import InvalidValue, NotPossible, UnknownId
 from bridle.kernels import doubt, keys
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs, Term
+from bridle.limits import Beliefs, Prediction, Term
 from bridle.limits.declared import CompiledRule
 from bridle.limits.exceptions import ExceptionRates
-from bridle.limits.kinds import make_limits
+from bridle.limits.kinds import KINDS, make_limits
 from bridle.schema import Number
 
 __all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
@@ -284,6 +284,7 @@ class LimitsState:
         rules: Sequence[CompiledRule] = (),
     ) -> None:
         self.kind = kind
+        self._of_others = kind not in KINDS
         self._settings = settings
         self._numbered = keys.stream(settings.seed, keys.ANSWER)
         self._named = keys.stream(settings.seed, keys.ANSWER_NAMED)
@@ -509,6 +510,8 @@ class LimitsState:
 
     def _predict(self, rows: Floats) -> Seen:
         prediction = self.limits.predict_all(rows)
+        if self._of_others:
+            prediction = Prediction.checked(prediction, self.limits.units, len(rows), self.kind)
         hope = self.limits.hope(prediction)
         if self.rates is not None:
             prediction = self.rates.lower(prediction)

@@ -34,9 +34,13 @@ def add_to(app: typer.Typer) -> None:
     found = {one.name: one for one in entry_points(group=COMMANDS)}
     for name, about in _STUDIES.items():
         if name not in found:
-            _add_missing(app, name, about)
+            _add_missing(app, name, f"{about} (not installed)", _MISSING)
     for name, one in found.items():
-        command = one.load()
+        try:
+            command = one.load()
+        except Exception as error:  # somebody else's package; the other commands go on
+            _add_missing(app, name, _STUDIES.get(name, name), f"It cannot be loaded: {error!r}")
+            continue
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
@@ -50,12 +54,12 @@ def demonstration() -> Any:
     raise NotPossible(_MISSING)
 
 
-def _add_missing(app: typer.Typer, name: str, about: str) -> None:
+def _add_missing(app: typer.Typer, name: str, about: str, why: str) -> None:
     @app.command(
         name,
-        help=f"{about} (not installed)",
+        help=about,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
     def missing(_: typer.Context) -> None:
-        typer.echo(_MISSING, err=True)
+        typer.echo(why, err=True)
         raise typer.Exit(1)

@@ -105,6 +105,28 @@ class Prediction:
     information: Floats
     sd: Floats
 
+    def checked(self, units: int, contexts: int, kind: str) -> Prediction:
+        """Return the same as arrays of the kernels' types; raise if it cannot be one.
+
+        For limits of others: ours are held to it by their tests.
+        """
+        shape, names = (units, contexts), ("p", "safe", "possible", "information", "sd")
+        try:
+            parts = [np.array(getattr(self, name), np.float64) for name in names]
+        except (AttributeError, TypeError, ValueError):
+            parts = []
+        fits = len(parts) == 5 and all(
+            part.shape == shape and np.isfinite(part).all() and (part >= 0.0).all()
+            for part in parts
+        )
+        if not fits or (parts[0] > 1.0).any():
+            raise NotPossible(
+                f"Limits of the kind {kind!r} predict what cannot be: {self!r:.300}. "
+                "bridle.testing.check_limits shows what limits must do."
+            )
+        p, safe, possible, information, sd = parts
+        return Prediction(p, safe > 0.0, possible > 0.0, information, sd)
+
     def of(self, units: Ints) -> Prediction:
         """Return the prediction of some of the units that this one is of."""
         return Prediction(

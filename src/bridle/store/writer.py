@@ -313,7 +313,9 @@ class Writer:
                 self._held[agent] = load(self._store, agent)
         except StoreFailed:
             raise
-        except BridleError as error:
+        except Exception as error:  # also what somebody else's model raises
+            if not isinstance(error, BridleError):
+                log.exception("agent %s cannot be loaded", agent)
             for work in works:
                 if work.agent == agent:
                     work.error = error
@@ -327,7 +329,9 @@ class Writer:
             return
         try:
             aggregate = Aggregate.begin(work.created)
-        except BridleError as error:
+        except Exception as error:  # also what somebody else's model raises
+            if not isinstance(error, BridleError):
+                log.exception("agent %s cannot be made", work.agent)
             work.error = error
             return
         transaction.create(work.agent, self._clock())
@@ -414,8 +418,9 @@ class Writer:
     def _snapshot(self, agent: str, aggregate: Aggregate) -> None:
         try:
             keep_snapshot(self._store, agent, aggregate)
-        except StoreFailed as error:  # it is only a shortcut
-            log.warning("no snapshot of %s: %s", agent, error)
+        except Exception as error:  # it is only a shortcut; somebody else's state may not be saved
+            unexpected = None if isinstance(error, BridleError) else error
+            log.warning("no snapshot of %s: %s", agent, error, exc_info=unexpected)
 
 
 def _runs(works: Iterable[Work[Any]]) -> Iterator[list[Work[Any]]]:
