@@ -399,7 +399,7 @@ class Agent:
             waits for answers; with ``on_doubt="play_safe"`` it is in `question` of what it gives.
         """
         _check_among(made.event.among)
-        self._commit_all(_events_of(made))
+        self._commit_all(made.events)
         return made
 
     @follows(Commands.decided_many)
@@ -423,7 +423,7 @@ class Agent:
         It never asks. Give the reward by `reward`, with the id of what this returns.
         """
         _check_among(made.decision.event.among)
-        self._commit_all([*_events_of(made.decision), made.event])
+        self._commit_all([*made.decision.events, made.event])
         return made.decision
 
     @follows(Commands.judged)
@@ -527,7 +527,7 @@ class Agent:
 
         `answer` and `skip` do so themselves; this is for a store that was interrupted in between.
         """
-        self._commit_all(_events_of(made))
+        self._commit_all(made.events)
         return made
 
     def whom(
@@ -1063,12 +1063,6 @@ class Agent:
         if decision is None or waits is None or waits.question is not None:
             return None
         return self.resume(decision, at=at)
-
-
-def _events_of(made: Decision | Question | Abstention) -> list[Event]:
-    """Return what goes into the log: the outcome, and the question that it filed."""
-    filed = None if isinstance(made, Question) else made.question
-    return [made.event] if filed is None else [made.event, filed.event]
 
 
 def _check_among(among: tuple[ArmId, ...] | None) -> None:

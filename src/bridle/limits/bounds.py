@@ -33,6 +33,7 @@ from bridle.limits.rules import (
     Reading,
     Term,
     Terms,
+    checked_answers,
     doubt_of,
 )
 from bridle.schema import Number, Schema
@@ -442,14 +443,9 @@ class BoundLimits(Beliefs):
         """
         owner = "BoundLimits.refit"
         u = self._unit(unit, owner)
-        C = validation.matrix(contexts, self.features, "contexts", owner)
-        answers = validation.truths(allowed, len(C), "allowed", owner)
-        given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
-        if not isinstance(given, list) or len(given) != len(C):
-            raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
-        bits = [validation.SEED.check(key, "keys", owner) for key in given]
+        C, answers, bits = checked_answers(contexts, allowed, keys, self.features, owner)
         self._forget(u)
-        for row, answer, key in zip(C, answers.tolist(), bits, strict=True):
+        for row, answer, key in zip(C, answers, bits, strict=True):
             self.fold(row, u, answer, key)
         return np.array([u])
 

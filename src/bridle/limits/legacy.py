@@ -30,6 +30,7 @@ from bridle.limits.rules import (
     RuleLimits,
     Term,
     check,
+    checked_answers,
     doubt_of,
     how_many,
 )
@@ -237,12 +238,7 @@ class AutoLimits(Beliefs):
         """
         owner = "AutoLimits.refit"
         u = validation.IntRange(0, self.units - 1).check(unit, "unit", owner)
-        C = validation.matrix(contexts, self.features, "contexts", owner)
-        answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
-        given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
-        if not isinstance(given, list) or len(given) != len(C):
-            raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
-        bits = [validation.SEED.check(key, "keys", owner) for key in given]
+        C, answers, bits = checked_answers(contexts, allowed, keys, self.features, owner)
         self._forget(u)
         arm = int(np.flatnonzero(self.unit_of == u)[0])
         for row, answer, key in zip(C, answers, bits, strict=True):

@@ -31,6 +31,7 @@ from bridle.limits.rules import (
     RuleLimits,
     Term,
     check,
+    checked_answers,
     checked_groups,
     doubt_of,
     how_many,
@@ -356,12 +357,7 @@ class MixtureLimits(Beliefs):
         """
         owner = "MixtureLimits.refit"
         u = self._unit(unit, "refit")
-        C = validation.matrix(contexts, self.features, "contexts", owner)
-        answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
-        given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
-        if not isinstance(given, list) or len(given) != len(C):
-            raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
-        bits = [validation.SEED.check(key, "keys", owner) for key in given]
+        C, answers, bits = checked_answers(contexts, allowed, keys, self.features, owner)
         self._forget(u)
         for row, answer, key in zip(C, answers, bits, strict=True):
             self._weigh_answer(row, u, answer, self._ask(row, u, answer, key))

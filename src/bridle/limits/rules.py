@@ -36,6 +36,7 @@ __all__ = [
     "Terms",
     "by_unit",
     "check",
+    "checked_answers",
     "checked_groups",
     "density_of",
     "log_mean",
@@ -523,6 +524,18 @@ def checked_groups(groups: object, n: int, owner: str) -> tuple[Group, ...]:
     return tuple(given)
 
 
+def checked_answers(
+    contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike, features: int, owner: str
+) -> tuple[Floats, list[bool], list[int]]:
+    """Return the answers and keys that `refit` was given, or raise `InvalidValue`."""
+    C = validation.matrix(contexts, features, "contexts", owner)
+    answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
+    given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
+    if not isinstance(given, list) or len(given) != len(C):
+        raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
+    return C, answers, [validation.SEED.check(key, "keys", owner) for key in given]
+
+
 def units_of(groups: tuple[Group, ...]) -> Ints:
     """Return the unit of each arm: that of its group, or one of its own."""
     units: dict[object, int] = {}
@@ -814,15 +827,10 @@ class RuleLimits(Beliefs):
         """
         owner = "RuleLimits.refit"
         u = self._unit(unit, owner)
-        C = validation.matrix(contexts, self.features, "contexts", owner)
-        answers = validation.truths(allowed, len(C), "allowed", owner)
-        given = validation.arrays(keys, "keys", owner, f"{len(C)} keys").tolist()
-        if not isinstance(given, list) or len(given) != len(C):
-            raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
-        bits = [validation.SEED.check(key, "keys", owner) for key in given]
+        C, answers, bits = checked_answers(contexts, allowed, keys, self.features, owner)
         self._units.pop(u, None)
         self._evidence[u] = 0.0
-        for held, answer, key in zip(self.terms.held(C), answers.tolist(), bits, strict=True):
+        for held, answer, key in zip(self.terms.held(C), answers, bits, strict=True):
             self._fold(u, held, answer, key)
         self._weigh_errors()
         return np.array([u]) if len(self.errors) == 1 else np.arange(self.units)
