@@ -22,7 +22,7 @@ from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
 from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, keys, loop, questions
-from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
+from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints, Weights
 from bridle.limits import Beliefs, Limits, LinearLimits
 from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
@@ -741,295 +741,401 @@ def online_asking(
     staff = _staff(teachers, seed, owner)
     if staff is not None and wrong > 0.0:
         raise InvalidValue("flips", owner, "0 with several teachers: each has an error", flips)
-    empty = _on_empty(on_empty, safe_arm, tables.arms, owner)
-    left = STEPS.check(budget, "budget", owner)
-    most = MOST.check(most, "most", owner)
-    price = PRICE.check(answer_price, "answer_price", owner)
-    shown = shown_rows(tables, rows, steps, seed, owner)
-    T = len(shown)
-    kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
-    kind = kind.ravel().astype(np.int64)
-    item = _items(items, kind, validation.truth(identity, "identity", owner), owner)
-    believed = beliefs.copy()
-    rates = _rates(believed, wrong) if checks else None
-    purse = None if promise is None else Purse(alpha=promise[0], q=promise[1], lag=lag)
-    table = _Table(believed, kinds, rates)
-    said = np.zeros((int(item.max()) + 1, believed.units), np.int8)
-    account = np.zeros(said.shape)
-    lessons = np.zeros(believed.units)
-    here = np.zeros(believed.units, np.int8)
-    contexts = with_one(tables.contexts) if centred else tables.contexts
-    arms = LinearArms(arms=tables.arms, features=contexts.shape[1], ridge=ridge)
-    start = keys.stream(validation.SEED.check(seed, "seed", owner), keys.DECIDE)
-    ask_start = keys.stream(seed, keys.DOUBT)
-    answers = keys.stream(seed, keys.ANSWER)
-    of_checks = keys.stream(seed, keys.ANSWER_NAMED)
-    numbers = np.arange(1, T + 1, dtype=np.uint64)
-    totals = FIRST_GUESS.copy()
-    unit = np.ascontiguousarray(believed.unit_of, np.int64)
-    played = np.empty(T, np.int64)
-    asked: list[tuple[int, int, int, bool]] = []
-    checked: list[tuple[int, bool, bool]] = []
-    anew: list[int] = []
-    due: deque[tuple[int, int, int, int, bool]] = deque()  # checks whose answers are to come
-    allowed = [tables.allowed] * 2
-    turn = T
-    if later is not None:
-        turn = STEPS.check(later[0], "later", owner)
-        changed = validation.arrays(later[1], "later", owner, "what is allowed, as in the tables")
-        if changed.shape != tables.allowed.shape or changed.dtype != np.bool_:
-            wanted = f"a step, and bools of shape {tables.allowed.shape}"
-            raise InvalidValue("later", owner, wanted, f"{changed.dtype} of shape {changed.shape}")
-        allowed[1] = changed
-    coins = questions.Coins(
-        keys.stream(seed, keys.CHECK),
-        np.zeros((0, 2)),
-        START,
-        np.zeros(believed.units, np.int64),
-        np.zeros(0),
-        np.zeros(2),
+    phase = _AskingPhase(
+        tables=tables,
+        beliefs=beliefs,
+        weights=policy.weights,
+        centred=centred,
+        wrong=wrong,
+        staff=staff,
+        empty=_on_empty(on_empty, safe_arm, tables.arms, owner),
+        budget=STEPS.check(budget, "budget", owner),
+        most=MOST.check(most, "most", owner),
+        price=PRICE.check(answer_price, "answer_price", owner),
+        shown=shown_rows(tables, rows, steps, seed, owner),
+        identity=validation.truth(identity, "identity", owner),
+        items=items,
+        remember=remember,
+        checks=checks,
+        promise=promise,
+        lag=lag,
+        ridge=ridge,
+        later=later,
+        seed=validation.SEED.check(seed, "seed", owner),
+        tell=tell,
     )
+    phase.run()
+    return phase.result(checkpoints)
 
-    denied: list[tuple[int, int, int]] = []  # of each denial the row, the arm and the key
-    taught = 0
 
-    def learn(row: int, k: int, answer: bool, bits: int | None = None) -> None:
-        nonlocal taught
-        u, own = int(unit[k]), item[row]
+class _AskingPhase:
+    """An online phase with questions on its way: the parameters of `online_asking`, checked.
+
+    The kernel runs until a question or a check comes up; answers are folded here.
+    """
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        beliefs: Beliefs,
+        weights: Weights,
+        centred: bool,
+        wrong: float,
+        staff: _Staff | None,
+        empty: int,
+        budget: int,
+        most: int,
+        price: float,
+        shown: Ints,
+        identity: bool,
+        items: npt.ArrayLike | None,
+        remember: bool,
+        checks: bool,
+        promise: tuple[float, float] | None,
+        lag: int,
+        ridge: float,
+        later: tuple[int, npt.ArrayLike] | None,
+        seed: int,
+        tell: Callable[[int, int], None] | None,
+    ) -> None:
+        self.tables, self.beliefs, self.weights, self.centred = tables, beliefs, weights, centred
+        self.wrong, self.staff, self.empty = wrong, staff, empty
+        self.left, self.most, self.price = budget, most, price
+        self.shown, self.identity, self.remember, self.lag = shown, identity, remember, lag
+        self.tell = tell
+        self.kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
+        self.kind: Ints = kind.ravel().astype(np.int64)
+        self.item = _items(items, self.kind, identity, "online_asking")
+        self.believed = beliefs.copy()
+        self.rates = _rates(self.believed, wrong) if checks else None
+        self.purse = None if promise is None else Purse(alpha=promise[0], q=promise[1], lag=lag)
+        self.table = _Table(self.believed, self.kinds, self.rates)
+        units = self.believed.units
+        self.unit: Ints = np.ascontiguousarray(self.believed.unit_of, np.int64)
+        self.said = np.zeros((int(self.item.max()) + 1, units), np.int8)
+        self.here = np.zeros(units, np.int8)  # what was said at this very step
+        self.account: Floats = np.zeros(self.said.shape)
+        self.lessons: Floats = np.zeros(units)
+        self.contexts = with_one(tables.contexts) if centred else tables.contexts
+        self.arms = LinearArms(arms=tables.arms, features=self.contexts.shape[1], ridge=ridge)
+        self.totals = FIRST_GUESS.copy()
+        self.start = keys.stream(seed, keys.DECIDE)
+        self.ask_start = keys.stream(seed, keys.DOUBT)
+        self.answers = keys.stream(seed, keys.ANSWER)
+        self.of_checks = keys.stream(seed, keys.ANSWER_NAMED)
+        self.numbers = np.arange(1, len(shown) + 1, dtype=np.uint64)
+        nothing = np.zeros(0)
+        unjudged = np.zeros(units, np.int64)
+        self.coins = questions.Coins(
+            keys.stream(seed, keys.CHECK), np.zeros((0, 2)), START, unjudged, nothing, np.zeros(2)
+        )
+        self.turn, self.allowed = _in_force(tables, later, len(shown))
+        self.changes = later is not None
+        self.played: Ints = np.empty(len(shown), np.int64)
+        self.asked: list[tuple[int, int, int, bool]] = []  # step, row, arm, answer
+        self.checked: list[tuple[int, bool, bool]] = []
+        self.anew: list[int] = []
+        # Checks whose answers are to come: when, and what `_audit` takes.
+        self.due: deque[tuple[int, int, int, int, bool]] = deque()
+        self.denied: list[tuple[int, int, int]] = []  # of each denial the row, the arm and the key
+        self.taught = 0
+
+    def run(self) -> None:
+        """Run all steps."""
+        at, look, T = 0, 0, len(self.shown)
+        while True:
+            while self.due and self.due[0][0] <= at:
+                self._audit(*self.due.popleft()[1:])
+            until = min(T, self.due[0][0]) if self.due else T
+            step, k, why = self._advance(at, until, look)
+            if why == questions.OVER:
+                at, look = step, 0
+                if step >= T:
+                    return
+                continue
+            row = int(self.shown[step])
+            truth = bool(self.allowed[step >= self.turn][row, k])
+            if why == questions.CHECKS:
+                at, look = step + 1, 0
+                self._check(step, row, k, truth)
+                continue
+            look = look + 1 if step == at else 1
+            at = step
+            if self._ask(step, row, k, truth) is None:
+                look = self.most
+            else:
+                self.left -= 1
+            if self.tell is not None:
+                self.tell(step, len(self.asked))
+
+    def _advance(self, at: int, until: int, look: int) -> tuple[int, int, int]:
+        """Run the kernel until something comes up; return the step, the arm and why."""
+        self.coins = self.coins._replace(
+            zeal=np.zeros((0, 2)) if self.rates is None else self.rates.zeal,
+            purse=np.zeros(0) if self.purse is None else self.purse.kernel_state,
+        )
+        return questions.run(
+            self.weights,
+            self.arms.kernel_state,
+            self.arms.ridge,
+            self.contexts,
+            self.tables.rewards,
+            self.kind,
+            self.item,
+            self.unit,
+            self.table.safe,
+            self.table.p,
+            self.table.hope,
+            self.table.information,
+            self.said,
+            self.here,
+            self.account,
+            self.lessons,
+            self.price,
+            self.shown,
+            self.start,
+            self.ask_start,
+            self.numbers,
+            self.centred,
+            self.totals,
+            self.empty,
+            self.left,
+            self.most,
+            self.coins,
+            at,
+            until,
+            look,
+            self.played,
+        )
+
+    def _ask(self, step: int, row: int, k: int, truth: bool) -> bool | None:
+        """Ask a question; return the answer, None if nobody is worth asking."""
+        if self.staff is not None:
+            return self._consult(self.staff, step, row, k, truth)
+        number = np.uint64(len(self.asked) + len(self.checked) + 1)
+        bits = np.uint64(keys.key_of(self.answers, number))
+        answer = truth != (self.wrong > 0.0 and float(keys.uniform(bits)) < self.wrong)
+        self.asked.append((step, row, k, answer))
+        if self.remember:
+            self.here[self.unit[k]] = doubt.SAID_YES if answer else doubt.SAID_NO
+        self._learn(row, k, answer)
+        return answer
+
+    def _check(self, step: int, row: int, k: int, truth: bool) -> None:
+        """Put a check of what was played among those that are due."""
+        found = not truth
+        if self.staff is None and self.wrong > 0.0:
+            bits = np.uint64(keys.key_of(self.of_checks, np.uint64(step + 1)))
+            truth = truth != (float(keys.uniform(bits)) < self.wrong)
+        self.checked.append((step, found, truth))
+        if self.purse is not None:
+            self.purse.pass_by(step - self.purse.steps)
+            self.purse.step(coin=float(self.coins.drawn[0]), audit=step + 1)
+        self.due.append((step + 1 + self.lag, step, row, k, truth))
+
+    def _learn(self, row: int, k: int, answer: bool, bits: int | None = None) -> None:
+        u, own = int(self.unit[k]), self.item[row]
         if bits is None:
-            taught += 1
-            number = len(asked) + len(checked) if staff is None else taught
-            bits = int(keys.key_of(answers, np.uint64(number)))
+            self.taught += 1
+            alone = self.staff is None
+            number = len(self.asked) + len(self.checked) if alone else self.taught
+            bits = int(keys.key_of(self.answers, np.uint64(number)))
             if not answer:
-                denied.append((row, k, bits))
-        account[own, u], lessons[u] = 0.0, 0.0
-        if said[own, u] != doubt.UNASKED:  # the first answer alone is evidence about others
+                self.denied.append((row, k, bits))
+        self.account[own, u], self.lessons[u] = 0.0, 0.0
+        if self.said[own, u] != doubt.UNASKED:  # the first answer alone is evidence about others
             return
-        if rates is not None:
-            rates.fold(u, allowed=answer, safe=bool(table.sure[kind[row], u]))
-        if remember and (identity or not answer):
-            said[own, u] = doubt.SAID_YES if answer else doubt.SAID_NO
-        table.update(believed.learn(tables.contexts[row], k, answer, bits))
+        if self.rates is not None:
+            safe = bool(self.table.sure[self.kind[row], u])
+            self.rates.fold(u, allowed=answer, safe=safe)
+        if self.remember and (self.identity or not answer):
+            self.said[own, u] = doubt.SAID_YES if answer else doubt.SAID_NO
+        self.table.update(self.believed.learn(self.tables.contexts[row], k, answer, bits))
 
-    def judge(step: int, row: int, k: int, answer: bool) -> None:
-        nonlocal believed, rates, table
-        broken = said[item[row], unit[k]] == doubt.SAID_YES and not answer
-        if purse is not None:
-            purse.answer(step + 1, answer)
-        if purse is None or not broken:
-            learn(row, k, answer)
-            return
-        anew.append(step)
-        said[said == doubt.SAID_YES] = doubt.UNASKED
-        believed = beliefs.copy()
-        rates = None if rates is None else _rates(believed, wrong)
-        coins.unjudged[:] = 0
-        table = _Table(believed, kinds, rates)
-        account[:], lessons[:] = 0.0, 0.0
-        if staff is not None:
-            staff.forget()
-        for place, arm, bits in denied:
-            said[item[place], unit[arm]] = doubt.UNASKED
-            learn(place, arm, False, bits)
-        learn(row, k, answer)
+    def _judge(self, step: int, row: int, k: int, answer: bool) -> None:
+        """Fold the answer to a check; one that breaks a promise begins what was learned anew."""
+        broken = self.said[self.item[row], self.unit[k]] == doubt.SAID_YES and not answer
+        if self.purse is not None:
+            self.purse.answer(step + 1, answer)
+        if self.purse is not None and broken:
+            self._begin_anew(step)
+        self._learn(row, k, answer)
 
-    def prior_of(row: int, k: int) -> float:
-        return min(max(float(table.p[kind[row], unit[k]]), LEAST_P), 1.0 - LEAST_P)
+    def _begin_anew(self, step: int) -> None:
+        self.anew.append(step)
+        self.said[self.said == doubt.SAID_YES] = doubt.UNASKED
+        self.believed = self.beliefs.copy()
+        self.rates = None if self.rates is None else _rates(self.believed, self.wrong)
+        self.coins.unjudged[:] = 0
+        self.table = _Table(self.believed, self.kinds, self.rates)
+        self.account[:], self.lessons[:] = 0.0, 0.0
+        if self.staff is not None:
+            self.staff.forget()
+        for place, arm, bits in self.denied:
+            self.said[self.item[place], self.unit[arm]] = doubt.UNASKED
+            self._learn(place, arm, False, bits)
 
-    def hear(who: int, row: int, k: int, word: bool) -> tuple[bool | None, tuple[Settled, ...]]:
-        """Take the word of one of several teachers: what it settles of its case, and of others."""
-        assert staff is not None
-        own, u = int(item[row]), int(unit[k])
+    # -- several teachers --
+
+    def _prior_of(self, row: int, k: int) -> float:
+        p = float(self.table.p[self.kind[row], self.unit[k]])
+        return min(max(p, LEAST_P), 1.0 - LEAST_P)
+
+    def _fold_word(
+        self, staff: _Staff, who: int, row: int, k: int, word: bool
+    ) -> tuple[bool | None, tuple[Settled, ...]]:
+        """Fold what one of several teachers said: what it settles of its case, and of others."""
+        own, u = int(self.item[row]), int(self.unit[k])
         staff.cases[own, u] = row, k
-        verdict = staff.known.judge(str(who), own, u, word, prior_of(row, k))
+        verdict = staff.known.judge(str(who), own, u, word, self._prior_of(row, k))
         staff.learned.append([rate.mean for rate in staff.known.rates().values()])
-        others = staff.known.review(lambda case, v: prior_of(*staff.cases[case, v]), REVIEWED)  # type: ignore[index]
+        others = staff.known.review(
+            lambda case, v: self._prior_of(*staff.cases[case, v]),  # type: ignore[index]
+            REVIEWED,
+        )
         return verdict.allowed, others
 
-    def answer_hung(place: tuple[int, int], label: bool) -> bool:
+    def _answer_hung(self, staff: _Staff, place: tuple[int, int], label: bool) -> bool:
         """Judge the checks that waited for a case to be settled; return whether there were any."""
-        assert staff is not None
         hung = staff.hung.pop(place, [])
         for held in hung:
-            judge(*held, label)
+            self._judge(*held, label)
         return bool(hung)
 
-    def learn_others(others: tuple[Settled, ...]) -> None:
-        assert staff is not None
+    def _learn_others(self, staff: _Staff, others: tuple[Settled, ...]) -> None:
         for one in others:
             place = (int(one.case), int(one.unit))
             if place not in staff.cases:  # all was begun anew, and what was said is forgotten
                 return
-            if not answer_hung(place, one.allowed):
-                learn(*staff.cases[place], one.allowed)
+            if not self._answer_hung(staff, place, one.allowed):
+                self._learn(*staff.cases[place], one.allowed)
 
-    def consult(step: int, row: int, k: int, truth: bool) -> bool | None:
+    def _consult(self, staff: _Staff, step: int, row: int, k: int, truth: bool) -> bool | None:
         """Ask several teachers until a question is settled, or nobody is worth asking."""
-        assert staff is not None
-        own, u = int(item[row]), int(unit[k])
-        if not identity or staff.known.settled(own, u) is not None:
+        own, u = int(self.item[row]), int(self.unit[k])
+        if not self.identity or staff.known.settled(own, u) is not None:
             staff.drop(own, u)
         while True:
-            choice = staff.known.choose(prior_of(row, k), price, case=own, unit=u)
-            if choice is None:
+            prior = self._prior_of(row, k)
+            asked = staff.known.choose(prior, self.price, case=own, unit=u)
+            if asked is None:
                 return None
-            who = int(choice.teacher)
+            who = int(asked.teacher)
             word = staff.word(who, own, u, truth)
-            asked.append((step, row, k, word))
+            self.asked.append((step, row, k, word))
             staff.words[who, 0] += 1
-            label, others = hear(who, row, k, word)
+            label, others = self._fold_word(staff, who, row, k, word)
             if label is not None:
-                if remember:
-                    here[u] = doubt.SAID_YES if label else doubt.SAID_NO
-                learn(row, k, label)
-                answer_hung((own, u), label)
-            learn_others(others)
+                if self.remember:
+                    self.here[u] = doubt.SAID_YES if label else doubt.SAID_NO
+                self._learn(row, k, label)
+                self._answer_hung(staff, (own, u), label)
+            self._learn_others(staff, others)
             if label is not None:
                 return label
 
-    def audit(step: int, row: int, k: int, truth: bool) -> None:
+    def _audit(self, step: int, row: int, k: int, truth: bool) -> None:
         """Judge a check, by several teachers if need be; what is not settled waits.
 
         Of one teacher it is their word, not the truth.
         """
+        staff = self.staff
         if staff is None:
-            judge(step, row, k, truth)
+            self._judge(step, row, k, truth)
             return
-        own, u = int(item[row]), int(unit[k])
+        own, u = int(self.item[row]), int(self.unit[k])
         if staff.known.settled(own, u) is not None:  # limits may have changed
             staff.drop(own, u)
-        while (choice := staff.known.choose_judge(own, u)) is not None:
-            who = int(choice.teacher)
+        while (asked := staff.known.choose_judge(own, u)) is not None:
+            who = int(asked.teacher)
             word = staff.word(who, own, u, truth)
             staff.words[who, 1] += 1
-            label, others = hear(who, row, k, word)
+            label, others = self._fold_word(staff, who, row, k, word)
             if label is not None:
-                judge(step, row, k, label)
-                answer_hung((own, u), label)
-            learn_others(others)
+                self._judge(step, row, k, label)
+                self._answer_hung(staff, (own, u), label)
+            self._learn_others(staff, others)
             if label is not None:
                 return
         staff.hung.setdefault((own, u), []).append((step, row, k))
 
-    at, look = 0, 0
-    while True:
-        while due and due[0][0] <= at:
-            audit(*due.popleft()[1:])
-        until = min(T, due[0][0]) if due else T
-        coins = coins._replace(
-            zeal=np.zeros((0, 2)) if rates is None else rates.zeal,
-            purse=np.zeros(0) if purse is None else purse.kernel_state,
-        )
-        step, k, why = questions.run(
-            policy.weights,
-            arms.kernel_state,
-            arms.ridge,
-            contexts,
-            tables.rewards,
-            kind,
-            item,
-            unit,
-            table.safe,
-            table.p,
-            table.hope,
-            table.information,
-            said,
-            here,
-            account,
-            lessons,
-            price,
-            shown,
-            start,
-            ask_start,
-            numbers,
-            centred,
-            totals,
-            empty,
-            left,
-            most,
-            coins,
-            at,
-            until,
-            look,
-            played,
-        )
-        if why == questions.OVER:
-            at, look = step, 0
-            if step >= T:
-                break
-            continue
-        row = int(shown[step])
-        truth = bool(allowed[step >= turn][row, k])
-        if why == questions.CHECKS:
-            at, look = step + 1, 0
-            found = not truth
-            if staff is None and wrong > 0.0:
-                bits = np.uint64(keys.key_of(of_checks, np.uint64(step + 1)))
-                truth = truth != (float(keys.uniform(bits)) < wrong)
-            checked.append((step, found, truth))
-            if purse is not None:
-                purse.pass_by(step - purse.steps)
-                purse.step(coin=float(coins.drawn[0]), audit=step + 1)
-            due.append((at + lag, step, row, k, truth))
-            continue
+    # -- what came out --
+
+    def result(self, checkpoints: object) -> Asking:
+        """Return what the phase gave."""
+        marks = marks_at(checkpoints, len(self.shown))
+        out = self._tally(marks)
+        columns = np.array([entry[:3] for entry in self.asked], np.int64).reshape(-1, 3)
+        staff = self.staff
+        words, rates = np.zeros((0, 2), np.int64), np.array([])
+        heard, learned = np.array([], np.int64), np.zeros((0, 0))
         if staff is not None:
-            look = look + 1 if step == at else 1
-            at = step
-            if consult(step, row, k, truth) is None:
-                look = most
-            else:
-                left -= 1
-            if tell is not None:
-                tell(step, len(asked))
-            continue
-        bits = np.uint64(keys.key_of(answers, np.uint64(len(asked) + len(checked) + 1)))
-        answer = truth != (wrong > 0.0 and float(keys.uniform(bits)) < wrong)
-        asked.append((step, row, k, answer))
-        left -= 1
-        look = look + 1 if step == at else 1
-        at = step
-        if remember:
-            here[unit[k]] = doubt.SAID_YES if answer else doubt.SAID_NO
-        learn(row, k, answer)
-        if tell is not None:
-            tell(step, len(asked))
-    marks_t = marks_at(checkpoints, T)
-    out = np.zeros((4, len(marks_t)))
-    told, seen = tables, shown
-    if later is not None:  # rows of the second half are those of other limits
-        told = Tables(
-            np.concatenate([tables.contexts] * 2),
-            np.concatenate([tables.rewards] * 2),
-            np.concatenate(allowed),
+            words, heard = staff.words, np.array(staff.heard, np.int64)
+            rates = np.array([one.mean for one in staff.known.rates().values()])
+            learned = np.array(staff.learned).reshape(-1, len(words))
+        return Asking(
+            checkpoints=marks,
+            R=out[0],
+            Rc=out[1],
+            E=out[2].astype(np.int64),
+            abstentions=out[3].astype(np.int64),
+            rows=self.shown,
+            played=self.played,
+            arms=self.arms,
+            asked_at=columns[:, 0],
+            asked_rows=columns[:, 1],
+            asked_arms=columns[:, 2],
+            said=np.array([entry[3] for entry in self.asked], np.bool_),
+            answers=np.searchsorted(columns[:, 0], marks),
+            beliefs=self.believed,
+            checked_at=np.array([step for step, _, _ in self.checked], np.int64),
+            found=np.array([found for _, found, _ in self.checked], np.bool_),
+            judged=np.array([word for _, _, word in self.checked], np.bool_),
+            frozen=int(self.coins.drawn[1]),
+            anew=np.array(self.anew, np.int64),
+            words=words,
+            rates=rates,
+            heard=heard.reshape(-1, 2),
+            learned=learned,
         )
-        seen = shown + len(tables) * (np.arange(T) >= turn)
-    loop.tally(seen, played, told.rewards, told.allowed, told.best, told.best_allowed, marks_t, out)
-    columns = np.array([entry[:3] for entry in asked], np.int64).reshape(-1, 3)
-    return Asking(
-        marks_t,
-        out[0],
-        out[1],
-        out[2].astype(np.int64),
-        out[3].astype(np.int64),
-        shown,
-        played,
-        arms,
-        columns[:, 0],
-        columns[:, 1],
-        columns[:, 2],
-        np.array([entry[3] for entry in asked], np.bool_),
-        np.searchsorted(columns[:, 0], marks_t),
-        believed,
-        np.array([step for step, _, _ in checked], np.int64),
-        np.array([found for _, found, _ in checked], np.bool_),
-        np.array([word for _, _, word in checked], np.bool_),
-        int(coins.drawn[1]),
-        np.array(anew, np.int64),
-        np.zeros((0, 2), np.int64) if staff is None else staff.words,
-        np.array([] if staff is None else [one.mean for one in staff.known.rates().values()]),
-        np.array([] if staff is None else staff.heard, np.int64).reshape(-1, 2),
-        np.zeros((0, 0)) if staff is None else np.array(staff.learned).reshape(-1, len(teachers)),
-    )
+
+    def _tally(self, marks: Ints) -> Floats:
+        tables, seen = self.tables, self.shown
+        if self.changes:  # rows of the second half are those of other limits
+            tables = Tables(
+                np.concatenate([tables.contexts] * 2),
+                np.concatenate([tables.rewards] * 2),
+                np.concatenate(self.allowed),
+            )
+            seen = seen + len(self.tables) * (np.arange(len(seen)) >= self.turn)
+        out: Floats = np.zeros((4, len(marks)))
+        loop.tally(
+            seen,
+            self.played,
+            tables.rewards,
+            tables.allowed,
+            tables.best,
+            tables.best_allowed,
+            marks,
+            out,
+        )
+        return out
+
+
+def _in_force(
+    tables: Tables, later: tuple[int, npt.ArrayLike] | None, steps: int
+) -> tuple[int, tuple[Bools, Bools]]:
+    """Return the step at which limits change, and what is allowed before and from there on."""
+    if later is None:
+        return steps, (tables.allowed, tables.allowed)
+    owner = "online_asking"
+    turn = STEPS.check(later[0], "later", owner)
+    changed = validation.arrays(later[1], "later", owner, "what is allowed, as in the tables")
+    if changed.shape != tables.allowed.shape or changed.dtype != np.bool_:
+        wanted = f"a step, and bools of shape {tables.allowed.shape}"
+        raise InvalidValue("later", owner, wanted, f"{changed.dtype} of shape {changed.shape}")
+    return turn, (tables.allowed, changed)
 
 
 def check_world(tables: object, beliefs: object, owner: str) -> None:
