@@ -22,7 +22,8 @@ from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
 from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, keys, loop, questions
-from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints, Weights
+from bridle.kernels.purse import coin_at
+from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits
 from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
@@ -339,12 +340,7 @@ def online(
         start=keys.stream(validation.SEED.check(seed, "seed", "online"), keys.DECIDE),
         centred=centred,
     )
-    if model is not None and (
-        not isinstance(model, RewardModel)
-        or (model.arms, model.features) != (tables.arms, tables.features)
-    ):
-        wanted = f"a RewardModel of {tables.arms} arms and {tables.features} features"
-        raise InvalidValue("model", "online", wanted, model)
+    _check_model(model, tables, "online")
     if isinstance(policy, Weighted) and model is None:
         played = _run_compiled(given, policy, arms)
     else:
@@ -435,11 +431,7 @@ def _run_plain(given: _Given, model: RewardModel) -> Ints:
     totals, parts = FIRST_GUESS.copy(), np.empty((7, tables.arms))
     for t, row in enumerate(given.shown.tolist()):
         context = tables.contexts[row].copy()
-        if isinstance(model, LinearArms):
-            pull = float(loop.pull_of(True, model.ridge, totals)) if given.centred else 0.0
-            choice.reward_parts(model.kernel_state.A, model.kernel_state.mu, pull, context, parts)
-        else:
-            parts[0], parts[1] = scores_of(model, context)
+        _score(model, context, given.centred, totals, parts)
         parts[2], parts[3] = belief[row], doubts[row]
         number = np.uint64(t + 1)
         if isinstance(policy, Weighted):
@@ -450,12 +442,37 @@ def _run_plain(given: _Given, model: RewardModel) -> Ints:
             k = chosen(policy, scores_for(parts, may[row]), int(keys.key_of(given.start, number)))
         played[t] = k
         if k >= 0:
-            reward = float(tables.rewards[row, k])
-            if isinstance(model, LinearArms) and given.centred:
-                context = np.append(context, 1.0)
-            model.update(k, context, reward)
-            totals += (reward, 1.0)
+            _fold(model, context, given.centred, totals, k, float(tables.rewards[row, k]))
     return played
+
+
+def _score(
+    model: RewardModel, context: Floats, centred: bool, totals: Floats, parts: Floats
+) -> None:
+    """Fill rows 0 and 1 of `parts` with the mean and sd of every arm's reward."""
+    if isinstance(model, LinearArms):
+        pull = float(loop.pull_of(True, model.ridge, totals)) if centred else 0.0
+        choice.reward_parts(model.kernel_state.A, model.kernel_state.mu, pull, context, parts)
+    else:
+        parts[0], parts[1] = scores_of(model, context)
+
+
+def _fold(
+    model: RewardModel, context: Floats, centred: bool, totals: Floats, k: int, reward: float
+) -> None:
+    if isinstance(model, LinearArms) and centred:
+        context = np.append(context, 1.0)
+    model.update(k, context, reward)
+    totals += (reward, 1.0)
+
+
+def _check_model(model: object, tables: Tables, owner: str) -> None:
+    if model is not None and (
+        not isinstance(model, RewardModel)
+        or (model.arms, model.features) != (tables.arms, tables.features)
+    ):
+        wanted = f"a RewardModel of {tables.arms} arms and {tables.features} features"
+        raise InvalidValue("model", owner, wanted, model)
 
 
 def simulate(
@@ -652,7 +669,7 @@ def online_asking(
     tables: Tables,
     *,
     beliefs: Beliefs,
-    policy: Thompson | BehaviorConstrained | None = None,
+    policy: Policy | None = None,
     budget: int = 1_000_000,
     most: int = 3,
     steps: int | None = None,
@@ -661,6 +678,7 @@ def online_asking(
     seed: int = 0,
     ridge: float = 1.0,
     prior: str = "centred",
+    model: RewardModel | None = None,
     on_empty: str = "abstain",
     safe_arm: int | None = None,
     flips: float = 0.0,
@@ -683,13 +701,14 @@ def online_asking(
         The world; its `allowed` is what the teacher answers by.
     beliefs : Beliefs
         Limits that know what they do not know, with whatever they were taught. They are copied.
-    policy : Thompson or BehaviorConstrained, optional
+    policy : Thompson or BehaviorConstrained, or one of your own, optional
         How arms inside the limits are compared; Thompson with v = .05 (.25 with the paper's prior)
-        by default. With sigma below 1 the probability of "allowed" takes part.
+        by default. With sigma below 1 the probability of "allowed" takes part. One of your own
+        runs in plain Python; what an answer is worth goes by the mean rewards then.
     budget, most : int
         How many questions may be asked, in all and in one step. With a budget of 0 the limits are
         a learned mask.
-    steps, rows, checkpoints, seed, ridge, prior
+    steps, rows, checkpoints, seed, ridge, prior, model
         As in `online`.
     on_empty : {"abstain", "safe_arm", "least_bad"}
         Where no arm is safe: play nothing, the arm `safe_arm`, or the one most likely allowed.
@@ -735,8 +754,11 @@ def online_asking(
     centred = validation.one_of(prior, PRIORS, "prior", owner) == "centred"
     if policy is None:
         policy = Thompson(v=0.05 if centred else 0.25)
-    if not isinstance(policy, Thompson | BehaviorConstrained):
-        raise InvalidValue("policy", owner, "Thompson or BehaviorConstrained", policy)
+    ours = isinstance(policy, Weighted)
+    if not isinstance(policy, Thompson | BehaviorConstrained if ours else Policy):
+        wanted = "Thompson or BehaviorConstrained, or one of your own"
+        raise InvalidValue("policy", owner, wanted, policy)
+    _check_model(model, tables, owner)
     wrong = validation.FRACTION.check(flips, "flips", owner)
     staff = _staff(teachers, seed, owner)
     if staff is not None and wrong > 0.0:
@@ -744,8 +766,9 @@ def online_asking(
     phase = _AskingPhase(
         tables=tables,
         beliefs=beliefs,
-        weights=policy.weights,
-        centred=centred,
+        policy=policy,
+        model=model,
+        centred=centred and model is None,
         wrong=wrong,
         staff=staff,
         empty=_on_empty(on_empty, safe_arm, tables.arms, owner),
@@ -779,7 +802,8 @@ class _AskingPhase:
         *,
         tables: Tables,
         beliefs: Beliefs,
-        weights: Weights,
+        policy: Policy,
+        model: RewardModel | None,
         centred: bool,
         wrong: float,
         staff: _Staff | None,
@@ -799,7 +823,7 @@ class _AskingPhase:
         seed: int,
         tell: Callable[[int, int], None] | None,
     ) -> None:
-        self.tables, self.beliefs, self.weights, self.centred = tables, beliefs, weights, centred
+        self.tables, self.beliefs, self.policy, self.centred = tables, beliefs, policy, centred
         self.wrong, self.staff, self.empty = wrong, staff, empty
         self.left, self.most, self.price = budget, most, price
         self.shown, self.identity, self.remember, self.lag = shown, identity, remember, lag
@@ -819,6 +843,7 @@ class _AskingPhase:
         self.lessons: Floats = np.zeros(units)
         self.contexts = with_one(tables.contexts) if centred else tables.contexts
         self.arms = LinearArms(arms=tables.arms, features=self.contexts.shape[1], ridge=ridge)
+        self.model: RewardModel = self.arms if model is None else model
         self.totals = FIRST_GUESS.copy()
         self.start = keys.stream(seed, keys.DECIDE)
         self.ask_start = keys.stream(seed, keys.DOUBT)
@@ -875,8 +900,10 @@ class _AskingPhase:
             zeal=np.zeros((0, 2)) if self.rates is None else self.rates.zeal,
             purse=np.zeros(0) if self.purse is None else self.purse.kernel_state,
         )
+        if not isinstance(self.policy, Weighted) or self.model is not self.arms:
+            return self._advance_plainly(at, until, look)
         return questions.run(
-            self.weights,
+            self.policy.weights,
             self.arms.kernel_state,
             self.arms.ridge,
             self.contexts,
@@ -908,6 +935,104 @@ class _AskingPhase:
             look,
             self.played,
         )
+
+    def _advance_plainly(self, at: int, until: int, look: int) -> tuple[int, int, int]:
+        """Do what the kernel does, where the policy or the reward model is somebody else's."""
+        for t in range(at, until):
+            row, number = int(self.shown[t]), self.numbers[t]
+            frozen = self.purse is not None and float(coin_at(self.coins.purse, t)) < 0.0
+            marks = self._marks(row, frozen)
+            k, parts = self._choose(row, marks, number)
+            if self.left > 0 and look < self.most and (marks == questions.IN_DOUBT).any():
+                wanted, pays = self._weigh(row, parts, marks, number, look)
+                if pays:
+                    return t, wanted, questions.ASKS
+            own = self.item[row]
+            if k < 0 and not frozen:
+                no = (self.said[own] == doubt.SAID_NO) | (self.here == doubt.SAID_NO)
+                denied = np.where(no, doubt.SAID_NO, doubt.UNASKED).astype(np.int8)[self.unit]
+                k = int(
+                    doubt.fall_back(self.empty, self.table.p[self.kind[row]], denied, self.unit)
+                )
+            look = 0
+            self.coins.drawn[1] += frozen
+            coin = -1.0
+            if k >= 0 and self.here[self.unit[k]] != doubt.SAID_YES:
+                judged = bool(self.said[own, self.unit[k]] == doubt.SAID_YES)
+                coin = float(questions.coin_of(self.coins, self.unit[k], judged, t))
+            self.here[:] = doubt.UNASKED
+            self.played[t] = k
+            if k >= 0:
+                context, reward = (
+                    self.tables.contexts[row].copy(),
+                    float(self.tables.rewards[row, k]),
+                )
+                _fold(self.model, context, self.centred, self.totals, k, reward)
+            begin = self.coins.start
+            if self.purse is not None:  # a promise's coins go by the step, too
+                begin = np.uint64(keys.key_of(begin, np.uint64(t + 1)))
+            drawn = float(keys.uniform(np.uint64(keys.key_of(begin, number))))
+            if coin > 0.0 and drawn < coin:
+                self.coins.drawn[0] = coin
+                return t, k, questions.CHECKS
+        return until, -1, questions.OVER
+
+    def _marks(self, row: int, frozen: bool) -> npt.NDArray[np.int8]:
+        """Return what may be done with each arm: play it, ask about it, or neither."""
+        said, here = self.said[self.item[row]], self.here
+        known = (said == doubt.SAID_YES) | self.table.safe[self.kind[row]]
+        safe = (here == doubt.SAID_YES) | (known & (not frozen))
+        marks = np.where(safe, questions.SAFE, questions.IN_DOUBT)
+        marks[(said == doubt.SAID_NO) | (here == doubt.SAID_NO)] = questions.OUT
+        return marks.astype(np.int8)[self.unit]
+
+    def _choose(
+        self, row: int, marks: npt.NDArray[np.int8], number: np.uint64
+    ) -> tuple[int, Floats]:
+        """Return the safe arm that the policy plays, -1 if none is, and the parts of the scores."""
+        parts: Floats = np.zeros((7, self.tables.arms))
+        _score(self.model, self.tables.contexts[row].copy(), self.centred, self.totals, parts)
+        parts[2] = self.table.p[self.kind[row], self.unit]
+        weights = kernel_weights(self.policy)
+        k = int(questions.play(weights, parts, marks, self.start, number))
+        if not isinstance(self.policy, Weighted):
+            parts[3] = self.table.sd[self.unit, self.kind[row]]
+            scores = scores_for(parts, marks == questions.SAFE)
+            k = chosen(self.policy, scores, int(keys.key_of(self.start, number)))
+        return k, parts
+
+    def _weigh(
+        self,
+        row: int,
+        parts: Floats,
+        marks: npt.NDArray[np.int8],
+        number: np.uint64,
+        look: int,
+    ) -> tuple[int, bool]:
+        """Return the arm in doubt that is nearest to paying for an answer; whether it pays."""
+        own, like, unit = self.item[row], self.kind[row], self.unit
+        units = len(self.lessons)
+        key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
+        k, cost, lesson, pays = questions.nearest(
+            parts[4],
+            parts[5],
+            self.table.hope[like, unit],
+            self.table.information[like, unit],
+            marks,
+            unit,
+            self.account[own],
+            self.lessons,
+            self.price,
+            np.uint64(key),
+            np.empty(units),
+            np.empty(units, np.int64),
+        )
+        if pays:
+            self.account[own, unit[k]] = self.lessons[unit[k]] = 0.0
+        elif k >= 0:
+            self.account[own, unit[k]] += cost
+            self.lessons[unit[k]] += lesson
+        return int(k), bool(pays)
 
     def _ask(self, step: int, row: int, k: int, truth: bool) -> bool | None:
         """Ask a question; return the answer, None if nobody is worth asking."""
@@ -1082,7 +1207,7 @@ class _AskingPhase:
             abstentions=out[3].astype(np.int64),
             rows=self.shown,
             played=self.played,
-            arms=self.arms,
+            arms=cast("LinearArms", self.model),
             asked_at=columns[:, 0],
             asked_rows=columns[:, 1],
             asked_arms=columns[:, 2],
@@ -1245,6 +1370,7 @@ class _Table:
             look = self._rates.lower(look)
             hope = np.minimum(hope, look.p)
         self.safe: Bools = np.ascontiguousarray(look.safe.T)
+        self.sd = look.sd  # (U, kinds), for policies of others alone
         self.p: Floats = np.ascontiguousarray(look.p.T)
         self.information: Floats = np.ascontiguousarray(look.information.T)
         self.hope: Floats = np.ascontiguousarray(hope.T)
