@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import runpy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson
+from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson, registry
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys
 from bridle.limits import Beliefs, Prediction, RuleLimits
@@ -405,3 +408,76 @@ def test_who_is_asked_again_says_the_same():
 def test_teachers_who_cannot_be_are_refused(wrong):
     with pytest.raises(InvalidValue):
         online_asking(world(0), beliefs=RuleLimits(arms=5, features=3), steps=5, **wrong)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"policy": BehaviorConstrained(sigma=0.5), "on_empty": "least_bad"},
+        {"checks": True, "promise": (0.05, 0.3), "lag": 3, "flips": 0.1, "later": 60},
+        {"teachers": [(0.0, 0.35), (0.2, 0.02)], "checks": True},
+        {"budget": 4, "most": 1, "on_empty": "safe_arm", "safe_arm": 2},
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_in_plain_python_it_is_the_same_to_the_bit(seed, options):
+    tables = world(seed, M=20)
+    if "later" in options:
+        options = options | {"later": (options["later"], ~tables.allowed)}
+    given: dict[str, Any] = {"steps": 150, "seed": seed, "prior": "paper"} | options
+    ours = online_asking(tables, beliefs=Counting(5, 3), **given)
+    model = LinearArms(arms=5, features=3)
+    plainly = online_asking(tables, beliefs=Counting(5, 3), model=model, **given)
+    assert plainly.arms is model
+    for name in ("played", "asked_at", "asked_arms", "said", "checked_at", "judged", "anew", "R"):
+        assert np.array_equal(getattr(ours, name), getattr(plainly, name)), name
+    assert ours.frozen == plainly.frozen
+
+
+def test_a_policy_of_ones_own_compares_the_safe_arms():
+    @dataclass(frozen=True)
+    class Best:
+        """Greedy, as somebody else would write it."""
+
+        needs_limits: ClassVar[bool] = True
+
+        def propensities(self, scores: Any) -> Any:
+            return np.eye(len(scores.eligible))[self.choose(scores, 0)]
+
+        def choose(self, scores: Any, key: int) -> int:
+            mean = np.where(scores.eligible, scores.reward_mean, -np.inf)
+            return int(mean.argmax())
+
+    tables = world(3, M=20)
+    given: dict[str, Any] = {"steps": 200, "seed": 2}
+    theirs = online_asking(tables, beliefs=Counting(5, 3), policy=Best(), **given)
+    ours = online_asking(tables, beliefs=Counting(5, 3), policy=Thompson(v=0.0), **given)
+    assert len(theirs.said) and (theirs.played >= 0).any()
+    assert np.array_equal(theirs.played, ours.played)
+    assert np.array_equal(theirs.said, ours.said)
+
+
+def test_a_reward_model_that_does_not_fit_is_refused():
+    with pytest.raises(InvalidValue, match="a RewardModel of 5 arms and 3 features"):
+        online_asking(
+            world(0), beliefs=Counting(5, 3), steps=1, model=LinearArms(arms=5, features=2)
+        )
+
+
+def test_a_decision_tree_and_odds_of_others_work_together(monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(registry, "_known", {})
+    examples = Path(__file__).parents[1] / "examples"
+    tree = runpy.run_path(str(examples / "tree_limits.py"), run_name="tree")["TreeLimits"]
+    odds = runpy.run_path(str(examples / "logistic_reward.py"), run_name="odds")["LogisticReward"]
+    square = runpy.run_path(str(examples / "squarecb.py"), run_name="square")["SquareCB"]
+    tables, limits = world(1, M=20), tree(arms=5, features=3)
+    run = online_asking(tables, beliefs=limits, steps=120, seed=1, checks=True)
+    assert 0 < len(run.said) < 100 and run.E[-1] <= 3
+    model = odds(arms=5, features=3)
+    every = online_asking(
+        tables, beliefs=limits, policy=square(), model=model, steps=120, seed=1, checks=True
+    )
+    assert len(every.said) > 0 and (every.played >= 0).any()
+    assert every.arms is model

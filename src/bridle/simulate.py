@@ -22,6 +22,7 @@ from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
 from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, keys, loop, questions
+from bridle.kernels.purse import coin_at
 from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits
 from bridle.limits.exceptions import START, ExceptionRates
@@ -339,12 +340,7 @@ def online(
         start=keys.stream(validation.SEED.check(seed, "seed", "online"), keys.DECIDE),
         centred=centred,
     )
-    if model is not None and (
-        not isinstance(model, RewardModel)
-        or (model.arms, model.features) != (tables.arms, tables.features)
-    ):
-        wanted = f"a RewardModel of {tables.arms} arms and {tables.features} features"
-        raise InvalidValue("model", "online", wanted, model)
+    _check_model(model, tables, "online")
     if isinstance(policy, Weighted) and model is None:
         played = _run_compiled(given, policy, arms)
     else:
@@ -435,11 +431,7 @@ def _run_plain(given: _Given, model: RewardModel) -> Ints:
     totals, parts = FIRST_GUESS.copy(), np.empty((7, tables.arms))
     for t, row in enumerate(given.shown.tolist()):
         context = tables.contexts[row].copy()
-        if isinstance(model, LinearArms):
-            pull = float(loop.pull_of(True, model.ridge, totals)) if given.centred else 0.0
-            choice.reward_parts(model.kernel_state.A, model.kernel_state.mu, pull, context, parts)
-        else:
-            parts[0], parts[1] = scores_of(model, context)
+        _score(model, context, given.centred, totals, parts)
         parts[2], parts[3] = belief[row], doubts[row]
         number = np.uint64(t + 1)
         if isinstance(policy, Weighted):
@@ -450,12 +442,37 @@ def _run_plain(given: _Given, model: RewardModel) -> Ints:
             k = chosen(policy, scores_for(parts, may[row]), int(keys.key_of(given.start, number)))
         played[t] = k
         if k >= 0:
-            reward = float(tables.rewards[row, k])
-            if isinstance(model, LinearArms) and given.centred:
-                context = np.append(context, 1.0)
-            model.update(k, context, reward)
-            totals += (reward, 1.0)
+            _fold(model, context, given.centred, totals, k, float(tables.rewards[row, k]))
     return played
+
+
+def _score(
+    model: RewardModel, context: Floats, centred: bool, totals: Floats, parts: Floats
+) -> None:
+    """Fill rows 0 and 1 of `parts` with the mean and sd of every arm's reward."""
+    if isinstance(model, LinearArms):
+        pull = float(loop.pull_of(True, model.ridge, totals)) if centred else 0.0
+        choice.reward_parts(model.kernel_state.A, model.kernel_state.mu, pull, context, parts)
+    else:
+        parts[0], parts[1] = scores_of(model, context)
+
+
+def _fold(
+    model: RewardModel, context: Floats, centred: bool, totals: Floats, k: int, reward: float
+) -> None:
+    if isinstance(model, LinearArms) and centred:
+        context = np.append(context, 1.0)
+    model.update(k, context, reward)
+    totals += (reward, 1.0)
+
+
+def _check_model(model: object, tables: Tables, owner: str) -> None:
+    if model is not None and (
+        not isinstance(model, RewardModel)
+        or (model.arms, model.features) != (tables.arms, tables.features)
+    ):
+        wanted = f"a RewardModel of {tables.arms} arms and {tables.features} features"
+        raise InvalidValue("model", owner, wanted, model)
 
 
 def simulate(
@@ -652,7 +669,7 @@ def online_asking(
     tables: Tables,
     *,
     beliefs: Beliefs,
-    policy: Thompson | BehaviorConstrained | None = None,
+    policy: Policy | None = None,
     budget: int = 1_000_000,
     most: int = 3,
     steps: int | None = None,
@@ -661,6 +678,7 @@ def online_asking(
     seed: int = 0,
     ridge: float = 1.0,
     prior: str = "centred",
+    model: RewardModel | None = None,
     on_empty: str = "abstain",
     safe_arm: int | None = None,
     flips: float = 0.0,
@@ -683,13 +701,14 @@ def online_asking(
         The world; its `allowed` is what the teacher answers by.
     beliefs : Beliefs
         Limits that know what they do not know, with whatever they were taught. They are copied.
-    policy : Thompson or BehaviorConstrained, optional
+    policy : Thompson or BehaviorConstrained, or one of your own, optional
         How arms inside the limits are compared; Thompson with v = .05 (.25 with the paper's prior)
-        by default. With sigma below 1 the probability of "allowed" takes part.
+        by default. With sigma below 1 the probability of "allowed" takes part. One of your own
+        runs in plain Python; what an answer is worth goes by the mean rewards then.
     budget, most : int
         How many questions may be asked, in all and in one step. With a budget of 0 the limits are
         a learned mask.
-    steps, rows, checkpoints, seed, ridge, prior
+    steps, rows, checkpoints, seed, ridge, prior, model
         As in `online`.
     on_empty : {"abstain", "safe_arm", "least_bad"}
         Where no arm is safe: play nothing, the arm `safe_arm`, or the one most likely allowed.
@@ -735,301 +754,513 @@ def online_asking(
     centred = validation.one_of(prior, PRIORS, "prior", owner) == "centred"
     if policy is None:
         policy = Thompson(v=0.05 if centred else 0.25)
-    if not isinstance(policy, Thompson | BehaviorConstrained):
-        raise InvalidValue("policy", owner, "Thompson or BehaviorConstrained", policy)
+    ours = isinstance(policy, Weighted)
+    if not isinstance(policy, Thompson | BehaviorConstrained if ours else Policy):
+        wanted = "Thompson or BehaviorConstrained, or one of your own"
+        raise InvalidValue("policy", owner, wanted, policy)
+    _check_model(model, tables, owner)
     wrong = validation.FRACTION.check(flips, "flips", owner)
     staff = _staff(teachers, seed, owner)
     if staff is not None and wrong > 0.0:
         raise InvalidValue("flips", owner, "0 with several teachers: each has an error", flips)
-    empty = _on_empty(on_empty, safe_arm, tables.arms, owner)
-    left = STEPS.check(budget, "budget", owner)
-    most = MOST.check(most, "most", owner)
-    price = PRICE.check(answer_price, "answer_price", owner)
-    shown = shown_rows(tables, rows, steps, seed, owner)
-    T = len(shown)
-    kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
-    kind = kind.ravel().astype(np.int64)
-    item = _items(items, kind, validation.truth(identity, "identity", owner), owner)
-    believed = beliefs.copy()
-    rates = _rates(believed, wrong) if checks else None
-    purse = None if promise is None else Purse(alpha=promise[0], q=promise[1], lag=lag)
-    table = _Table(believed, kinds, rates)
-    said = np.zeros((int(item.max()) + 1, believed.units), np.int8)
-    account = np.zeros(said.shape)
-    lessons = np.zeros(believed.units)
-    here = np.zeros(believed.units, np.int8)
-    contexts = with_one(tables.contexts) if centred else tables.contexts
-    arms = LinearArms(arms=tables.arms, features=contexts.shape[1], ridge=ridge)
-    start = keys.stream(validation.SEED.check(seed, "seed", owner), keys.DECIDE)
-    ask_start = keys.stream(seed, keys.DOUBT)
-    answers = keys.stream(seed, keys.ANSWER)
-    of_checks = keys.stream(seed, keys.ANSWER_NAMED)
-    numbers = np.arange(1, T + 1, dtype=np.uint64)
-    totals = FIRST_GUESS.copy()
-    unit = np.ascontiguousarray(believed.unit_of, np.int64)
-    played = np.empty(T, np.int64)
-    asked: list[tuple[int, int, int, bool]] = []
-    checked: list[tuple[int, bool, bool]] = []
-    anew: list[int] = []
-    due: deque[tuple[int, int, int, int, bool]] = deque()  # checks whose answers are to come
-    allowed = [tables.allowed] * 2
-    turn = T
-    if later is not None:
-        turn = STEPS.check(later[0], "later", owner)
-        changed = validation.arrays(later[1], "later", owner, "what is allowed, as in the tables")
-        if changed.shape != tables.allowed.shape or changed.dtype != np.bool_:
-            wanted = f"a step, and bools of shape {tables.allowed.shape}"
-            raise InvalidValue("later", owner, wanted, f"{changed.dtype} of shape {changed.shape}")
-        allowed[1] = changed
-    coins = questions.Coins(
-        keys.stream(seed, keys.CHECK),
-        np.zeros((0, 2)),
-        START,
-        np.zeros(believed.units, np.int64),
-        np.zeros(0),
-        np.zeros(2),
+    phase = _AskingPhase(
+        tables=tables,
+        beliefs=beliefs,
+        policy=policy,
+        model=model,
+        centred=centred and model is None,
+        wrong=wrong,
+        staff=staff,
+        empty=_on_empty(on_empty, safe_arm, tables.arms, owner),
+        budget=STEPS.check(budget, "budget", owner),
+        most=MOST.check(most, "most", owner),
+        price=PRICE.check(answer_price, "answer_price", owner),
+        shown=shown_rows(tables, rows, steps, seed, owner),
+        identity=validation.truth(identity, "identity", owner),
+        items=items,
+        remember=remember,
+        checks=checks,
+        promise=promise,
+        lag=lag,
+        ridge=ridge,
+        later=later,
+        seed=validation.SEED.check(seed, "seed", owner),
+        tell=tell,
     )
+    phase.run()
+    return phase.result(checkpoints)
 
-    denied: list[tuple[int, int, int]] = []  # of each denial the row, the arm and the key
-    taught = 0
 
-    def learn(row: int, k: int, answer: bool, bits: int | None = None) -> None:
-        nonlocal taught
-        u, own = int(unit[k]), item[row]
+class _AskingPhase:
+    """An online phase with questions on its way: the parameters of `online_asking`, checked.
+
+    The kernel runs until a question or a check comes up; answers are folded here.
+    """
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        beliefs: Beliefs,
+        policy: Policy,
+        model: RewardModel | None,
+        centred: bool,
+        wrong: float,
+        staff: _Staff | None,
+        empty: int,
+        budget: int,
+        most: int,
+        price: float,
+        shown: Ints,
+        identity: bool,
+        items: npt.ArrayLike | None,
+        remember: bool,
+        checks: bool,
+        promise: tuple[float, float] | None,
+        lag: int,
+        ridge: float,
+        later: tuple[int, npt.ArrayLike] | None,
+        seed: int,
+        tell: Callable[[int, int], None] | None,
+    ) -> None:
+        self.tables, self.beliefs, self.policy, self.centred = tables, beliefs, policy, centred
+        self.wrong, self.staff, self.empty = wrong, staff, empty
+        self.left, self.most, self.price = budget, most, price
+        self.shown, self.identity, self.remember, self.lag = shown, identity, remember, lag
+        self.tell = tell
+        self.kinds, kind = np.unique(tables.contexts, axis=0, return_inverse=True)
+        self.kind: Ints = kind.ravel().astype(np.int64)
+        self.item = _items(items, self.kind, identity, "online_asking")
+        self.believed = beliefs.copy()
+        self.rates = _rates(self.believed, wrong) if checks else None
+        self.purse = None if promise is None else Purse(alpha=promise[0], q=promise[1], lag=lag)
+        self.table = _Table(self.believed, self.kinds, self.rates)
+        units = self.believed.units
+        self.unit: Ints = np.ascontiguousarray(self.believed.unit_of, np.int64)
+        self.said = np.zeros((int(self.item.max()) + 1, units), np.int8)
+        self.here = np.zeros(units, np.int8)  # what was said at this very step
+        self.account: Floats = np.zeros(self.said.shape)
+        self.lessons: Floats = np.zeros(units)
+        self.contexts = with_one(tables.contexts) if centred else tables.contexts
+        self.arms = LinearArms(arms=tables.arms, features=self.contexts.shape[1], ridge=ridge)
+        self.model: RewardModel = self.arms if model is None else model
+        self.totals = FIRST_GUESS.copy()
+        self.start = keys.stream(seed, keys.DECIDE)
+        self.ask_start = keys.stream(seed, keys.DOUBT)
+        self.answers = keys.stream(seed, keys.ANSWER)
+        self.of_checks = keys.stream(seed, keys.ANSWER_NAMED)
+        self.numbers = np.arange(1, len(shown) + 1, dtype=np.uint64)
+        nothing = np.zeros(0)
+        unjudged = np.zeros(units, np.int64)
+        self.coins = questions.Coins(
+            keys.stream(seed, keys.CHECK), np.zeros((0, 2)), START, unjudged, nothing, np.zeros(2)
+        )
+        self.turn, self.allowed = _in_force(tables, later, len(shown))
+        self.changes = later is not None
+        self.played: Ints = np.empty(len(shown), np.int64)
+        self.asked: list[tuple[int, int, int, bool]] = []  # step, row, arm, answer
+        self.checked: list[tuple[int, bool, bool]] = []
+        self.anew: list[int] = []
+        # Checks whose answers are to come: when, and what `_audit` takes.
+        self.due: deque[tuple[int, int, int, int, bool]] = deque()
+        self.denied: list[tuple[int, int, int]] = []  # of each denial the row, the arm and the key
+        self.taught = 0
+
+    def run(self) -> None:
+        """Run all steps."""
+        at, look, T = 0, 0, len(self.shown)
+        while True:
+            while self.due and self.due[0][0] <= at:
+                self._audit(*self.due.popleft()[1:])
+            until = min(T, self.due[0][0]) if self.due else T
+            step, k, why = self._advance(at, until, look)
+            if why == questions.OVER:
+                at, look = step, 0
+                if step >= T:
+                    return
+                continue
+            row = int(self.shown[step])
+            truth = bool(self.allowed[step >= self.turn][row, k])
+            if why == questions.CHECKS:
+                at, look = step + 1, 0
+                self._check(step, row, k, truth)
+                continue
+            look = look + 1 if step == at else 1
+            at = step
+            if self._ask(step, row, k, truth) is None:
+                look = self.most
+            else:
+                self.left -= 1
+            if self.tell is not None:
+                self.tell(step, len(self.asked))
+
+    def _advance(self, at: int, until: int, look: int) -> tuple[int, int, int]:
+        """Run the kernel until something comes up; return the step, the arm and why."""
+        self.coins = self.coins._replace(
+            zeal=np.zeros((0, 2)) if self.rates is None else self.rates.zeal,
+            purse=np.zeros(0) if self.purse is None else self.purse.kernel_state,
+        )
+        if not isinstance(self.policy, Weighted) or self.model is not self.arms:
+            return self._advance_plainly(at, until, look)
+        return questions.run(
+            self.policy.weights,
+            self.arms.kernel_state,
+            self.arms.ridge,
+            self.contexts,
+            self.tables.rewards,
+            self.kind,
+            self.item,
+            self.unit,
+            self.table.safe,
+            self.table.p,
+            self.table.hope,
+            self.table.information,
+            self.said,
+            self.here,
+            self.account,
+            self.lessons,
+            self.price,
+            self.shown,
+            self.start,
+            self.ask_start,
+            self.numbers,
+            self.centred,
+            self.totals,
+            self.empty,
+            self.left,
+            self.most,
+            self.coins,
+            at,
+            until,
+            look,
+            self.played,
+        )
+
+    def _advance_plainly(self, at: int, until: int, look: int) -> tuple[int, int, int]:
+        """Do what the kernel does, where the policy or the reward model is somebody else's."""
+        for t in range(at, until):
+            row, number = int(self.shown[t]), self.numbers[t]
+            frozen = self.purse is not None and float(coin_at(self.coins.purse, t)) < 0.0
+            marks = self._marks(row, frozen)
+            k, parts = self._choose(row, marks, number)
+            if self.left > 0 and look < self.most and (marks == questions.IN_DOUBT).any():
+                wanted, pays = self._weigh(row, parts, marks, number, look)
+                if pays:
+                    return t, wanted, questions.ASKS
+            own = self.item[row]
+            if k < 0 and not frozen:
+                no = (self.said[own] == doubt.SAID_NO) | (self.here == doubt.SAID_NO)
+                denied = np.where(no, doubt.SAID_NO, doubt.UNASKED).astype(np.int8)[self.unit]
+                k = int(
+                    doubt.fall_back(self.empty, self.table.p[self.kind[row]], denied, self.unit)
+                )
+            look = 0
+            self.coins.drawn[1] += frozen
+            coin = -1.0
+            if k >= 0 and self.here[self.unit[k]] != doubt.SAID_YES:
+                judged = bool(self.said[own, self.unit[k]] == doubt.SAID_YES)
+                coin = float(questions.coin_of(self.coins, self.unit[k], judged, t))
+            self.here[:] = doubt.UNASKED
+            self.played[t] = k
+            if k >= 0:
+                context, reward = (
+                    self.tables.contexts[row].copy(),
+                    float(self.tables.rewards[row, k]),
+                )
+                _fold(self.model, context, self.centred, self.totals, k, reward)
+            begin = self.coins.start
+            if self.purse is not None:  # a promise's coins go by the step, too
+                begin = np.uint64(keys.key_of(begin, np.uint64(t + 1)))
+            drawn = float(keys.uniform(np.uint64(keys.key_of(begin, number))))
+            if coin > 0.0 and drawn < coin:
+                self.coins.drawn[0] = coin
+                return t, k, questions.CHECKS
+        return until, -1, questions.OVER
+
+    def _marks(self, row: int, frozen: bool) -> npt.NDArray[np.int8]:
+        """Return what may be done with each arm: play it, ask about it, or neither."""
+        said, here = self.said[self.item[row]], self.here
+        known = (said == doubt.SAID_YES) | self.table.safe[self.kind[row]]
+        safe = (here == doubt.SAID_YES) | (known & (not frozen))
+        marks = np.where(safe, questions.SAFE, questions.IN_DOUBT)
+        marks[(said == doubt.SAID_NO) | (here == doubt.SAID_NO)] = questions.OUT
+        return marks.astype(np.int8)[self.unit]
+
+    def _choose(
+        self, row: int, marks: npt.NDArray[np.int8], number: np.uint64
+    ) -> tuple[int, Floats]:
+        """Return the safe arm that the policy plays, -1 if none is, and the parts of the scores."""
+        parts: Floats = np.zeros((7, self.tables.arms))
+        _score(self.model, self.tables.contexts[row].copy(), self.centred, self.totals, parts)
+        parts[2] = self.table.p[self.kind[row], self.unit]
+        weights = kernel_weights(self.policy)
+        k = int(questions.play(weights, parts, marks, self.start, number))
+        if not isinstance(self.policy, Weighted):
+            parts[3] = self.table.sd[self.unit, self.kind[row]]
+            scores = scores_for(parts, marks == questions.SAFE)
+            k = chosen(self.policy, scores, int(keys.key_of(self.start, number)))
+        return k, parts
+
+    def _weigh(
+        self,
+        row: int,
+        parts: Floats,
+        marks: npt.NDArray[np.int8],
+        number: np.uint64,
+        look: int,
+    ) -> tuple[int, bool]:
+        """Return the arm in doubt that is nearest to paying for an answer; whether it pays."""
+        own, like, unit = self.item[row], self.kind[row], self.unit
+        units = len(self.lessons)
+        key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
+        k, cost, lesson, pays = questions.nearest(
+            parts[4],
+            parts[5],
+            self.table.hope[like, unit],
+            self.table.information[like, unit],
+            marks,
+            unit,
+            self.account[own],
+            self.lessons,
+            self.price,
+            np.uint64(key),
+            np.empty(units),
+            np.empty(units, np.int64),
+        )
+        if pays:
+            self.account[own, unit[k]] = self.lessons[unit[k]] = 0.0
+        elif k >= 0:
+            self.account[own, unit[k]] += cost
+            self.lessons[unit[k]] += lesson
+        return int(k), bool(pays)
+
+    def _ask(self, step: int, row: int, k: int, truth: bool) -> bool | None:
+        """Ask a question; return the answer, None if nobody is worth asking."""
+        if self.staff is not None:
+            return self._consult(self.staff, step, row, k, truth)
+        number = np.uint64(len(self.asked) + len(self.checked) + 1)
+        bits = np.uint64(keys.key_of(self.answers, number))
+        answer = truth != (self.wrong > 0.0 and float(keys.uniform(bits)) < self.wrong)
+        self.asked.append((step, row, k, answer))
+        if self.remember:
+            self.here[self.unit[k]] = doubt.SAID_YES if answer else doubt.SAID_NO
+        self._learn(row, k, answer)
+        return answer
+
+    def _check(self, step: int, row: int, k: int, truth: bool) -> None:
+        """Put a check of what was played among those that are due."""
+        found = not truth
+        if self.staff is None and self.wrong > 0.0:
+            bits = np.uint64(keys.key_of(self.of_checks, np.uint64(step + 1)))
+            truth = truth != (float(keys.uniform(bits)) < self.wrong)
+        self.checked.append((step, found, truth))
+        if self.purse is not None:
+            self.purse.pass_by(step - self.purse.steps)
+            self.purse.step(coin=float(self.coins.drawn[0]), audit=step + 1)
+        self.due.append((step + 1 + self.lag, step, row, k, truth))
+
+    def _learn(self, row: int, k: int, answer: bool, bits: int | None = None) -> None:
+        u, own = int(self.unit[k]), self.item[row]
         if bits is None:
-            taught += 1
-            number = len(asked) + len(checked) if staff is None else taught
-            bits = int(keys.key_of(answers, np.uint64(number)))
+            self.taught += 1
+            alone = self.staff is None
+            number = len(self.asked) + len(self.checked) if alone else self.taught
+            bits = int(keys.key_of(self.answers, np.uint64(number)))
             if not answer:
-                denied.append((row, k, bits))
-        account[own, u], lessons[u] = 0.0, 0.0
-        if said[own, u] != doubt.UNASKED:  # the first answer alone is evidence about others
+                self.denied.append((row, k, bits))
+        self.account[own, u], self.lessons[u] = 0.0, 0.0
+        if self.said[own, u] != doubt.UNASKED:  # the first answer alone is evidence about others
             return
-        if rates is not None:
-            rates.fold(u, allowed=answer, safe=bool(table.sure[kind[row], u]))
-        if remember and (identity or not answer):
-            said[own, u] = doubt.SAID_YES if answer else doubt.SAID_NO
-        table.update(believed.learn(tables.contexts[row], k, answer, bits))
+        if self.rates is not None:
+            safe = bool(self.table.sure[self.kind[row], u])
+            self.rates.fold(u, allowed=answer, safe=safe)
+        if self.remember and (self.identity or not answer):
+            self.said[own, u] = doubt.SAID_YES if answer else doubt.SAID_NO
+        self.table.update(self.believed.learn(self.tables.contexts[row], k, answer, bits))
 
-    def judge(step: int, row: int, k: int, answer: bool) -> None:
-        nonlocal believed, rates, table
-        broken = said[item[row], unit[k]] == doubt.SAID_YES and not answer
-        if purse is not None:
-            purse.answer(step + 1, answer)
-        if purse is None or not broken:
-            learn(row, k, answer)
-            return
-        anew.append(step)
-        said[said == doubt.SAID_YES] = doubt.UNASKED
-        believed = beliefs.copy()
-        rates = None if rates is None else _rates(believed, wrong)
-        coins.unjudged[:] = 0
-        table = _Table(believed, kinds, rates)
-        account[:], lessons[:] = 0.0, 0.0
-        if staff is not None:
-            staff.forget()
-        for place, arm, bits in denied:
-            said[item[place], unit[arm]] = doubt.UNASKED
-            learn(place, arm, False, bits)
-        learn(row, k, answer)
+    def _judge(self, step: int, row: int, k: int, answer: bool) -> None:
+        """Fold the answer to a check; one that breaks a promise begins what was learned anew."""
+        broken = self.said[self.item[row], self.unit[k]] == doubt.SAID_YES and not answer
+        if self.purse is not None:
+            self.purse.answer(step + 1, answer)
+        if self.purse is not None and broken:
+            self._begin_anew(step)
+        self._learn(row, k, answer)
 
-    def prior_of(row: int, k: int) -> float:
-        return min(max(float(table.p[kind[row], unit[k]]), LEAST_P), 1.0 - LEAST_P)
+    def _begin_anew(self, step: int) -> None:
+        self.anew.append(step)
+        self.said[self.said == doubt.SAID_YES] = doubt.UNASKED
+        self.believed = self.beliefs.copy()
+        self.rates = None if self.rates is None else _rates(self.believed, self.wrong)
+        self.coins.unjudged[:] = 0
+        self.table = _Table(self.believed, self.kinds, self.rates)
+        self.account[:], self.lessons[:] = 0.0, 0.0
+        if self.staff is not None:
+            self.staff.forget()
+        for place, arm, bits in self.denied:
+            self.said[self.item[place], self.unit[arm]] = doubt.UNASKED
+            self._learn(place, arm, False, bits)
 
-    def hear(who: int, row: int, k: int, word: bool) -> tuple[bool | None, tuple[Settled, ...]]:
-        """Take the word of one of several teachers: what it settles of its case, and of others."""
-        assert staff is not None
-        own, u = int(item[row]), int(unit[k])
+    # -- several teachers --
+
+    def _prior_of(self, row: int, k: int) -> float:
+        p = float(self.table.p[self.kind[row], self.unit[k]])
+        return min(max(p, LEAST_P), 1.0 - LEAST_P)
+
+    def _fold_word(
+        self, staff: _Staff, who: int, row: int, k: int, word: bool
+    ) -> tuple[bool | None, tuple[Settled, ...]]:
+        """Fold what one of several teachers said: what it settles of its case, and of others."""
+        own, u = int(self.item[row]), int(self.unit[k])
         staff.cases[own, u] = row, k
-        verdict = staff.known.judge(str(who), own, u, word, prior_of(row, k))
+        verdict = staff.known.judge(str(who), own, u, word, self._prior_of(row, k))
         staff.learned.append([rate.mean for rate in staff.known.rates().values()])
-        others = staff.known.review(lambda case, v: prior_of(*staff.cases[case, v]), REVIEWED)  # type: ignore[index]
+        others = staff.known.review(
+            lambda case, v: self._prior_of(*staff.cases[case, v]),  # type: ignore[index]
+            REVIEWED,
+        )
         return verdict.allowed, others
 
-    def answer_hung(place: tuple[int, int], label: bool) -> bool:
+    def _answer_hung(self, staff: _Staff, place: tuple[int, int], label: bool) -> bool:
         """Judge the checks that waited for a case to be settled; return whether there were any."""
-        assert staff is not None
         hung = staff.hung.pop(place, [])
         for held in hung:
-            judge(*held, label)
+            self._judge(*held, label)
         return bool(hung)
 
-    def learn_others(others: tuple[Settled, ...]) -> None:
-        assert staff is not None
+    def _learn_others(self, staff: _Staff, others: tuple[Settled, ...]) -> None:
         for one in others:
             place = (int(one.case), int(one.unit))
             if place not in staff.cases:  # all was begun anew, and what was said is forgotten
                 return
-            if not answer_hung(place, one.allowed):
-                learn(*staff.cases[place], one.allowed)
+            if not self._answer_hung(staff, place, one.allowed):
+                self._learn(*staff.cases[place], one.allowed)
 
-    def consult(step: int, row: int, k: int, truth: bool) -> bool | None:
+    def _consult(self, staff: _Staff, step: int, row: int, k: int, truth: bool) -> bool | None:
         """Ask several teachers until a question is settled, or nobody is worth asking."""
-        assert staff is not None
-        own, u = int(item[row]), int(unit[k])
-        if not identity or staff.known.settled(own, u) is not None:
+        own, u = int(self.item[row]), int(self.unit[k])
+        if not self.identity or staff.known.settled(own, u) is not None:
             staff.drop(own, u)
         while True:
-            choice = staff.known.choose(prior_of(row, k), price, case=own, unit=u)
-            if choice is None:
+            prior = self._prior_of(row, k)
+            asked = staff.known.choose(prior, self.price, case=own, unit=u)
+            if asked is None:
                 return None
-            who = int(choice.teacher)
+            who = int(asked.teacher)
             word = staff.word(who, own, u, truth)
-            asked.append((step, row, k, word))
+            self.asked.append((step, row, k, word))
             staff.words[who, 0] += 1
-            label, others = hear(who, row, k, word)
+            label, others = self._fold_word(staff, who, row, k, word)
             if label is not None:
-                if remember:
-                    here[u] = doubt.SAID_YES if label else doubt.SAID_NO
-                learn(row, k, label)
-                answer_hung((own, u), label)
-            learn_others(others)
+                if self.remember:
+                    self.here[u] = doubt.SAID_YES if label else doubt.SAID_NO
+                self._learn(row, k, label)
+                self._answer_hung(staff, (own, u), label)
+            self._learn_others(staff, others)
             if label is not None:
                 return label
 
-    def audit(step: int, row: int, k: int, truth: bool) -> None:
+    def _audit(self, step: int, row: int, k: int, truth: bool) -> None:
         """Judge a check, by several teachers if need be; what is not settled waits.
 
         Of one teacher it is their word, not the truth.
         """
+        staff = self.staff
         if staff is None:
-            judge(step, row, k, truth)
+            self._judge(step, row, k, truth)
             return
-        own, u = int(item[row]), int(unit[k])
+        own, u = int(self.item[row]), int(self.unit[k])
         if staff.known.settled(own, u) is not None:  # limits may have changed
             staff.drop(own, u)
-        while (choice := staff.known.choose_judge(own, u)) is not None:
-            who = int(choice.teacher)
+        while (asked := staff.known.choose_judge(own, u)) is not None:
+            who = int(asked.teacher)
             word = staff.word(who, own, u, truth)
             staff.words[who, 1] += 1
-            label, others = hear(who, row, k, word)
+            label, others = self._fold_word(staff, who, row, k, word)
             if label is not None:
-                judge(step, row, k, label)
-                answer_hung((own, u), label)
-            learn_others(others)
+                self._judge(step, row, k, label)
+                self._answer_hung(staff, (own, u), label)
+            self._learn_others(staff, others)
             if label is not None:
                 return
         staff.hung.setdefault((own, u), []).append((step, row, k))
 
-    at, look = 0, 0
-    while True:
-        while due and due[0][0] <= at:
-            audit(*due.popleft()[1:])
-        until = min(T, due[0][0]) if due else T
-        coins = coins._replace(
-            zeal=np.zeros((0, 2)) if rates is None else rates.zeal,
-            purse=np.zeros(0) if purse is None else purse.kernel_state,
-        )
-        step, k, why = questions.run(
-            policy.weights,
-            arms.kernel_state,
-            arms.ridge,
-            contexts,
-            tables.rewards,
-            kind,
-            item,
-            unit,
-            table.safe,
-            table.p,
-            table.hope,
-            table.information,
-            said,
-            here,
-            account,
-            lessons,
-            price,
-            shown,
-            start,
-            ask_start,
-            numbers,
-            centred,
-            totals,
-            empty,
-            left,
-            most,
-            coins,
-            at,
-            until,
-            look,
-            played,
-        )
-        if why == questions.OVER:
-            at, look = step, 0
-            if step >= T:
-                break
-            continue
-        row = int(shown[step])
-        truth = bool(allowed[step >= turn][row, k])
-        if why == questions.CHECKS:
-            at, look = step + 1, 0
-            found = not truth
-            if staff is None and wrong > 0.0:
-                bits = np.uint64(keys.key_of(of_checks, np.uint64(step + 1)))
-                truth = truth != (float(keys.uniform(bits)) < wrong)
-            checked.append((step, found, truth))
-            if purse is not None:
-                purse.pass_by(step - purse.steps)
-                purse.step(coin=float(coins.drawn[0]), audit=step + 1)
-            due.append((at + lag, step, row, k, truth))
-            continue
+    # -- what came out --
+
+    def result(self, checkpoints: object) -> Asking:
+        """Return what the phase gave."""
+        marks = marks_at(checkpoints, len(self.shown))
+        out = self._tally(marks)
+        columns = np.array([entry[:3] for entry in self.asked], np.int64).reshape(-1, 3)
+        staff = self.staff
+        words, rates = np.zeros((0, 2), np.int64), np.array([])
+        heard, learned = np.array([], np.int64), np.zeros((0, 0))
         if staff is not None:
-            look = look + 1 if step == at else 1
-            at = step
-            if consult(step, row, k, truth) is None:
-                look = most
-            else:
-                left -= 1
-            if tell is not None:
-                tell(step, len(asked))
-            continue
-        bits = np.uint64(keys.key_of(answers, np.uint64(len(asked) + len(checked) + 1)))
-        answer = truth != (wrong > 0.0 and float(keys.uniform(bits)) < wrong)
-        asked.append((step, row, k, answer))
-        left -= 1
-        look = look + 1 if step == at else 1
-        at = step
-        if remember:
-            here[unit[k]] = doubt.SAID_YES if answer else doubt.SAID_NO
-        learn(row, k, answer)
-        if tell is not None:
-            tell(step, len(asked))
-    marks_t = marks_at(checkpoints, T)
-    out = np.zeros((4, len(marks_t)))
-    told, seen = tables, shown
-    if later is not None:  # rows of the second half are those of other limits
-        told = Tables(
-            np.concatenate([tables.contexts] * 2),
-            np.concatenate([tables.rewards] * 2),
-            np.concatenate(allowed),
+            words, heard = staff.words, np.array(staff.heard, np.int64)
+            rates = np.array([one.mean for one in staff.known.rates().values()])
+            learned = np.array(staff.learned).reshape(-1, len(words))
+        return Asking(
+            checkpoints=marks,
+            R=out[0],
+            Rc=out[1],
+            E=out[2].astype(np.int64),
+            abstentions=out[3].astype(np.int64),
+            rows=self.shown,
+            played=self.played,
+            arms=cast("LinearArms", self.model),
+            asked_at=columns[:, 0],
+            asked_rows=columns[:, 1],
+            asked_arms=columns[:, 2],
+            said=np.array([entry[3] for entry in self.asked], np.bool_),
+            answers=np.searchsorted(columns[:, 0], marks),
+            beliefs=self.believed,
+            checked_at=np.array([step for step, _, _ in self.checked], np.int64),
+            found=np.array([found for _, found, _ in self.checked], np.bool_),
+            judged=np.array([word for _, _, word in self.checked], np.bool_),
+            frozen=int(self.coins.drawn[1]),
+            anew=np.array(self.anew, np.int64),
+            words=words,
+            rates=rates,
+            heard=heard.reshape(-1, 2),
+            learned=learned,
         )
-        seen = shown + len(tables) * (np.arange(T) >= turn)
-    loop.tally(seen, played, told.rewards, told.allowed, told.best, told.best_allowed, marks_t, out)
-    columns = np.array([entry[:3] for entry in asked], np.int64).reshape(-1, 3)
-    return Asking(
-        marks_t,
-        out[0],
-        out[1],
-        out[2].astype(np.int64),
-        out[3].astype(np.int64),
-        shown,
-        played,
-        arms,
-        columns[:, 0],
-        columns[:, 1],
-        columns[:, 2],
-        np.array([entry[3] for entry in asked], np.bool_),
-        np.searchsorted(columns[:, 0], marks_t),
-        believed,
-        np.array([step for step, _, _ in checked], np.int64),
-        np.array([found for _, found, _ in checked], np.bool_),
-        np.array([word for _, _, word in checked], np.bool_),
-        int(coins.drawn[1]),
-        np.array(anew, np.int64),
-        np.zeros((0, 2), np.int64) if staff is None else staff.words,
-        np.array([] if staff is None else [one.mean for one in staff.known.rates().values()]),
-        np.array([] if staff is None else staff.heard, np.int64).reshape(-1, 2),
-        np.zeros((0, 0)) if staff is None else np.array(staff.learned).reshape(-1, len(teachers)),
-    )
+
+    def _tally(self, marks: Ints) -> Floats:
+        tables, seen = self.tables, self.shown
+        if self.changes:  # rows of the second half are those of other limits
+            tables = Tables(
+                np.concatenate([tables.contexts] * 2),
+                np.concatenate([tables.rewards] * 2),
+                np.concatenate(self.allowed),
+            )
+            seen = seen + len(self.tables) * (np.arange(len(seen)) >= self.turn)
+        out: Floats = np.zeros((4, len(marks)))
+        loop.tally(
+            seen,
+            self.played,
+            tables.rewards,
+            tables.allowed,
+            tables.best,
+            tables.best_allowed,
+            marks,
+            out,
+        )
+        return out
+
+
+def _in_force(
+    tables: Tables, later: tuple[int, npt.ArrayLike] | None, steps: int
+) -> tuple[int, tuple[Bools, Bools]]:
+    """Return the step at which limits change, and what is allowed before and from there on."""
+    if later is None:
+        return steps, (tables.allowed, tables.allowed)
+    owner = "online_asking"
+    turn = STEPS.check(later[0], "later", owner)
+    changed = validation.arrays(later[1], "later", owner, "what is allowed, as in the tables")
+    if changed.shape != tables.allowed.shape or changed.dtype != np.bool_:
+        wanted = f"a step, and bools of shape {tables.allowed.shape}"
+        raise InvalidValue("later", owner, wanted, f"{changed.dtype} of shape {changed.shape}")
+    return turn, (tables.allowed, changed)
 
 
 def check_world(tables: object, beliefs: object, owner: str) -> None:
@@ -1139,6 +1370,7 @@ class _Table:
             look = self._rates.lower(look)
             hope = np.minimum(hope, look.p)
         self.safe: Bools = np.ascontiguousarray(look.safe.T)
+        self.sd = look.sd  # (U, kinds), for policies of others alone
         self.p: Floats = np.ascontiguousarray(look.p.T)
         self.information: Floats = np.ascontiguousarray(look.information.T)
         self.hope: Floats = np.ascontiguousarray(hope.T)
