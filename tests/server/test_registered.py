@@ -136,7 +136,7 @@ def test_a_state_that_cannot_be_saved_costs_a_snapshot_and_nothing_else(tmp_path
         taught(server, "theirs")
         assert create(server, "ours", OURS).status == 201
         assert decide(server, "ours").status == 200
-        model = registry.find("reward", "logistic").factory
+        model = registry.require("reward", "logistic", "1").factory
         monkeypatch.setattr(model, "to_state", unsavable)
         token = server.token
     monkeypatch.undo()
