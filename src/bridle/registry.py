@@ -185,10 +185,10 @@ def require(kind: Kind, name: str, version: str) -> Registered:
 def of_factory(kind: Kind, factory: object) -> Registered | None:
     """Return what was registered with this factory, or with one defined again in its place."""
     for one in _known.values():
-        again = _place(one.factory) == _place(factory) and (
-            getattr(one.factory, "__module__", None) == getattr(factory, "__module__", None)
-        )
-        if one.kind == kind and (one.factory is factory or again):
+        if one.kind == kind and one.factory is factory:
+            return one
+    for one in _known.values():
+        if one.kind == kind and _place(one.factory) == _place(factory):
             return one
     return None
 
@@ -235,5 +235,6 @@ def _check_policy(factory: Any, owner: str) -> None:
         )
 
 
-def _place(factory: Any) -> str:
-    return str(getattr(factory, "__qualname__", repr(factory)))
+def _place(factory: Any) -> tuple[str, str]:
+    """Return where a factory is defined: its module and its name there."""
+    return getattr(factory, "__module__", ""), getattr(factory, "__qualname__", repr(factory))
