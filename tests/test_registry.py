@@ -167,6 +167,16 @@ def test_entry_points_are_loaded_when_their_name_is_asked_for(monkeypatch):
         policy_of("Nobody", {})
 
 
+def test_what_is_available_has_a_name_or_an_entry_point(monkeypatch):
+    monkeypatch.setattr(registry, "_known", {})
+    registry.register("policy", "Last", Last, version="1")
+    points = [
+        EntryPoint(name, "tests.no_such_module", "bridle.policies") for name in ("B", "Greedy")
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: EntryPoints(points))
+    assert registry.available("policy") == ("B", "Last")  # nothing is loaded, ours are left out
+
+
 def test_a_policy_is_written_with_its_name_and_version(last):
     written = policy_to_json(Last(least=3))
     assert written == {"kind": "Last", "version": "1", "least": 3}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -24,9 +25,12 @@ from bridle import (
     Tables,
     Thompson,
     When,
+    register,
+    registry,
 )
 from bridle.agent.events import Event
 from bridle.limits import make_limits
+from bridle.policies import Scores
 from bridle.simulate import Asking, online_asking
 from bridle_studies.environments import synthetic_movies
 from tests.conftest import check_counts, size
@@ -131,7 +135,9 @@ def check_equal(
         beliefs=make_limits(
             kind, schema=agent.schema, groups=[arm.group for arm in arms], error=error, seed=3
         ),
-        policy=BehaviorConstrained(sigma=policy.sigma, v=policy.v) if policy else None,
+        policy=BehaviorConstrained(sigma=policy.sigma, v=policy.v)
+        if isinstance(policy, LearnedMask)
+        else policy,
         budget=options.get("budget", 10**6),
         most=options.get("ask_at_most", 3),
         prior=options.get("prior", "centred"),
@@ -182,6 +188,34 @@ def test_also_with_a_promise_and_limits_that_change(kind, identity):
     assert len(run.checked_at) > size(0, -1)
     if identity and kind != "linear":
         assert len(run.anew) > size(0, -1)
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """Any of the arms that may be played, by the bits of the decision."""
+
+    shift: int = 0
+    needs_limits: ClassVar[bool] = True
+
+    def propensities(self, scores: Scores) -> Any:
+        may = np.asarray(scores.eligible)
+        return may / max(int(may.sum()), 1)
+
+    def choose(self, scores: Scores, key: int) -> int:
+        may = np.flatnonzero(scores.eligible)
+        return int(may[(key + self.shift) % len(may)]) if len(may) else -1
+
+
+@pytest.mark.parametrize("kind", ["auto", "rules", "logistic"])
+def test_also_with_a_policy_of_others(kind, monkeypatch):
+    monkeypatch.setattr(registry, "_known", {})
+    register("policy", "Theirs", Theirs, version="1")
+    tables, _, _ = movies()
+    steps = size(120, 4)
+    run = check_equal(kind, {"policy": Theirs(shift=1)}, steps)
+    assert len(run.said) > size(5, 0)
+    change = steps // 2, ~tables.allowed
+    check_equal(kind, {"policy": Theirs()}, steps, promise=(0.05, 0.2), change=change)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import polars as pl
@@ -52,7 +53,15 @@ def tree() -> tuple[Extension, ...]:
 def test_a_plugin_is_a_file_a_module_or_an_entry_point(monkeypatch, tmp_path):
     (found,) = square_cb()
     assert (found.label, found.plugins) == ("SquareCB@1", (SQUARE,))
-    assert load_plugin("tests.late_policy") == "tests.late_policy"
+    (tmp_path / "some_plugin.py").write_text(Path(SQUARE).read_text().replace('"Square', '"Own'))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_extensions("policy", ["OwnCB"], ["some_plugin"])[0].plugins == ("some_plugin",)
+    entry = EntryPoint("Entered", "late_plugin", "bridle.policies")
+    (tmp_path / "late_plugin.py").write_text(
+        Path(SQUARE).read_text().replace("SquareCB", "Entered")
+    )
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [entry])
+    assert find_extensions("policy", ["Entered"])[0].label == "Entered@1"
     (tmp_path / "broken.py").write_text("raise RuntimeError('no')")
     for wrong in ("no_such_module", str(tmp_path / "none.py"), str(tmp_path / "broken.py")):
         with pytest.raises(NotPossible, match="cannot be loaded"):
