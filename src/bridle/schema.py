@@ -8,9 +8,9 @@ A kind of feature is a frozen dataclass in the union `Encoded`, and offers:
 
 - `name`, its key in the context, and `missing`, the value to take where that is absent or None;
   None if it must be given. Both are checked in `__post_init__`, which raises `InvalidValue`.
-- `_write(value, row, at, owner)`: write a value into a row of zeros from its first column, `at`, on,
-  or raise `InvalidValue`. `_read(row, at)`: return the value, such that `_write` makes the same bits
-  of it.
+- `_write(value, row, at, owner)`: write a value into a row of zeros, from its first column `at` on,
+  or raise `InvalidValue`. `_read(row, at)`: return the value again; `_write` makes the same bits of
+  it.
 - One column, called as the feature is, or one for each of its `values` (see `_Words`).
 - Its fields as JSON: texts, numbers, truth values, None and tuples of texts. The name of its class
   in lower case is its kind in JSON and over HTTP, for ever.
