@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from bridle.agent.config import Arm, ArmId
 from bridle.agent.events import (
@@ -34,7 +34,7 @@ from bridle.agent.events import (
 )
 from bridle.agent.queries import DENIED_HERE, DENIED_ITEM, NOT_CERTIFIED, SURELY_DENIED, UNSURE
 from bridle.errors import Busy, InvalidValue, NotPossible, UnknownId
-from bridle.schema import Number, Schema
+from bridle.schema import Category, Flag, Labels, Number, Schema
 from bridle.server.handlers.explanations import (
     explain,
 )
@@ -1137,7 +1137,9 @@ def _one_column(schema: Schema, column: str, context: Mapping[str, object]) -> s
             if isinstance(feature, Number):
                 unit = f" {feature.unit}" if feature.unit else ""
                 return f"{column} {number_words(context[column])}{unit}"
-            return column
+            if isinstance(feature, Flag | Category | Labels):
+                return column
+            assert_never(feature)
     name, _, value = column.partition("=")
     return f"{name}: {value}"
 
