@@ -12,6 +12,7 @@ A kind of feature is a frozen dataclass in the union `Encoded`, and offers:
   or raise `InvalidValue`. `_read(row, at)`: return the value again; `_write` makes the same bits of
   it.
 - One column, called as the feature is, or one for each of its `values` (see `_Words`).
+- 0 and 1 in its columns, as rules take them for words; or else it is in `Schema.numbers`.
 - Its fields as JSON: texts, numbers, truth values, None and tuples of texts. The name of its class
   in lower case is its kind in JSON and over HTTP, for ever.
 
