@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bridle.agent.agent import NO_CHECKS
+from bridle.agent.commands import OVER
 from bridle.agent.purse import Purse
 from bridle.api.models import AgentForm, settings_of
 from bridle.api.requests import Decide, Teach, digest_of
@@ -445,7 +446,7 @@ def test_an_example_has_a_scope_and_an_end(server: Server):
     assert not {"e1", "m0", "m1"} & set(shown)
     assert call(server, "POST", "/believed", believed)["arms"][0]["p"] > 0.5
     event = json.loads(server.store.read("films", 0)[-1].payload or b"")
-    assert (event["event"], event["note"], event["by"]) == ("Retracted", ticking.OVER, None)
+    assert (event["event"], event["note"], event["by"]) == ("Retracted", OVER, None)
     for bad in (
         {"scope": "once"},
         {"until": server.clock.now},
