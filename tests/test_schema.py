@@ -16,7 +16,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from bridle.errors import InvalidValue
-from bridle.schema import MAX_WIDTH, Category, Flag, Labels, Number, Schema, known
+from bridle.schema import MAX_WIDTH, Category, Flag, Id, Labels, Number, Schema, known
 
 GENRES = ("Comedy", "Drama", "Horror", "Thriller")
 MIXED = Schema(
@@ -118,6 +118,15 @@ def test_each_kind_has_its_columns():
     assert MIXED.columns == ("age", "smoker", "sky=clear", "sky=cloudy", *genres)
     assert MIXED.width == 8
     assert MIXED.encode(context).tolist() == [0.5, 1, 0, 1, 1, 0, 1, 0]
+
+
+def test_views_have_each_feature_with_its_first_column():
+    schema = Schema([Id("title"), *MIXED.features, Number("kg")])
+    age, smoker, sky, genres, kg = schema.features[1:]
+    assert schema.encoded == ((age, 0), (smoker, 1), (sky, 2), (genres, 4), (kg, 8))
+    assert schema.numbers == ((age, 0), (kg, 8))
+    assert all(schema.place(feature.name) == (feature, at) for feature, at in schema.encoded)
+    assert Schema([Flag("x")]).numbers == ()
 
 
 @pytest.mark.parametrize("make", [dict, OrderedDict, MappingProxyType, ChainMap])

@@ -1,8 +1,24 @@
 """What a context is made of, and how it becomes the vector that the mathematics sees.
 
-A `Schema` is a tuple of features: `Number`, `Flag`, `Category`, `Labels`. It alone knows scaling,
-encoding and missing values; past it a context is a float64 vector of fixed width. An unknown key,
-an unknown value or a value out of range is an error, never a guess.
+A `Schema` is a tuple of features: `Number`, `Flag`, `Category`, `Labels`, and at most one `Id`. It
+alone knows scaling, encoding and missing values; past it a context is a float64 vector of fixed
+width. An unknown key, an unknown value or a value out of range is an error, never a guess.
+
+A kind of feature is a frozen dataclass in the union `Encoded`, and offers:
+
+- `name`, its key in the context, and `missing`, the value to take where that is absent or None;
+  None if it must be given. Both are checked in `__post_init__`, which raises `InvalidValue`.
+- `_write(value, row, at, owner)`: write a value into a row of zeros, from its first column `at` on,
+  or raise `InvalidValue`. `_read(row, at)`: return the value again; `_write` makes the same bits of
+  it.
+- One column, called as the feature is, or one for each of its `values` (see `_Words`).
+- 0 and 1 in its columns, as rules take them for words; or else it is in `Schema.numbers`.
+- Its fields as JSON: texts, numbers, truth values, None and tuples of texts. The name of its class
+  in lower case is its kind in JSON and over HTTP, for ever.
+
+`Id` alone has no column, so it neither writes nor reads. Callers that need the features with a
+column, or the numbers, take `Schema.encoded` and `Schema.numbers`. Those that do something else for
+each kind end in `assert_never`: mypy then lists what a new kind has to touch.
 """
 
 from __future__ import annotations
@@ -28,7 +44,7 @@ from bridle.validation import (
     vector,
 )
 
-__all__ = ["Category", "Context", "Feature", "Flag", "Id", "Labels", "Number", "Schema"]
+__all__ = ["Category", "Context", "Encoded", "Feature", "Flag", "Id", "Labels", "Number", "Schema"]
 
 MAX_VALUES = 1_000
 MAX_WIDTH = 10_000
@@ -274,9 +290,8 @@ class Id:
             raise InvalidValue("missing", f"Id {self.name!r}", "left out", self.missing)
 
 
-# Each but `Id` can `_write` a value into a row of zeros, from its first column on, and `_read` it
-# again.
-Feature: TypeAlias = Number | Flag | Category | Labels | Id
+Encoded: TypeAlias = Number | Flag | Category | Labels
+Feature: TypeAlias = Encoded | Id
 KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(Feature)}
 
 
@@ -285,7 +300,8 @@ class Schema:
     """The features of a context, in order: encodes contexts and reads them back.
 
     `width` is the number of columns, d, and `columns` has a readable label for each; `names_items`
-    is whether one of the features is an `Id`.
+    is whether one of the features is an `Id`. `encoded` has the features with columns, all but the
+    `Id`, each with its first column, and `numbers` those of them that are a `Number`.
 
     Parameters
     ----------
@@ -309,6 +325,8 @@ class Schema:
     width: int = field(init=False, repr=False, compare=False)
     columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
     names_items: bool = field(init=False, repr=False, compare=False)
+    encoded: tuple[tuple[Encoded, int], ...] = field(init=False, repr=False, compare=False)
+    numbers: tuple[tuple[Number, int], ...] = field(init=False, repr=False, compare=False)
     _starts: dict[str, tuple[Feature, int]] = field(init=False, repr=False, compare=False)
     _scaling: _Scaling = field(init=False, repr=False, compare=False)
 
@@ -335,6 +353,9 @@ class Schema:
             raise InvalidValue("features", "Schema", f"1 to {MAX_WIDTH} columns", len(columns))
         _store(self, features=tuple(self.features), width=len(columns), columns=tuple(columns))
         _store(self, names_items=ids > 0, _starts=starts, _scaling=_Scaling(self.features))
+        encoded = tuple((one, at) for one, at in starts.values() if not isinstance(one, Id))
+        numbers = tuple((one, at) for one, at in encoded if isinstance(one, Number))
+        _store(self, encoded=encoded, numbers=numbers)
 
     def __repr__(self) -> str:
         some = [_short(feature) for feature in self.features[:MOST_SHOWN]]
@@ -414,11 +435,7 @@ class Schema:
     def decode(self, encoded: Sequence[float] | Floats) -> dict[str, object]:
         """Return the raw values of a context; `encode` makes the same bits of them."""
         row = vector(encoded, self.width, "encoded", "Schema.decode").tolist()
-        return {
-            name: feature._read(row, at)
-            for name, (feature, at) in self._starts.items()
-            if not isinstance(feature, Id)
-        }
+        return {feature.name: feature._read(row, at) for feature, at in self.encoded}
 
     def to_json(self) -> list[dict[str, object]]:
         """Return the schema as plain JSON values, every setting in full; a unit where there is one.

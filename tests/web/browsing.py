@@ -8,12 +8,14 @@ name what they are about (``data-agent``, ``data-decision``, ``data-arm``) and i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
 
 from bridle.server.endpoints import Role
+from bridle.web.app import pages
 from tests.server.driving import Answer, Server
 
 HOST = "bridle.test"
@@ -234,6 +236,20 @@ class Person:
             ]
             self.cookie = "; ".join([*kept, f"{name}={value}"] if value else kept)
         return Shown(answer)
+
+
+def pages_of(agent: str, decision: str) -> Iterator[str]:
+    """Yield the path of every page of an agent, with one of its decisions; not what has no end."""
+    for page in pages():
+        if page.method == "GET" and "{agent}" in page.path and not page.path.endswith("/stream"):
+            path = page.path.replace("{agent}", agent).replace("{id}", decision)
+            yield f"{path}?unit=0&column=0" if path.endswith("/limits/cell") else path
+
+
+def is_shown(person: Person, path: str) -> bool:
+    """Return whether a page is there; two of them lead on, to where it is or where it begins."""
+    status = person.get(path).status
+    return status == 200 or (status == 303 and path.endswith(("/audits", "/question")))
 
 
 def no_script(html: str) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bridle import registry
-from bridle.web.app import pages
 from bridle.web.jobs import jobs_of
+from tests.web.browsing import is_shown, pages_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = {
@@ -71,15 +71,8 @@ def test_every_page_of_such_an_agent_is_shown(server, make, person, more):
     name = make(**({"limits": "auto", "checks": 1000} | more))
     id = live(server, name)
     admin = person("admin")
-    for page in pages():
-        if page.method != "GET" or "{agent}" not in page.path or page.path.endswith("/stream"):
-            continue
-        path = page.path.replace("{agent}", name).replace("{id}", id)
-        if path.endswith("/limits/cell"):
-            path += "?unit=0&column=0"
-        answer = admin.get(path)
-        moved = path.endswith(("/audits", "/question"))  # to where it is, and where it begins
-        assert answer.status == 200 or (moved and answer.status == 303), (path, answer.status)
+    for path in pages_of(name, id):
+        assert is_shown(admin, path), path
     assert admin.get(f"/agents/{name}/limits/what-if?f.age=25%2B&f.late=yes").status == 200
     # Its own policy has no dial; with ours rewards are weighed all the same.
     evaluated = admin.post(f"/agents/{name}/dial/evaluate", {})

@@ -8,6 +8,7 @@ from bridle import Arm, Flag, Schema
 from bridle.schema import Id
 from bridle.web.csvs import BadCsv, example_columns, read_examples
 from bridle.web.progress import sample_contexts
+from tests.web.browsing import is_shown, pages_of
 
 FEATURES = [{"kind": "id", "name": "title"}, {"kind": "flag", "name": "late"}]
 SCHEMA = Schema([Id("title"), Flag("late")])
@@ -39,22 +40,23 @@ def test_every_page_of_such_an_agent_is_shown(server, make, person):
     made = server.call("POST", "/v1/agents/films/decisions", {"context": film, "id": "d-1"}).json
     assert made["item"] == "Alien"
     ann = person("admin")
-    for page in (
-        "teach",
-        "teach/examples",
-        "teach/bulk",
-        "limits",
-        "limits/what-if",
-        "live",
-        "decisions",
-        "dial",
-        "promises",
-        "decisions/d-1",
-        "settings",
-    ):
-        assert ann.get(f"/agents/films/{page}").status == 200, page
+    for path in pages_of("films", "d-1"):
+        assert is_shown(ann, path), path
     why = ann.get("/agents/films/decisions/d-1")
     assert why.value("item") == "Alien" and why.value("asking")
     assert ann.get("/agents/films/teach").all(data_item="Alien") or made["question"] is None
     saved = ann.get("/agents/films/teach/examples.csv").html
     assert "Alien,yes,night,yes" in saved
+
+
+def test_rules_speak_of_all_features_but_the_name(server, make, person):
+    make(features=FEATURES)
+    ann = person("admin")
+    shown = ann.get("/agents/films/settings/rules")
+    assert [one.data("feature") for one in shown.all(data_feature="late")] == ["late"]
+    assert not shown.has(data_feature="title")
+    offered = [option.attrs["value"] for option in shown.one(name="feature0").children]
+    assert offered == ["", "late"]
+    typed = {"id": "r", "feature0": "title", "relation0": "is", "value0": "Alien", "all": "yes"}
+    refused = ann.post("/agents/films/settings/rules", typed)
+    assert refused.status == 422 and "An item is denied by its name" in refused.text

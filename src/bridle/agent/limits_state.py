@@ -24,7 +24,6 @@ from bridle.limits import Beliefs, Prediction, Term
 from bridle.limits.declared import CompiledRule
 from bridle.limits.exceptions import ExceptionRates
 from bridle.limits.kinds import KINDS, make_limits
-from bridle.schema import Number
 
 __all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
 
@@ -450,7 +449,7 @@ class LimitsState:
         """
         schema = self._settings.features
         number = np.zeros(len(row), np.bool_)
-        number[[schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)]] = True
+        number[[at for _, at in schema.numbers]] = True
         out = []
         for mine in self._of:
             new = row != 0.0
@@ -561,8 +560,7 @@ class LimitsState:
 
     def _terms(self, rules: Sequence[CompiledRule]) -> dict[int, dict[Term, bool]]:
         """By unit, the terms that known rules deny to all its arms."""
-        schema = self._settings.features
-        amounts = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
+        amounts = {at for _, at in self._settings.features.numbers}
         known: dict[int, dict[Term, bool]] = {}
         for rule in rules:
             columns = sorted({column for column, _, _ in rule.conditions})

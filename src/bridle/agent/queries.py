@@ -20,7 +20,7 @@ from bridle.errors import NotPossible
 from bridle.kernels import doubt
 from bridle.kernels.types import Bools, Floats
 from bridle.limits import Beliefs, FoundGroup, Reading, Terms
-from bridle.schema import Category, Number, Schema
+from bridle.schema import Category, Schema
 
 __all__ = [
     "LEAST_DENIALS",
@@ -400,9 +400,7 @@ def _alone(state: AgentState, limits: Beliefs, unit: int, arm: int) -> Floats:
     """
     schema = state.settings.features
     rest = np.zeros(schema.width)
-    numbers = [f for f in schema.features if isinstance(f, Number)]
-    for feature in numbers:
-        at = schema.place(feature.name)[1]
+    for feature, at in schema.numbers:
         middle = 0.0 if feature.low is None else 0.5
         rest[at] = middle if feature.missing is None else feature.scale(feature.missing)
     rows = np.repeat(rest[None], schema.width + 1, axis=0)
@@ -412,8 +410,8 @@ def _alone(state: AgentState, limits: Beliefs, unit: int, arm: int) -> Floats:
     for n, row in enumerate(rows):
         if not state.offered(row, None)[arm]:
             p[n] = 0.0
-    if numbers:
-        ends = [schema.place(feature.name)[1] for feature in numbers]
+    if schema.numbers:
+        ends = [at for _, at in schema.numbers]
         low = rows[ends].copy()
         low[np.arange(len(ends)), ends] = 0.0
         p[ends] -= limits.predict(unit, low).p
@@ -422,7 +420,7 @@ def _alone(state: AgentState, limits: Beliefs, unit: int, arm: int) -> Floats:
 
 def _most(schema: Schema, p: Floats) -> str:
     """Name up to three features that matter most, by how far each alone moves P(allowed)."""
-    numbers = {schema.place(f.name)[1] for f in schema.features if isinstance(f, Number)}
+    numbers = {at for _, at in schema.numbers}
     moved = [p[at] if at in numbers else p[at] - p[-1] for at in range(schema.width)]
     most = [
         at for at in np.argsort(-np.abs(moved), kind="stable").tolist() if abs(moved[at]) >= MATTERS
@@ -466,9 +464,9 @@ def _exceptions(state: AgentState, limits: Beliefs, unit: int) -> str:
 def _never_together(schema: Schema) -> set[str]:
     """Name the pairs that no context holds: of two values of one category."""
     apart = [
-        range(schema.place(f.name)[1], schema.place(f.name)[1] + len(f.values))
-        for f in schema.features
-        if isinstance(f, Category)
+        range(at, at + len(feature.values))
+        for feature, at in schema.encoded
+        if isinstance(feature, Category)
     ]
     if not apart or schema.width > MAX_WIDTH:
         return set()

@@ -24,8 +24,7 @@ from bridle.api.base import ArmName, Form, Note, Words
 from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
 from bridle.policies import policy_of
-from bridle.schema import Category, Feature, Flag, Labels, Number
-from bridle.schema import Id as IdFeature
+from bridle.schema import KINDS, Feature
 
 __all__ = [
     "AgentForm",
@@ -320,14 +319,6 @@ def _policy(form: PolicyForm) -> Any:
     return policy_of(form.kind, given | (form.options or {}))
 
 
-def _feature(form: NumberForm | FlagForm | CategoryForm | LabelsForm | IdForm) -> Feature:
-    rest = form.model_dump(exclude={"kind"})
-    if isinstance(form, IdForm):
-        return IdFeature(**rest)
-    if isinstance(form, NumberForm):
-        return Number(**rest)
-    if isinstance(form, FlagForm):
-        return Flag(**rest)
-    if isinstance(rest["missing"], list | tuple):
-        rest["missing"] = tuple(rest["missing"])
-    return Category(**rest) if isinstance(form, CategoryForm) else Labels(**rest)
+def _feature(form: FeatureForm) -> Feature:
+    made: Feature = KINDS[form.kind](**form.model_dump(exclude={"kind"}))
+    return made

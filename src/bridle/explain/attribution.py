@@ -21,7 +21,7 @@ from bridle.limits import Beliefs
 from bridle.limits.declared import denied_arms
 from bridle.reward.base import scores_of
 from bridle.reward.posterior import LinearArms
-from bridle.schema import Number, Schema
+from bridle.schema import Schema
 
 __all__ = [
     "Contributions",
@@ -123,9 +123,9 @@ def limit_shares(state: AgentState, row: Floats, k: int) -> Contributions:
 def _absent(schema: Schema) -> Floats:
     """Return each column's value where its feature is not there."""
     out = np.zeros(schema.width)
-    for feature in schema.features:
-        if isinstance(feature, Number) and feature.missing is not None:
-            out[schema.place(feature.name)[1]] = feature.scale(feature.missing)
+    for feature, at in schema.numbers:
+        if feature.missing is not None:
+            out[at] = feature.scale(feature.missing)
     return out
 
 

@@ -36,7 +36,7 @@ from bridle.limits.rules import (
     checked_answers,
     doubt_of,
 )
-from bridle.schema import Number, Schema
+from bridle.schema import Schema
 
 __all__ = ["Bound", "BoundLimits"]
 
@@ -520,9 +520,8 @@ class BoundLimits(Beliefs):
         ends = dict(ranges or {})
         counted: dict[int, str] = {}
         if isinstance(names, Schema):
-            for feature in names.features:
-                at = names.place(feature.name)[1]
-                if isinstance(feature, Number) and feature.low is not None:
+            for feature, at in names.numbers:
+                if feature.low is not None:
                     ends[at] = feature.low, cast(float, feature.high)
                     counted[at] = f" {feature.unit}" if feature.unit else ""
             names = names.columns

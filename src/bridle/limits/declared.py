@@ -10,7 +10,7 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
@@ -312,26 +312,33 @@ def _condition(when: When, schema: Schema, owner: str) -> tuple[int, float, floa
         remedy = "An item is denied by its name: agent.teach(context, arm, False, item=...)."
         wanted = "a condition on a feature; an Id has no column"
         raise InvalidValue(name, owner, wanted, when.to_json(), remedy)
-    if isinstance(feature, Number) and when.equals is None and when.has is None:
-        low, high = when._interval()
-        # The very operation that `encode` applies to a value. It is monotone, rounding included,
-        # so a value at the threshold holds, as does one beyond, whatever the digits.
-        return column, feature.scale(low), feature.scale(high)
-    if isinstance(feature, Flag) and isinstance(when.equals, bool):
-        return (column, 0.5, math.inf) if when.equals else (column, -math.inf, 0.5)
-    word = when.has if isinstance(feature, Labels) else when.equals
-    if not isinstance(feature, Category | Labels) or not isinstance(word, str):
-        way = {
-            "number": "at_least= or at_most=",
-            "flag": "equals=True or equals=False",
-            "category": "equals= one of its values",
-            "labels": "has= one of its values",
-        }[kind]
-        expected = f"a condition on a {kind}" if kind != "labels" else "a condition on labels"
-        raise InvalidValue(name, owner, expected, when.to_json(), f"Write {way}.")
-    if word not in feature.values:
-        raise InvalidValue(name, owner, "one of its values", word, known(word, feature.values))
-    return column + feature.values.index(word), 0.5, math.inf
+    if isinstance(feature, Number):
+        if when.equals is None and when.has is None:
+            low, high = when._interval()
+            # The very operation that `encode` applies to a value. It is monotone, rounding
+            # included, so a value at the threshold holds, as does one beyond, whatever the digits.
+            return column, feature.scale(low), feature.scale(high)
+        way = "at_least= or at_most="
+    elif isinstance(feature, Flag):
+        if isinstance(when.equals, bool):
+            return (column, 0.5, math.inf) if when.equals else (column, -math.inf, 0.5)
+        way = "equals=True or equals=False"
+    elif isinstance(feature, Category | Labels):
+        several = isinstance(feature, Labels)
+        word = when.has if several else when.equals
+        if isinstance(word, str):
+            return column + _place(word, feature.values, name, owner), 0.5, math.inf
+        way = f"{'has' if several else 'equals'}= one of its values"
+    else:
+        assert_never(feature)
+    expected = f"a condition on a {kind}" if kind != "labels" else "a condition on labels"
+    raise InvalidValue(name, owner, expected, when.to_json(), f"Write {way}.")
+
+
+def _place(word: str, values: Sequence[str], name: str, owner: str) -> int:
+    if word not in values:
+        raise InvalidValue(name, owner, "one of its values", word, known(word, values))
+    return values.index(word)
 
 
 def _settings(kind: type[Any], data: object, needed: list[str], owner: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from bridle.limits.linear import LinearLimits
 from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.mixture import MixtureLimits
 from bridle.limits.rules import MAX_TERMS, RuleLimits, Term, how_many, thresholds_of
-from bridle.schema import Number, Schema
+from bridle.schema import Schema
 
 __all__ = ["KINDS", "STATES", "check_kind", "limits_from_state", "make_limits"]
 
@@ -243,11 +243,7 @@ def _checked(limits: object, kind: str) -> Beliefs:
 
 def _unbounded(schema: Schema, above: Floats) -> list[int]:
     """Return the columns that are numbers without a range, and no words."""
-    places = [
-        schema.place(feature.name)[1]
-        for feature in schema.features
-        if isinstance(feature, Number) and feature.low is None
-    ]
+    places = [at for feature, at in schema.numbers if feature.low is None]
     return [column for column in places if np.isnan(above[column])]
 
 

@@ -37,7 +37,7 @@ from bridle.limits.rules import (
     how_many,
     units_of,
 )
-from bridle.schema import Number, Schema
+from bridle.schema import Schema
 
 __all__ = ["FLOOR", "PRIOR", "MixtureLimits", "MixturePredictions", "Surprise"]
 
@@ -455,12 +455,11 @@ class MixtureLimits(Beliefs):
 
     def _safe_numbers(self, schema: Schema, unit: int) -> list[str]:
         """Return the numbers that leave all allowed, at either end and in the middle."""
-        numbers = [f for f in schema.features if isinstance(f, Number) and f.low is not None]
+        numbers = [(feature, at) for feature, at in schema.numbers if feature.low is not None]
         rest = np.zeros(schema.width)
-        places = [schema.place(feature.name)[1] for feature in numbers]
-        rest[places] = 0.5
+        rest[[at for _, at in numbers]] = 0.5
         out = []
-        for feature, at in zip(numbers, places, strict=True):
+        for feature, at in numbers:
             rows = np.repeat(rest[None], 3, axis=0)
             rows[:, at] = 0.0, 0.5, 1.0
             if self.predict(unit, rows).safe.all():
@@ -795,7 +794,7 @@ class MixtureLimits(Beliefs):
 def _bound_reading(bounds: BoundLimits, unit: int, schema: Schema) -> Reading:
     """Read rules with bounds back: "age under about 16, unsure from 14 to 17"."""
     reading = bounds.describe(unit, schema)
-    numbers = {f.name for f in schema.features if isinstance(f, Number)}
+    numbers = {feature.name for feature, _ in schema.numbers}
     unsure: dict[str, None] = {}
     for term in reading.unsure:
         number = _BOUND.match(term)

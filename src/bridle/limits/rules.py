@@ -21,7 +21,7 @@ from bridle.kernels import gibbs, keys
 from bridle.kernels import rulesets as kernel
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.base import Beliefs, Parts, Prediction
-from bridle.schema import Number, Schema
+from bridle.schema import Schema
 
 __all__ = [
     "DAMAGE",
@@ -63,18 +63,18 @@ def thresholds_of(schema: Schema) -> Floats:
     Where all features are numbers and none has a range, they are taken for the 0 and 1 of a context
     that someone encoded before, and all are terms.
 
-    >>> from bridle.schema import Flag
+    >>> from bridle.schema import Flag, Number
     >>> thresholds_of(Schema([Number("age", 0, 100), Flag("smoker")]))
     array([nan, 0.5])
     >>> thresholds_of(Schema([Number("c1"), Number("c2")]))
     array([0.5, 0.5])
     """
     out: Floats = np.full(schema.width, HELD_ABOVE)
-    if all(isinstance(feature, Number) and feature.low is None for feature in schema.features):
+    plain = all(feature.low is None for feature, _ in schema.numbers)
+    if plain and len(schema.numbers) == len(schema.features):
         return out
-    for feature in schema.features:
-        if isinstance(feature, Number):
-            out[schema.place(feature.name)[1]] = np.nan
+    for _, at in schema.numbers:
+        out[at] = np.nan
     return out
 
 

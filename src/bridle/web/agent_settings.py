@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from pydantic import ValidationError
 
@@ -13,7 +13,7 @@ from bridle.api.models import ArmForm, RuleForm, WhenForm
 from bridle.api.requests import Change, Grouped, Groups, Wait
 from bridle.errors import BridleError, UnknownId
 from bridle.limits.declared import describe
-from bridle.schema import Category, Feature, Flag, Labels, Number, Schema, known
+from bridle.schema import Category, Encoded, Flag, Id, Labels, Number, Schema, known
 from bridle.server.handlers import agents
 from bridle.server.problems import Problem, problem_of
 from bridle.store.maintenance import Verified, head_from_text, replay, verify
@@ -91,7 +91,7 @@ class Seen(NamedTuple):
     rules: list[DescribedRule]
     total: int
     features: list[tuple[str, str]]  # and their values, in words
-    names: list[str]  # of all features
+    names: list[str]  # of all features that a rule can speak of
     groups: list[str]
 
 
@@ -144,7 +144,8 @@ async def _page(visit: Visit, typed: Fields | None = None, wrong: Problem | None
 
 def _seen(work: UnitOfWork, after: int) -> Seen:
     state = work.aggregate.state
-    features = work.aggregate.agent.schema.features
+    # Without the Id: a rule cannot speak of it.
+    features = [feature for feature, _ in work.aggregate.agent.schema.encoded]
     rules = [
         DescribedRule(rule.id, describe(rule), rule.note)
         for rule in islice(state.rules.values(), after, after + PER_PAGE)
@@ -154,16 +155,17 @@ def _seen(work: UnitOfWork, after: int) -> Seen:
     return Seen(rules, len(state.rules), told, names, groups_of(state.arms))
 
 
-def _values(feature: Feature) -> str:
+def _values(feature: Encoded) -> str:
     if isinstance(feature, Flag):
         return "yes or no"
     if isinstance(feature, Number):
         ends = [f"{e:g}" for e in (feature.low, feature.high) if e is not None]
         return f"a number{' from ' + ' to '.join(ends) if len(ends) == 2 else ''}"
-    assert isinstance(feature, Category | Labels)
-    some = ", ".join(feature.values[:MOST_VALUES])
-    more = len(feature.values) - MOST_VALUES
-    return f"{some} and {more} more" if more > 0 else some
+    if isinstance(feature, Category | Labels):
+        some = ", ".join(feature.values[:MOST_VALUES])
+        more = len(feature.values) - MOST_VALUES
+        return f"{some} and {more} more" if more > 0 else some
+    assert_never(feature)
 
 
 # -- from the form ---------------------------------------------------------------------------
@@ -217,7 +219,9 @@ def _condition(schema: Schema, form: Fields, n: int) -> WhenForm | None:
         raise Problem("invalid_value", f"{name!r:.100} has no value.", field="value")
     if isinstance(feature, Labels):
         return WhenForm(feature=name, has=value)
-    return WhenForm(feature=name, equals=value)
+    if isinstance(feature, Category | Id):  # of an Id the rule says what to do instead
+        return WhenForm(feature=name, equals=value)
+    assert_never(feature)
 
 
 def _lines(text: str) -> Sequence[str]:

@@ -10,11 +10,11 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, assert_never
 
 from bridle.agent.config import Arm, ArmId
 from bridle.errors import InvalidValue
-from bridle.schema import Feature, Flag, Id, Labels, Number, Schema, known
+from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema, known
 from bridle.server.problems import Problem
 from bridle.web.rendering import item_from
 
@@ -268,10 +268,13 @@ class _CellReader:
 
     @property
     def _wanted(self) -> str:
-        if not isinstance(self._feature, Number):
+        feature = self._feature
+        if isinstance(feature, Flag | Category | Labels | Id):
             return "one of its words"
-        low, high = self._feature.low, self._feature.high
-        return "a number that is taken" if low is None else f"a number from {low:g} to {high:g}"
+        if isinstance(feature, Number):
+            low, high = feature.low, feature.high
+            return "a number that is taken" if low is None else f"a number from {low:g} to {high:g}"
+        assert_never(feature)
 
     def _read(self, cell: str) -> Value:
         feature = self._feature
@@ -290,7 +293,9 @@ class _CellReader:
                 raise _WrongError(f"{cell!r:.100} is not a number (write 3.5).") from None
         if isinstance(feature, Flag):
             return _truth(cell, TRUTHS)
-        return cell
+        if isinstance(feature, Category):
+            return cell
+        assert_never(feature)
 
     @staticmethod
     def _labels(feature: Labels, cell: str) -> Value:

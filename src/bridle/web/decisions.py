@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from bridle.agent.config import Arm, ArmId
 from bridle.agent.events import (
@@ -34,7 +34,7 @@ from bridle.agent.events import (
 )
 from bridle.agent.queries import DENIED_HERE, DENIED_ITEM, NOT_CERTIFIED, SURELY_DENIED, UNSURE
 from bridle.errors import Busy, InvalidValue, NotPossible, UnknownId
-from bridle.schema import Feature, Id, Number, Schema
+from bridle.schema import Category, Flag, Labels, Number, Schema
 from bridle.server.handlers.explanations import (
     explain,
 )
@@ -633,7 +633,7 @@ async def export_csv(visit: Visit) -> Shown:
             "arm",
             "name of the arm",
             "item",
-            *(f"context: {feature.name}" for feature in _context_features(formatter.schema)),
+            *(f"context: {feature.name}" for feature, _ in formatter.schema.encoded),
             "chance",
             "version",
             "reward",
@@ -756,7 +756,7 @@ async def _export(
 def _csv_row(
     formatter: ChoiceFormatter, made: Choice, reward: RewardOutcome | None, check: str | None
 ) -> str:
-    context: Sequence[Any] = [""] * len(_context_features(formatter.schema))
+    context: Sequence[Any] = [""] * len(formatter.schema.encoded)
     if made.context is not None:
         context = [_plain(value) for value in formatter.schema.decode(made.context).values()]
     return _csv_line(
@@ -800,11 +800,6 @@ def _json_row(
         "check": check,
     }
     return json.dumps(said, ensure_ascii=False) + "\n"
-
-
-def _context_features(schema: Schema) -> list[Feature]:
-    """Return the features of a context; the name of an item stands apart."""
-    return [feature for feature in schema.features if not isinstance(feature, Id)]
 
 
 def _csv_line(cells: Sequence[Any]) -> str:
@@ -1137,12 +1132,14 @@ def _column_words(schema: Schema, column: str, context: Mapping[str, object]) ->
 
 
 def _one_column(schema: Schema, column: str, context: Mapping[str, object]) -> str:
-    for feature in schema.features:
+    for feature, _ in schema.encoded:
         if feature.name == column:
             if isinstance(feature, Number):
                 unit = f" {feature.unit}" if feature.unit else ""
                 return f"{column} {number_words(context[column])}{unit}"
-            return column
+            if isinstance(feature, Flag | Category | Labels):
+                return column
+            assert_never(feature)
     name, _, value = column.partition("=")
     return f"{name}: {value}"
 

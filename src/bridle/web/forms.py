@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 from urllib.parse import parse_qsl
 
 from python_multipart.multipart import parse_options_header
@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from bridle.errors import InvalidValue
-from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema
+from bridle.schema import Category, Encoded, Flag, Id, Labels, Number, Schema
 from bridle.server.problems import Problem
 from bridle.web.rendering import number_words
 
@@ -280,7 +280,7 @@ def context_from(schema: Schema, fields: Fields) -> dict[str, object]:
     return found
 
 
-def rest_of(feature: Feature) -> object:
+def rest_of(feature: Encoded) -> object:
     """Return the value of a feature that says as little as it can."""
     if feature.missing is not None:
         return None  # the schema says what that is
@@ -288,13 +288,17 @@ def rest_of(feature: Feature) -> object:
         return 0.0 if feature.low is None else feature.low
     if isinstance(feature, Flag):
         return False
-    return feature.values[0] if isinstance(feature, Category) else []
+    if isinstance(feature, Category):
+        return feature.values[0]
+    if isinstance(feature, Labels):
+        return []
+    assert_never(feature)
 
 
 # -- to the form -----------------------------------------------------------------------------
 
 
-def _raw(feature: Feature, given: Fields | Mapping[str, object] | None) -> list[str]:
+def _raw(feature: Encoded, given: Fields | Mapping[str, object] | None) -> list[str]:
     """Return what stands in the field of a feature, as text."""
     if isinstance(given, Fields):
         return given.all(PREFIX + feature.name)
@@ -316,7 +320,7 @@ def _listed(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else sorted(value)  # type: ignore[call-overload]
 
 
-def _field(feature: Feature, id: str, raw: list[str]) -> Field:
+def _field(feature: Encoded, id: str, raw: list[str]) -> Field:
     kind = type(feature).__name__.lower()
     options: tuple[Option, ...] = ()
     low = high = hint = ""
@@ -332,6 +336,8 @@ def _field(feature: Feature, id: str, raw: list[str]) -> Field:
         options, required = _options([(word, word) for word in feature.values], raw), False
         if len(options) > MOST_CHECKS:
             kind, hint = "many", "Hold Ctrl or Cmd to choose more than one."
+    else:
+        assert_never(feature)
     value = raw[0] if raw and isinstance(feature, Number) else ""
     return Field(
         kind, PREFIX + feature.name, id, feature.name, value, options, low, high, hint, required
@@ -361,7 +367,7 @@ def _options(words: list[tuple[str, str]], raw: list[str]) -> tuple[Option, ...]
 # -- and back --------------------------------------------------------------------------------
 
 
-def _read(feature: Feature, fields: Fields) -> object:
+def _read(feature: Encoded, fields: Fields) -> object:
     """Return a feature's value; None where it was left open and may be."""
     raw = fields.all(PREFIX + feature.name)
     if isinstance(feature, Labels):
@@ -375,9 +381,11 @@ def _read(feature: Feature, fields: Fields) -> object:
         return _number(feature, text)
     if isinstance(feature, Category):
         return _known(feature, [text])[0]
-    if text not in (YES, NO):
-        raise _wrong(feature, f"Of {feature.name!r}, say yes or no.")
-    return text == YES
+    if isinstance(feature, Flag):
+        if text not in (YES, NO):
+            raise _wrong(feature, f"Of {feature.name!r}, say yes or no.")
+        return text == YES
+    assert_never(feature)
 
 
 def _number(feature: Number, text: str) -> float:
@@ -404,5 +412,5 @@ def _known(feature: Category | Labels, words: list[str]) -> list[str]:
     return words
 
 
-def _wrong(feature: Feature, message: str) -> Problem:
+def _wrong(feature: Encoded, message: str) -> Problem:
     return Problem("invalid_value", message, field=feature.name)

@@ -12,7 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from bridle.kernels import doubt
 from bridle.kernels.types import Bools, Floats
 from bridle.limits import Beliefs
 from bridle.limits.declared import CompiledRule, denied_arms, describe
-from bridle.schema import Flag, Id, Number, Schema
+from bridle.schema import Category, Flag, Labels, Number, Schema
 from bridle.server.handlers.explanations import believed
 from bridle.server.handlers.teaching import retract
 from bridle.server.problems import Problem
@@ -138,23 +138,23 @@ def columns_of(schema: Schema) -> list[Column]:
 
     Examples
     --------
-    >>> from bridle.schema import Category
     >>> schema = Schema([Flag("late"), Category("age", ["12-17", "18+"]), Number("kg", 0, 90)])
     >>> [column.name for column in columns_of(schema)]
     ['late', 'age 12-17', 'age 18+', 'kg 0', 'kg 45', 'kg 90']
     """
     found: list[Column] = []
-    for feature in schema.features:
-        at = schema.place(feature.name)[1]
+    for feature, at in schema.encoded:
         if isinstance(feature, Flag):
             found.append(Column(len(found), feature.name, "yes", at, 1.0, 0.5, math.inf))
         elif isinstance(feature, Number):
             found += _number_columns(feature, at, len(found))
-        elif not isinstance(feature, Id):
+        elif isinstance(feature, Category | Labels):
             found += [
                 Column(len(found) + n, feature.name, word, at + n, 1.0, 0.5, math.inf)
                 for n, word in enumerate(feature.values)
             ]
+        else:
+            assert_never(feature)
     return found
 
 
@@ -189,11 +189,10 @@ def row_of(schema: Schema, column: Column) -> Floats:
 def neutral_row(schema: Schema) -> Floats:
     """Return the encoded context that holds nothing."""
     row = np.zeros(schema.width)
-    for feature in schema.features:
-        if isinstance(feature, Number):
-            raw = feature.missing
-            rest = 0.0 if feature.low is None else 0.5
-            row[schema.place(feature.name)[1]] = rest if raw is None else feature.scale(raw)
+    for feature, at in schema.numbers:
+        raw = feature.missing
+        rest = 0.0 if feature.low is None else 0.5
+        row[at] = rest if raw is None else feature.scale(raw)
     return row
 
 

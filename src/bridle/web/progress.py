@@ -15,7 +15,7 @@ import math
 import random
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from bridle.agent.state import AgentState
 from bridle.kernels import doubt
 from bridle.kernels.types import Floats
 from bridle.policies import ACTIVE
-from bridle.schema import Category, Feature, Flag, Id, Labels, Number, Schema
+from bridle.schema import Category, Encoded, Flag, Labels, Number, Schema
 from bridle.store.aggregate import Aggregate
 from bridle.store.idempotency import id_of
 from bridle.store.writer import UnitOfWork
@@ -302,12 +302,12 @@ def sample_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict
     [{'late': False, 'age': '12'}, {'late': False, 'age': '18'},
      {'late': True, 'age': '12'}, {'late': True, 'age': '18'}]
     """
-    named = [feature for feature in schema.features if not isinstance(feature, Id)]
+    named = [feature for feature, _ in schema.encoded]
     options = {feature.name: _options(feature) for feature in named}
     if math.prod(map(len, options.values())) <= most:
         every = itertools.product(*options.values())
         return [dict(zip(options, values, strict=True)) for values in every]
-    flags = sum(isinstance(feature, Flag) for feature in schema.features)
+    flags = sum(isinstance(feature, Flag) for feature in named)
     held = min(0.5, 2.0 / max(flags, 1))  # of many flags, few are set at a time
     each = [(name, n) for name, values in options.items() for n in range(len(values))]
     bits.shuffle(each)
@@ -321,7 +321,7 @@ def sample_contexts(schema: Schema, most: int, bits: random.Random) -> list[dict
     return made
 
 
-def _any(feature: Feature, options: list[Value], held: float, bits: random.Random) -> Value:
+def _any(feature: Encoded, options: list[Value], held: float, bits: random.Random) -> Value:
     if isinstance(feature, Flag):
         return bits.random() < held
     if isinstance(feature, Labels):
@@ -330,7 +330,7 @@ def _any(feature: Feature, options: list[Value], held: float, bits: random.Rando
     return bits.choice(options)
 
 
-def _options(feature: Feature) -> list[Value]:
+def _options(feature: Encoded) -> list[Value]:
     """Return the values of a feature that are worth a question."""
     if isinstance(feature, Flag):
         return [False, True]
@@ -338,10 +338,11 @@ def _options(feature: Feature) -> list[Value]:
         return [*feature.values]
     if isinstance(feature, Labels):
         return [[word] for word in feature.values]
-    assert isinstance(feature, Number)
-    if feature.low is None or feature.high is None:
-        return [0.0, 1.0]
-    return [feature.low, feature.low + (feature.high - feature.low) / 2, feature.high]
+    if isinstance(feature, Number):
+        if feature.low is None or feature.high is None:
+            return [0.0, 1.0]
+        return [feature.low, feature.low + (feature.high - feature.low) / 2, feature.high]
+    assert_never(feature)
 
 
 # --- The progress of teaching: the last answer of a teacher, what is unsure, what was learned

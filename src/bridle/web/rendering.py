@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import Any
+from typing import Any, assert_never
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.templating import Jinja2Templates
 
 from bridle.agent.config import Arm
-from bridle.schema import Category, Flag, Id, Labels, Number, Schema
+from bridle.schema import Category, Flag, Labels, Number, Schema
 from bridle.server.endpoints import Endpoint, Role
 from bridle.web import charts
 
@@ -50,9 +50,7 @@ def context_words(context: Mapping[str, object]) -> str:
 def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return a decoded context as pairs of a feature's name and its value, in words."""
     found = []
-    for feature in schema.features:
-        if isinstance(feature, Id):
-            continue
+    for feature, _ in schema.encoded:
         value = context[feature.name]
         if isinstance(feature, Flag):
             text = "yes" if value else "no"
@@ -60,9 +58,10 @@ def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[
             text = "not known" if value is None else str(value)
         elif isinstance(feature, Labels):
             text = _listed(value)
-        else:
-            assert isinstance(feature, Number)
+        elif isinstance(feature, Number):
             text = f"{number_words(value)} {feature.unit or ''}".rstrip()
+        else:
+            assert_never(feature)
         found.append((feature.name, text))
     return found
 
@@ -79,18 +78,18 @@ def short_words(schema: Schema, context: dict[str, Any]) -> str:
     'Drama, Horror · 12'
     """
     parts = []
-    for feature in schema.features:
+    for feature, _ in schema.encoded:
         value = context.get(feature.name)
-        if isinstance(feature, Id):
-            continue
         if isinstance(feature, Flag):
             parts += [feature.name] if value else []
         elif isinstance(feature, Category):
             parts += [] if value is None else [str(value)]
         elif isinstance(feature, Labels):
             parts += [", ".join(value)] if value else []
-        else:
+        elif isinstance(feature, Number):
             parts.append(f"{feature.name} {number_words(value)} {feature.unit or ''}".rstrip())
+        else:
+            assert_never(feature)
     more = " …" if len(parts) > MOST_WORDS else ""
     return " · ".join(parts[:MOST_WORDS]) + more or "Nothing special"
 
