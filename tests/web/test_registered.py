@@ -28,14 +28,12 @@ CONTEXT: dict[str, Any] = {"age": "25+", "late": True}
 
 
 @pytest.fixture(autouse=True)
-def others():
-    """Register the examples; scikit-learn may be missing."""
+def others(monkeypatch):
+    """Register the examples, and nothing else; scikit-learn may be missing."""
     pytest.importorskip("sklearn")
+    monkeypatch.setattr(registry, "_known", {})
     for name in NAMES:
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name=name)
-    yield
-    for kind, name in NAMES.values():
-        registry.unregister(kind, name)
 
 
 def live(server, name: str) -> str:
