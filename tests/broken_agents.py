@@ -66,7 +66,7 @@ def keyed_by_context(patch):
     def decided_many(self, contexts, among=None, ids=None, *, propensity=False, **more):
         made = many(self, contexts, among, ids, propensity=propensity, **{**more, "details": True})
         for i, row in enumerate(made.contexts):
-            again = decision(self.chooser, row, made.ids[i], 0, made._among, False, None)
+            again = decision(self.selector, row, made.ids[i], 0, made._among, False, None)
             if isinstance(again, Decision) and made._parts is not None:
                 made.numbers[i] = again.arms.index(again.arm)
                 made._parts[i] = again.parts

@@ -37,6 +37,8 @@ import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from scipy.stats import chi2  # noqa: E402
 
+from bridle import registry  # noqa: E402
+
 # With NUMBA_DISABLE_JIT=1 the kernels run as plain Python, so that coverage can see into them:
 # 100 times slower, on smaller sizes.
 JIT = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
@@ -55,6 +57,15 @@ def pytest_configure(config: pytest.Config) -> None:
             "filterwarnings",
             "ignore:overflow encountered in scalar (multiply|add):RuntimeWarning",
         )
+
+
+@pytest.fixture(autouse=True)
+def _registered_as_before() -> Iterator[None]:
+    """Forget what a test registers: the next one in this process may want the name."""
+    before = dict(registry._known)
+    yield
+    registry._known.clear()
+    registry._known.update(before)
 
 
 def size(compiled: int, plain: int) -> int:
