@@ -183,8 +183,10 @@ def test_outcomes_are_shown_in_one_informative_line():
     made = agent.decide(case, ["<i>horror"], "d", item="Ann", propensity=True)
     line = "<Decision 'd': play '<i>horror', for 'Ann', among 1, with probability 1"
     assert repr(made).startswith(line)
+    smallest = repr(Agent(arms=1, features=1))
+    assert smallest.startswith("<Agent 1 arm, 1 column, ") and "0 examples, 0 decisions" in smallest
     assert repr(agent).startswith("<Agent 2 arms, 4 columns, limits='auto', LearnedMask(")
-    assert "1 examples" in repr(agent) and repr(agent).endswith(f"version {agent.version}>")
+    assert "1 example," in repr(agent) and repr(agent).endswith(f"version {agent.version}>")
     shown = "<Schema flag x, number age 0 to 100, labels genres of 2; 4 columns>"
     assert repr(agent.schema) == shown
     assert repr(agent.decide_many([case] * 3)) == "<Decisions of 3 contexts, 3 abstentions>"

@@ -665,16 +665,16 @@ class Agent:
 
     def __repr__(self) -> str:
         state, settings = self._state, self._state.settings
-        said = [
-            f"{len(state.arms):,} arms",
-            f"{settings.features.width:,} columns",
-            f"limits={state.limits_state.kind!r}",
-            repr(state.policy),
-            f"{len(state.examples):,} examples",
-            f"{state.decisions:,} decisions",
-            f"version {state.version:,}",
-        ]
-        return f"<Agent {', '.join(said)}>"
+        counts = {
+            "arm": len(state.arms),
+            "column": settings.features.width,
+            "example": len(state.examples),
+            "decision": state.decisions,
+        }
+        arms, columns, *rest = (f"{n:,} {noun}{'s' * (n != 1)}" for noun, n in counts.items())
+        kind = f"limits={state.limits_state.kind!r}"
+        parts = [arms, columns, kind, repr(state.policy), *rest, f"version {state.version:,}"]
+        return f"<Agent {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
         arms = self._state.arms
