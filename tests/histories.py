@@ -202,9 +202,15 @@ def bits(agent: Agent) -> bytes:
     for state in (found.pop("reward_model").to_state(), limits_state.pop("limits").to_state()):
         parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
     del limits_state["_seen"], limits_state["_settings"]  # a memory of what follows from the rest
-    limits_state["unit_of"] = limits_state["unit_of"].tobytes()
-    # How often each item was judged: the order in which they came means nothing.
-    limits_state["_judged"] = [sorted(map(repr, each.items())) for each in limits_state["_judged"]]
+    for name in ("unit_of", "account_of"):
+        limits_state[name] = limits_state[name].tobytes()
+    # How often each item was judged: the order in which they came means nothing. What has none is
+    # as if it were not there.
+    judged, of = limits_state["_judged"], limits_state["_of"]
+    limits_state["_judged"] = [
+        (unit, sorted(map(repr, each.items()))) for unit, each in sorted(judged.items()) if each
+    ]
+    limits_state["_of"] = [(unit, dict(mine)) for unit, mine in sorted(of.items()) if mine]
     for name in ("rates", "drift"):
         made = limits_state.pop(name)
         state = {} if made is None else made.to_state()

@@ -22,6 +22,7 @@ from bridle.agent.commands import Answers, Commands, Examples, Rewards, Shadow, 
 from bridle.agent.config import (
     Arm,
     ArmId,
+    Interactions,
     ItemId,
     LabelCoding,
     LimitsKind,
@@ -36,6 +37,10 @@ from bridle.agent.config import (
 )
 from bridle.agent.events import (
     ArmsAdded,
+    ArmsChanged,
+    ArmsRestored,
+    ArmsRetired,
+    ArmsVisited,
     Asked,
     Certified,
     Created,
@@ -44,6 +49,7 @@ from bridle.agent.events import (
     Lapsed,
     Learned,
     Note,
+    PolicyChanged,
     Promised,
     PromiseDropped,
     Regrouped,
@@ -84,7 +90,7 @@ from bridle.agent.queries import (
 )
 from bridle.agent.replay import Replay, replay
 from bridle.agent.snapshot import read_state, state_from_arrays, state_to_arrays, write_state
-from bridle.agent.state import AgentState, Example, item_of
+from bridle.agent.state import RETIRED, AgentState, Example, item_of
 from bridle.agent.teachers import Choice, Teacher, Teachers
 from bridle.certificates.calibration import Certification
 from bridle.certificates.certificate import DEFAULT_LAMBDA_MIN, Certificate
@@ -136,11 +142,18 @@ class Agent:
         Or the name of limits that are registered (`bridle.register`).
     limits_options : mapping, optional
         What registered limits are made with, beside arms, features, groups and seed.
-    reward : str, default linear
-        What learns from rewards: `linear`, or the name of a reward model that is registered (then
-        `ridge` and `prior` say nothing).
+    reward : str, optional
+        What learns from rewards: `linear`, each arm alone; `shared`, by what arms are like, which
+        is what they do if they have features; or the name of a reward model that is registered
+        (then `ridge` and `prior` say nothing).
     reward_options : mapping, optional
         What a registered reward model is made with, beside arms and features.
+    arm_features : int, `Schema` or list of features, optional
+        What an arm looks like: ``Arm(id, features={...})``. What is learned of one arm, by rewards
+        and by teaching, then serves all that are like it, and new ones at once.
+    interactions : "all", "none" or list of pairs of names
+        Which features of contexts and arms are weighed together by the shared reward model, beside
+        each alone: ``[("age", "genre")]``.
     share : {"group", "arm"}
         Whether arms of one group share what was taught. (`linear` and `found` never do: the one
         is the paper's, the other finds its groups.)
@@ -251,8 +264,10 @@ class Agent:
         reward_range: tuple[float, float] = Settings.reward_range,
         limits: LimitsKind | str = Settings.limits,
         limits_options: Mapping[str, Any] | None = Settings.limits_options,
-        reward: str = Settings.reward,
+        reward: str | None = Settings.reward,
         reward_options: Mapping[str, Any] | None = Settings.reward_options,
+        arm_features: int | Schema | Sequence[Feature] | None = Settings.arm_features,
+        interactions: Interactions = Settings.interactions,
         share: Share = Settings.share,
         crosses: bool = Settings.crosses,
         teacher_error: float | None = Settings.teacher_error,
@@ -377,8 +392,10 @@ class Agent:
         ----------
         context : mapping, or array where all features are numbers
             What is known about the case at hand.
-        among : arm ids, optional
-            The arms that can be had now, at least one; all by default.
+        among : arm ids or arms, optional
+            The arms that can be had now, at least one; all by default. Where arms have features,
+            also some that the agent does not have, ``Arm("tt9", features={...})``: those that are
+            played or asked about are known from then on, and played where a request names them.
         id : str, optional
             Your own name for the decision; it also keys its draws. A number by default.
         item : int or str, optional
@@ -582,6 +599,14 @@ class Agent:
         """Turn the dial: 0 plays only by what was taught, 1 only by reward."""
         self._commit(made)
 
+    @follows(Commands.policy_changed)
+    def set_policy(self, made: PolicyChanged) -> None:
+        """Choose by another policy from now on; what was learned stays.
+
+        Questions and checks are of policies that keep to the limits: under another there are none.
+        """
+        self._commit(made)
+
     @follows(Commands.wait_changed)
     def set_wait(self, made: WaitChanged) -> None:
         """Set how long decisions wait for a reward, and what they learn then: see `Agent`."""
@@ -589,7 +614,34 @@ class Agent:
 
     @follows(Commands.arms_added)
     def add_arms(self, made: ArmsAdded) -> None:
-        """Add arms that know nothing yet. A number stands for so many, numbered from K on."""
+        """Add arms. A number stands for so many, numbered from K on.
+
+        Arms with features are judged at once by what was learned of others; without, they know
+        nothing yet.
+        """
+        self._commit(made)
+
+    @follows(Commands.arms_visited)
+    def visit_arms(self, made: ArmsVisited) -> None:
+        """Know arms that are played only where a request names them; to be taught about, say."""
+        self._commit(made)
+
+    @follows(Commands.arms_changed)
+    def change_arms(self, made: ArmsChanged) -> None:
+        """Change the labels or features of arms: give each as an `Arm` of the same id and group.
+
+        From now on the new features count; what an arm earned before counts with the old ones.
+        """
+        self._commit(made)
+
+    @follows(Commands.arms_retired)
+    def retire_arms(self, made: ArmsRetired) -> None:
+        """Play these arms no more, even where a request names them; what was learned stays."""
+        self._commit(made)
+
+    @follows(Commands.arms_restored)
+    def restore_arms(self, made: ArmsRestored) -> None:
+        """Play arms again that were retired, or that requests alone brought along until now."""
         self._commit(made)
 
     @follows(Commands.regrouped)
@@ -698,8 +750,14 @@ class Agent:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """All arms, in the order of every array."""
+        """All arms, in the order of every array; also those that are `retired`."""
         return tuple(self._state.arms)
+
+    @property
+    def retired(self) -> tuple[ArmId, ...]:
+        """The ids of the arms that are not played, in their order."""
+        state = self._state
+        return tuple(state.arm_ids[k] for k in np.flatnonzero(state.status == RETIRED))
 
     @property
     def policy(self) -> Policy:

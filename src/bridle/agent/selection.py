@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bridle.agent.config import ArmId, ItemId
+from bridle.agent.config import Arm, ArmId, ItemId
 from bridle.agent.events import Abstained, Asked, Decided
+from bridle.agent.joint import JointChoice, scores_for
 from bridle.agent.limits_state import Case, Seen, Waiting, hashed
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.purse import Purse
@@ -63,6 +64,7 @@ class _Case(NamedTuple):
     ask: bool
     eligible: Bools
     item: ArmId | None
+    visitors: tuple[Arm, ...] | None = None
 
 
 class Selector:
@@ -79,7 +81,7 @@ class Selector:
     def __init__(self, state: AgentState, policy: Policy | None = None) -> None:
         settings = state.settings
         seed = settings.seed
-        self._state = state
+        self.state = self._state = state
         self._other = policy
         self._other_weights = None if policy is None else kernel_weights(policy)
         self._decide_start = keys.stream(seed, keys.DECIDE)
@@ -100,6 +102,20 @@ class Selector:
     def policy(self) -> Policy:
         """What chooses: the agent's policy as it is now, or the one given in its place."""
         return self._state.policy if self._other is None else self._other
+
+    @property
+    def weights(self) -> Floats:
+        """What its policy makes of scores, as the kernels take it."""
+        return self._weights
+
+    def decide_key(self, id: ItemId) -> tuple[Any, Any]:
+        """Return the stream and the place in it that the draws of a decision are keyed by."""
+        return self._key(id, self._decide_start, self._decide_named)
+
+    def doubt_key(self, id: ItemId) -> np.uint64:
+        """Return the key of the draws that the questions of a decision are judged by."""
+        start, number = self._key(id, self._doubt_start, self._doubt_named)
+        return np.uint64(keys.key_of(start, number))
 
     @property
     def _weights(self) -> Floats:
@@ -138,6 +154,7 @@ class Selector:
             ask=ask and asks,
             question=question,
             item=event.item,
+            visitors=event.visitors,
         )
 
     # -- questions ---------------------------------------------------------------------------
@@ -213,9 +230,14 @@ class Selector:
         ask: bool = False,
         question: ItemId | None = None,
         item: ArmId | None = None,
+        visitors: tuple[Arm, ...] | None = None,
     ) -> Made:
         """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
         state, policy = self._state, self.policy
+        if state.shared is not None:
+            none = state.every  # who may be played is found there
+            case = _Case(row, id, version, among, propensity, at, ask, none, item, visitors)
+            return self._joint(case, question)
         numbers = None if among is None else [state.arm_number(arm) for arm in among]
         eligible = state.eligible(row, numbers, item, policy)
         case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
@@ -272,10 +294,10 @@ class Selector:
         if k < 0 or k in here:
             return None, False
         state = self._state
-        coin, rates = 0.0, state.limits_state.rates
+        coin, rates = 0.0, state.limits_state.rates if self.policy.needs_limits else None
         known = state.is_allowed(k, case.item)
         if rates is not None and not known and state.checks.may(state.decisions + 1):
-            coin = rates.coin(int(state.limits_state.unit_of[k]))
+            coin = rates.coin(state.limits_state.rate_unit(k))
         if state.purse is not None:
             coin = max(coin, state.purse.coin(known=known))
         return (coin, self._falls(case.id, coin, state.purse)) if coin > 0.0 else (None, False)
@@ -341,6 +363,78 @@ class Selector:
         if settings.on_doubt == "wait":
             return Question(asked)
         return replace(made, question=Question(asked))
+
+    def _joint(self, case: _Case, question: ItemId | None) -> Made:
+        """Choose where arms have features and share what is learned of them."""
+        state, settings = self._state, self._state.settings
+        visitors = case.visitors
+        joint = JointChoice(self, case.row, case.id, case.among, visitors or (), case.item)
+        ids, at = joint.candidates.ids, joint.choose()
+        may_ask = (
+            question is not None
+            and case.ask
+            and joint.waits.asks
+            and self.policy.needs_limits
+            and state.questions.left > 0
+            and joint.waits.looks < settings.ask_at_most
+        )
+        wanted, worth, lesson, asks = joint.nearest() if may_ask else (-1, 0.0, 0.0, False)
+        waiting = asks and settings.on_doubt == "wait"
+        odds, chance, draws = joint.odds(at) if case.propensity and not waiting else (None,) * 3
+        lost = (None,) * 3 if wanted < 0 or asks else (ids[wanted], worth, lesson)
+        context = tuple(case.row.tolist())
+        sure = None if state.certificate is None else state.certified(case.row)
+        made: Decision | Abstention
+        if at < 0:
+            event = Abstained(
+                case.id,
+                context,
+                case.version,
+                case.among,
+                case.at,
+                case.ask,
+                chance,
+                case.item,
+                *lost,
+                visitors,
+            )
+            made = Abstention(event, odds, sure)
+        else:
+            number = joint.candidates.number(at)
+            coin = (None, False) if waiting else self._coin(case, number, tuple(joint.allowed_now))
+            decided = Decided(
+                case.id,
+                context,
+                ids[at],
+                case.version,
+                case.among,
+                chance,
+                case.at,
+                case.ask,
+                case.item,
+                *lost,
+                *coin,
+                visitors,
+                draws,
+            )
+            may = joint.candidates.may.copy()
+            may.flags.writeable = False
+            made = Decision(decided, ids, joint.parts(), may, odds, sure)
+        if not asks or question is None:
+            return made
+        asked = Asked(
+            question,
+            context,
+            ids[wanted],
+            case.version,
+            case.at,
+            case.id,
+            case.among,
+            None,
+            case.item,
+            visitors,
+        )
+        return Question(asked) if waiting else replace(made, question=Question(asked))
 
     @staticmethod
     def _marks(seen: Seen, said: Any) -> Any:
@@ -628,18 +722,18 @@ class Selector:
         Where the promise is frozen nothing is played: `arms` is changed to -1 there.
         """
         state = self._state
-        rates = state.limits_state.rates
+        rates = state.limits_state.rates if self.policy.needs_limits else None
         purse = None if state.purse is None else state.purse.copy()
         if rates is None and purse is None:
             return None
-        unit_of = state.limits_state.unit_of.tolist()
+        rate_unit = state.limits_state.rate_unit
         unjudged = [] if rates is None else rates.unjudged.tolist()
         plays, drawn = sum(unjudged), 0
         out: list[tuple[float | None, bool]] = []
         for ahead, (id, k, item) in enumerate(zip(ids, arms.tolist(), items, strict=True)):
             if purse is not None and purse.frozen:
                 arms[ahead] = k = -1
-            coin, judged, u = 0.0, k >= 0 and state.is_allowed(k, item), unit_of[k]
+            coin, judged, u = 0.0, k >= 0 and state.is_allowed(k, item), rate_unit(k)
             new = rates is not None and k >= 0 and not judged
             if new and rates is not None and state.checks.may(state.decisions + ahead + 1, drawn):
                 coin = coin_of(rates.zeal[u], plays, unjudged[u])
@@ -716,9 +810,3 @@ class Selector:
         if isinstance(id, int):
             return start, np.uint64(id)
         return named, np.uint64(hashed(id))
-
-
-def scores_for(parts: Floats, may: Bools) -> Scores:
-    """Return what somebody else's policy sees, in arrays of its own."""
-    mean, sd, limit_mean, limit_sd = parts[:4].copy()
-    return Scores(mean, sd, limit_mean, limit_sd, may.copy(), may.copy())
