@@ -600,7 +600,7 @@ def evidence(st: Shared, tri: Floats, f: Floats, lam: float, rho: float, U: Floa
     D = f.shape[0]
     r = base_rate(st)
     none = np.zeros(tri.shape[0])
-    log_det = factor(tri, none, none, lam, U) - D * math.log(lam)
+    log_det: float = factor(tri, none, none, lam, U) - D * math.log(lam)
     total: float = st.num[SUM_RR] - 2.0 * r * st.num[SUM_R] + r * r * st.num[MASS]
     for k in range(st.counts[ARMS]):
         n = st.own[k, 0]
