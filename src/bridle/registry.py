@@ -56,7 +56,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "EpsilonGreedy",
         "LinUCB",
     ),
-    "limits": ("auto", "rules", "logistic", "found", "linear", "mixture"),
+    "limits": ("auto", "rules", "logistic", "found", "linear", "mixture", "pairs"),
     "reward": ("linear",),
 }
 # What an instance, or the class itself, must have.
