@@ -36,10 +36,10 @@ MOST_WEIGHED = 2_000
 LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
 
 
-def scores_for(parts: Floats, may: Bools) -> Scores:
-    """Return what somebody else's policy sees, in arrays of its own."""
+def scores_for(parts: Floats, may: Bools, plays: float = 0.0) -> Scores:
+    """Return what a policy sees that is not seven numbers, in arrays of its own."""
     mean, sd, limit_mean, limit_sd = parts[:4].copy()
-    return Scores(mean, sd, limit_mean, limit_sd, may.copy(), may.copy())
+    return Scores(mean, sd, limit_mean, limit_sd, may.copy(), may.copy(), float(plays))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,7 +194,7 @@ class JointChoice:
         mean, sd = self.model.scores(self.row, known)
         if not these.visitors:
             return mean, sd
-        more = self.model.scores_rows(self.row, these.rows)
+        more = self.model.score_rows(self.row, these.rows)
         return np.concatenate([mean, more[0]]), np.concatenate([sd, more[1]])
 
     def parts(self) -> Floats:
@@ -208,6 +208,9 @@ class JointChoice:
         out[5] = np.hypot(w.reward * w.v * out[1], w.limit * w.v_limit * out[3])
         out[6] = self._blend(self.draws, self.key)
         return out
+
+    def _scores(self, may: Bools) -> Scores:
+        return scores_for(self.parts(), may, self.state.totals[1])
 
     def _blend(self, draws: Floats, key: np.uint64) -> Floats:
         """Return the score of every candidate: its reward draw, and what its limits add."""
@@ -295,7 +298,7 @@ class JointChoice:
         return int(best[0]) if best.size else -1
 
     def _of_others(self, may: Bools) -> int:
-        return chosen(self.policy, scores_for(self.parts(), may), int(self.key))
+        return chosen(self.policy, self._scores(may), int(self.key))
 
     def _masked(self) -> int:
         if not isinstance(self.policy, Weighted):
@@ -390,7 +393,7 @@ class JointChoice:
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""
         if not isinstance(self.policy, Weighted):
-            return odds_of(self.policy, scores_for(self.parts(), may))
+            return odds_of(self.policy, self._scores(may))
         w = Weights(*self.weights.tolist())
         noisy = w.limit != 0.0 and w.v_limit != 0.0 and not self.policy.needs_limits
         if (w.reward != 0.0 and w.v != 0.0) or noisy:

@@ -278,13 +278,14 @@ class Selector:
             if k >= 0 and isinstance(policy, Weighted):
                 wins.propensities(self._weights, parts[4], parts[5], may, may, play)
             elif k >= 0:
-                play = odds_of(policy, scores_for(parts, may))
+                play = odds_of(policy, scores_for(parts, may, state.totals[1]))
             odds = Odds(play, none, float(k < 0))
         return self._made(case, k, parts, odds, coin=self._coin(case, k))
 
     def _chosen(self, parts: Floats, may: Bools, start: Any, number: Any) -> int:
         """Return what somebody else's policy plays, by the bits that ours would draw from."""
-        return chosen(self.policy, scores_for(parts, may), int(keys.key_of(start, number)))
+        scores = scores_for(parts, may, self._state.totals[1])
+        return chosen(self.policy, scores, int(keys.key_of(start, number)))
 
     def _coin(self, case: _Case, k: int, here: Sequence[int] = ()) -> tuple[float | None, bool]:
         """Return the probability with which a play is to be judged afterwards; whether it is.
@@ -488,7 +489,7 @@ class Selector:
         play, ask = np.zeros((2, len(marks)))
         safe = marks == questions.SAFE
         if safe.any() and not isinstance(self.policy, Weighted):
-            play = odds_of(self.policy, scores_for(parts, safe))
+            play = odds_of(self.policy, scores_for(parts, safe, self._state.totals[1]))
         elif safe.any():
             wins.win_probabilities(parts[4], parts[5], safe, play)
         elif k >= 0:
@@ -672,7 +673,7 @@ class Selector:
                 wins.propensities_many(self._weights, parts, running, odds)
             else:
                 for i, may in enumerate(np.broadcast_to(running, (n, K))):
-                    odds[i] = odds_of(policy, scores_for(parts[i], may))
+                    odds[i] = odds_of(policy, scores_for(parts[i], may, state.totals[1]))
             if masked:
                 for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)).tolist():
                     odds[i] = np.arange(K) == arms[i]
