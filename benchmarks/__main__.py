@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [--quick] [--case 100x10] [--out build]``."""
+"""Run the benchmarks: ``python -m benchmarks [--quick] [--case 100x10] [--mode fit]``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import chart, goals, grid, growth, limits, loading, measure, ours, report, roofline
 from benchmarks.cases import CASES, STEPS, World, make_world
-from benchmarks.measure import Contest, Effort, Result
+from benchmarks.measure import MODES, Contest, Effort, Mode, Result
 from benchmarks.peers import PEERS, Peer
 
 CONTESTANTS: tuple[type[Peer], ...] = (ours.Bridle, *PEERS)
@@ -29,14 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     effort = measure.QUICK if options.quick else measure.FULL
     steps = STEPS // 10 if options.quick else STEPS
     found = report.Report(cases=cases, results=[])
-    contestants = _installed(found, make_world(cases[0], steps=1, size=cases[0].arms))
+    wanted = [make for make in CONTESTANTS if make.name in options.who]
+    contestants = _installed(wanted, found, make_world(cases[0], steps=1, size=cases[0].arms))
 
     columns = (TextColumn("{task.description:<40}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         ladders = growth.QUICK if options.quick else growth.FULL
         has_bridle = ours.Bridle in contestants
         contests = len(cases) * (3 * len(contestants) + has_bridle)
-        total = contests * measure.turns(effort) + len(cases) + has_bridle * ladders.turns
+        total = contests * measure.turns(effort)
+        total += 0 if options.part else len(cases) + has_bridle * ladders.turns
         task = progress.add_task("", total=total)
 
         def tick(text: str) -> None:
@@ -44,16 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         for case in cases:
             world = make_world(case, steps=steps)
-            found.results += _contests(contestants, world, effort, tick)
+            found.results += _contests(contestants, options.mode, world, effort, tick)
+            if options.part:
+                continue
             tick(f"{case.name}: flops and draws alone")
             few = min(steps, 2_000 if case.arms >= 1_000 else 20_000)
             found.floors[case.name] = roofline.decisions_per_second(world, steps=few)
-        if has_bridle:
+        if has_bridle and not options.part:
             found.growth = growth.growth(ladders, tick)
             found.memory = [growth.memory_per_arm(case) for case in cases]
             found.startup = growth.startup(ladders, tick)
     cost: limits.Found | None = None
-    if not options.decisions:
+    if not options.decisions and not options.part:
         found.grid = grid.main(options.quick, console)
         found.loading = loading.main(options.quick, folder=options.out, tell=console.print)
         cost = limits.main(options.quick, console, options.out)
@@ -74,26 +78,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _contests(
-    contestants: Sequence[type[Peer]], world: World, effort: Effort, tick: growth.Tick
+    contestants: Sequence[type[Peer]],
+    modes: Sequence[Mode],
+    world: World,
+    effort: Effort,
+    tick: growth.Tick,
 ) -> list[Result]:
     """Hold all contests of one case. A peer's loop is its single steps: it has no other."""
     case = world.case.name
-    stepping: list[Contest] = []
-    if ours.Bridle in contestants:
-        stepping.append(ours.compiled_loop(world))
-    stepping += [measure.stepwise(make, world) for make in contestants]
-    results = measure.hold(stepping, case, effort, tick)
-    peers = {peer.name for peer in PEERS}
-    results += [replace(r, mode="loop") for r in results if r.who in peers]
-    for build in (measure.batchwise, measure.from_log):
-        results += measure.hold([build(make, world) for make in contestants], case, effort, tick)
+    results: list[Result] = []
+    if "loop" in modes or "single" in modes:
+        stepping: list[Contest] = []
+        if ours.Bridle in contestants and "loop" in modes:
+            stepping.append(ours.compiled_loop(world))
+        alone = [] if "single" in modes else [ours.Bridle]
+        stepping += [measure.stepwise(make, world) for make in contestants if make not in alone]
+        results += measure.hold(stepping, case, effort, tick)
+        peers = {peer.name for peer in PEERS}
+        results += [replace(r, mode="loop") for r in results if r.who in peers]
+    for mode, build in (("batch", measure.batchwise), ("fit", measure.from_log)):
+        if mode in modes:
+            contests = [build(make, world) for make in contestants]
+            results += measure.hold(contests, case, effort, tick)
     return results
 
 
-def _installed(found: report.Report, world: World) -> list[type[Peer]]:
+def _installed(
+    wanted: Sequence[type[Peer]], found: report.Report, world: World
+) -> list[type[Peer]]:
     """Keep the contestants that can be imported, and say of the others why not."""
     kept = []
-    for make in CONTESTANTS:
+    for make in wanted:
         try:
             make(world, seed=1)
         except ImportError as error:
@@ -113,9 +128,20 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--decisions", action="store_true", help="decisions only: no grid, no loading, no limits"
     )
+    parser.add_argument("--mode", action="append", choices=MODES, help="only this one; may repeat")
+    parser.add_argument(
+        "--who",
+        action="append",
+        choices=[make.name for make in CONTESTANTS],
+        help="only this contestant; may repeat",
+    )
     parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the files")
     options = parser.parse_args(arguments)
+    # Of a part, rates alone are measured: no growth, no start-up, no study.
+    options.part = bool(options.mode or options.who)
     options.case = options.case or names
+    options.mode = options.mode or list(MODES)
+    options.who = options.who or [make.name for make in CONTESTANTS]
     return options
 
 

@@ -15,7 +15,18 @@ import numpy as np
 from bridle.kernels.choice import best_arm, location, random_arm, spread
 from bridle.kernels.compiling import njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
-from bridle.kernels.posterior import fold, nonzeros, sd_of
+from bridle.kernels.lanes import add_rows
+from bridle.kernels.posterior import (
+    REFRESH_AFTER,
+    SETTLE_AFTER,
+    add_held,
+    count,
+    invert,
+    nonzeros,
+    sd_of,
+    settle,
+    update_inverse,
+)
 from bridle.kernels.types import MASK_FILTER, Bools, Floats, Ints, Places, Posterior, Uints, Weights
 
 # Measured: below, vector code over arms wins; above, laziness.
@@ -146,14 +157,20 @@ def best_arm_lazily(
         reach[k] = 0.0
     part = 0.0
     for a in range(n):
-        i = where[a]
-        ci = c[i]
-        part += ci * middle[i]
-        for k in range(K):
-            mean[k] += ci * mu[i, k]
+        part += c[where[a]] * middle[where[a]]
+    if 2 * n > c.shape[0]:
+        add_rows(mean, c, mu)
         if pull != 0.0:
+            add_rows(reach, c, last)
+    else:
+        for a in range(n):
+            i = where[a]
+            ci = c[i]
             for k in range(K):
-                reach[k] += ci * last[i, k]
+                mean[k] += ci * mu[i, k]
+            if pull != 0.0:
+                for k in range(K):
+                    reach[k] += ci * last[i, k]
     if pull != 0.0:
         for k in range(K):
             mean[k] += pull * reach[k]
@@ -197,6 +214,61 @@ def best_arm_lazily(
                 top = drawn
                 tie = bits
     return best
+
+
+@njit(cache=True, inline="always")
+def fold_held(
+    post: Posterior,
+    k: int,
+    C: Floats,
+    row: int,
+    outcomes: Floats,
+    where: Places,
+    n: int,
+    g: Floats,
+    waiting: Ints,
+    many: Ints,
+    held: Floats,
+    earned: Floats,
+) -> bool:
+    """Do what `posterior.fold` does with row `row` of the tables, its sums held back.
+
+    They are needed only where A is computed anew. waiting: (K, SETTLE_AFTER) the rows of each arm
+    that are not in its sums yet, many: (K,) how many; held, earned: scratch of `add_waiting`.
+    """
+    waiting[k, many[k]] = row
+    many[k] += 1
+    if count(post, k):
+        add_waiting(post, k, C, outcomes, waiting, many, held, earned)
+        settle(post, k)
+    if post.since[k] >= REFRESH_AFTER:
+        post.since[k] = 0
+    elif update_inverse(post.A[k], post.mu[k], C[row], outcomes[row, k], where, n, g):
+        return False
+    add_waiting(post, k, C, outcomes, waiting, many, held, earned)
+    invert(post, k)
+    return True
+
+
+@njit(cache=True)
+def add_waiting(
+    post: Posterior,
+    k: int,
+    C: Floats,
+    outcomes: Floats,
+    waiting: Ints,
+    many: Ints,
+    held: Floats,
+    earned: Floats,
+) -> None:
+    """Add the rows of arm k that wait to its newest sums; held: (SETTLE_AFTER, d), scratch."""
+    for r in range(many[k]):
+        row = waiting[k, r]
+        for i in range(C.shape[1]):
+            held[r, i] = C[row, i]
+        earned[r] = outcomes[row, k]
+    add_held(post, k, held, earned, many[k])
+    many[k] = 0
 
 
 @njit(cache=True)
@@ -243,6 +315,10 @@ def run(
     along = np.empty(K)
     across = np.empty(K)
     every = np.arange(d).astype(np.uint32)
+    waiting = np.empty((K if learn else 0, SETTLE_AFTER), np.int64)
+    many = np.zeros(K, np.int64)
+    held = np.empty((SETTLE_AFTER, d))
+    earned = np.empty(SETTLE_AFTER)
     for k in range(K):
         if columns:
             for i in range(d):
@@ -293,7 +369,7 @@ def run(
             arm = random_arm(aside(key), may, allowed[row])
         arms[t] = arm
         if learn and arm >= 0:
-            anew = fold(post, arm, c, outcomes[row, arm], where, n, g)
+            anew = fold_held(post, arm, C, row, outcomes, where, n, g, waiting, many, held, earned)
             totals[0] += outcomes[row, arm]
             totals[1] += 1.0
             for i in range(d):
@@ -312,6 +388,9 @@ def run(
                     along[arm] = sd_of(post.A, arm, middle, every, d, h) * _SLACK
                 if anew or times & (times - 1) == 0:
                     across[arm] = widest_spread(post.A, arm, ridge)
+    for k in range(K):
+        if many[k] > 0:
+            add_waiting(post, k, C, outcomes, waiting, many, held, earned)
 
 
 @njit(cache=True)

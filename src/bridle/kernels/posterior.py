@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from bridle.kernels.compiling import njit
+from bridle.kernels.lanes import add_rows, sum_below, take_outer
 from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Rank-one updates lose digits with the root of their number; a refresh costs d³ operations.
@@ -70,7 +71,7 @@ def sd_of(A: Floats, k: int, c: Floats, where: Places, n: int, h: Floats) -> flo
     """Posterior standard deviation √(cᵀAc) of one arm; `h` is d numbers of scratch.
 
     cᵀAc = Σ_i c_i (c_i A_ii + 2 h_i) with h_i = Σ_{j<i} c_j A_ji. Both branches do these sums in
-    this order; the second reads whole rows, which the compiler turns into vector code.
+    this order; the second reads whole rows, in vector code.
     """
     d = c.shape[0]
     total = 0.0
@@ -82,19 +83,7 @@ def sd_of(A: Floats, k: int, c: Floats, where: Places, n: int, h: Floats) -> flo
                 below += c[where[b]] * A[k, where[b], i]
             total += c[i] * (c[i] * A[k, i, i] + 2.0 * below)
     else:
-        for i in range(d):
-            h[i] = 0.0
-        fours = n - n % 4
-        for a in range(0, fours, 4):
-            # Behind the last of four rows they go together; before it, where any is needed.
-            r, s, t, u = where[a], where[a + 1], where[a + 2], where[a + 3]
-            h[s] += c[r] * A[k, r, s]
-            h[t] = (h[t] + c[r] * A[k, r, t]) + c[s] * A[k, s, t]
-            h[u] = ((h[u] + c[r] * A[k, r, u]) + c[s] * A[k, s, u]) + c[t] * A[k, t, u]
-            add_four(h[u + 1 :], c, A[k], where[a : a + 4], u + 1)
-        for a in range(fours, n):
-            j = where[a]
-            add_scaled(h[j + 1 :], c[j], A[k, j, j + 1 :])
+        sum_below(h, c, A[k])
         for a in range(n):
             i = where[a]
             total += c[i] * (c[i] * A[k, i, i] + 2.0 * h[i])
@@ -195,7 +184,7 @@ def settle(post: Posterior, k: int) -> None:
 
 @njit(cache=True, inline="always")
 def add_sums(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int) -> None:
-    """Add one (context, outcome) to the sums of arm k, and count it."""
+    """Add one (context, outcome) to the newest sums of arm k."""
     for a in range(n):
         i = where[a]
         ci = c[i]
@@ -208,10 +197,40 @@ def add_sums(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int
             for b in range(a + 1):
                 sums[where[b]] += ci * c[where[b]]
         post.f_new[k, i] += ci * y
+
+
+@njit(cache=True, inline="always")
+def count(post: Posterior, k: int) -> bool:
+    """Count one example of arm k; True: its newest sums are to be settled."""
     post.times[k] += 1
     post.since[k] += 1
-    if post.since[k] % SETTLE_AFTER == 0:
-        settle(post, k)
+    return bool(post.since[k] % SETTLE_AFTER == 0)
+
+
+@njit(cache=True)
+def add_held(post: Posterior, k: int, held: Floats, outcomes: Floats, m: int) -> None:
+    """Add the first m rows of `held`, (SETTLE_AFTER, d), to the newest sums of arm k.
+
+    The sums of `add_sums`, in its order, with each of them read and written once. Zeros that are
+    not skipped change no bit.
+    """
+    d = held.shape[1]
+    X = held[:m]
+    filled = 0
+    for r in range(m):
+        for i in range(d):
+            if X[r, i] != 0.0:
+                filled += 1
+    if d <= FEW or 2 * filled >= m * d:
+        for i in range(d):
+            row = i * (i + 1) // 2
+            add_rows(post.gram_new[k, row : row + i + 1], X[:, i], X)
+        add_rows(post.f_new[k], outcomes[:m], X)
+    else:
+        where = np.empty(d, np.uint32)
+        for r in range(m):
+            n = nonzeros(X[r], where)
+            add_sums(post, k, X[r], outcomes[r], where, n)
 
 
 @njit(cache=True, inline="always")
@@ -225,11 +244,11 @@ def update_inverse(
     d = c.shape[0]
     for i in range(d):
         g[i] = 0.0
-    fours = n - n % 4
-    for a in range(0, fours, 4):
-        add_four(g, c, A, where[a : a + 4], 0)
-    for a in range(fours, n):
-        add_scaled(g, c[where[a]], A[where[a]])
+    if 2 * n > d:
+        add_rows(g, c, A)
+    else:
+        for a in range(n):
+            add_scaled(g, c[where[a]], A[where[a]])
     q = 0.0
     m = 0.0
     for a in range(n):
@@ -246,8 +265,7 @@ def update_inverse(
     root = math.sqrt(w)
     for i in range(d):
         g[i] *= root
-    for i in range(d):
-        add_scaled(A[i], -g[i], g)  # gi·gj = gj·gi: A stays symmetric in bits
+    take_outer(A, g, g)  # gi·gj = gj·gi: A stays symmetric in bits
     return True
 
 
@@ -255,6 +273,8 @@ def update_inverse(
 def fold(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g: Floats) -> bool:
     """Fold one (context, outcome) into arm k; `g` (d) is scratch. True: A was computed anew."""
     add_sums(post, k, c, y, where, n)
+    if count(post, k):
+        settle(post, k)
     if post.since[k] >= REFRESH_AFTER:
         post.since[k] = 0
     elif update_inverse(post.A[k], post.mu[k], c, y, where, n, g):
@@ -375,30 +395,70 @@ def fold_one(
 
 
 @njit(cache=True)
+def by_arm(arms: Ints, K: int) -> tuple[Ints, Ints]:
+    """Return the places of each arm's examples, arm by arm, in their order; and where each ends."""
+    ends = np.zeros(K, np.int64)
+    for t in range(arms.shape[0]):
+        ends[arms[t]] += 1
+    total = 0
+    for k in range(K):
+        total += ends[k]
+        ends[k] = total - ends[k]
+    order = np.empty(arms.shape[0], np.int64)
+    for t in range(arms.shape[0]):
+        order[ends[arms[t]]] = t
+        ends[arms[t]] += 1
+    return order, ends
+
+
+@njit(cache=True)
 def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     """Fold examples in order: row t of C with outcome y[t] goes to arm arms[t].
 
-    A refresh computes A from the sums alone, so what comes before an arm's last one need not
-    update A at all. The bits are those of `fold_one`, one by one.
+    C: (n, d), or (n, d − 1) for contexts that lack their trailing 1. Arms share nothing, so they
+    go one after the other, each with its examples in order. A refresh computes A from the sums
+    alone, so what comes before an arm's last one need not update A at all. The bits are those of
+    `fold_one`, one by one.
     """
     K, d = post.mu.shape
     where = np.empty(d, np.uint32)
     g = np.empty(d)
-    last = post.since.copy()
-    for t in range(arms.shape[0]):
-        last[arms[t]] += 1
-    for k in range(K):  # how many examples of the arm until its last refresh
-        last[k] = last[k] - last[k] % REFRESH_AFTER - post.since[k]
-    for t in range(arms.shape[0]):
-        k = arms[t]
-        n = nonzeros(C[t], where)
-        last[k] -= 1
-        if last[k] > 0:
-            add_sums(post, k, C[t], y[t], where, n)
+    held = np.ones((SETTLE_AFTER, d))
+    outcomes = np.empty(SETTLE_AFTER)
+    order, ends = by_arm(arms, K)
+    begin = 0
+    for k in range(K):
+        if ends[k] == begin:
+            continue
+        # How many examples of the arm until its last refresh.
+        after = post.since[k] + ends[k] - begin
+        sums_only = after - after % REFRESH_AFTER - post.since[k]
+        m = 0
+        for place in range(begin, ends[k]):
+            row = C[order[place]]
+            c = held[m]
+            for i in range(row.shape[0]):
+                c[i] = row[i]
+            outcome = y[order[place]]
+            outcomes[m] = outcome
+            m += 1
+            if count(post, k):
+                add_held(post, k, held, outcomes, m)
+                settle(post, k)
+                m = 0
+            sums_only -= 1
             if post.since[k] >= REFRESH_AFTER:
                 post.since[k] = 0
-        else:
-            fold(post, k, C[t], y[t], where, n, g)
+                if sums_only <= 0:
+                    invert(post, k)
+            elif sums_only <= 0:
+                n = nonzeros(c, where)
+                if not update_inverse(post.A[k], post.mu[k], c, outcome, where, n, g):
+                    add_held(post, k, held, outcomes, m)
+                    m = 0
+                    invert(post, k)
+        add_held(post, k, held, outcomes, m)
+        begin = ends[k]
 
 
 @njit(cache=True)

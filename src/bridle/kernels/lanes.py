@@ -1,0 +1,273 @@
+"""Sums over short rows in vector code, with the operations and the order of the plain loop.
+
+The compiler makes vector code of a loop in steps of 16 or 32 numbers and leaves the rest to one
+number at a time: of a row of 42 a fourth. Here a row is cut into vectors of `LANES` numbers, the
+last one masked, and as many as fit stay in registers while rows are added up. Each number is still
+the sum of the same products, each rounded, in the same order: no bit depends on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import config, types
+from numba.extending import intrinsic
+
+from bridle.kernels.types import Floats
+
+__all__ = ["LANES", "add_rows", "sum_below", "take_outer"]
+
+LANES = 8
+# Vectors that are kept in registers; with what they are made of, all 32 of a modern processor.
+AT_ONCE = 8
+
+_F, _I = ir.DoubleType(), ir.IntType(64)
+_V = ir.VectorType(_F, LANES)
+_M = ir.VectorType(ir.IntType(1), LANES)
+_N = ir.VectorType(_I, LANES)
+
+
+class _Code:
+    """Writes the instructions of one kernel."""
+
+    def __init__(self, context: Any, builder: ir.IRBuilder) -> None:
+        self.context, self.at = context, builder
+
+    def array(self, kind: Any, value: Any) -> tuple[Any, Any, list[Any]]:
+        """Return data, shape and strides in numbers of an array."""
+        found = self.context.make_array(kind)(self.context, self.at, value)
+        shape = [self.at.extract_value(found.shape, i) for i in range(kind.ndim)]
+        strides = [self.at.extract_value(found.strides, i) for i in range(kind.ndim)]
+        steps = [self.at.ashr(one, _I(3)) for one in strides]
+        return found.data, shape, steps
+
+    def pointer(self, data: Any, place: Any, kind: Any = _F) -> Any:
+        """Return where a number of an array is."""
+        return self.at.bitcast(self.at.gep(data, [place]), kind.as_pointer())
+
+    def number(self, data: Any, place: Any) -> Any:
+        """Read one number."""
+        return self.at.load(self.pointer(data, place))
+
+    def spread(self, number: Any, kind: Any = _V) -> Any:
+        """Return a vector of one number, again and again."""
+        first = self.at.insert_element(ir.Constant(kind, ir.Undefined), number, ir.IntType(32)(0))
+        same = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return self.at.shuffle_vector(first, ir.Constant(kind, ir.Undefined), same)
+
+    def lanes(self) -> Any:
+        """Return the numbers of the lanes."""
+        return ir.Constant(_N, list(range(LANES)))
+
+    def first(self, count: Any) -> Any:
+        """Return a mask of the first `count` lanes."""
+        return self.at.icmp_signed("<", self.lanes(), self.spread(count, _N))
+
+    def read(self, data: Any, place: Any, mask: Any = None) -> Any:
+        """Read a vector; 0 where the mask is not set."""
+        pointer = self.pointer(data, place, _V)
+        if mask is None:
+            return self.at.load(pointer, align=8)
+        return self.at.call(self._masked("load"), [pointer, _word(8), mask, _zeros()])
+
+    def write(self, vector: Any, data: Any, place: Any, mask: Any = None) -> None:
+        """Write a vector, where the mask is set."""
+        pointer = self.pointer(data, place, _V)
+        if mask is None:
+            self.at.store(vector, pointer, align=8)
+        else:
+            self.at.call(self._masked("store"), [vector, pointer, _word(8), mask])
+
+    def _masked(self, what: str) -> Any:
+        name = f"llvm.masked.{what}.v{LANES}f64.p0"
+        given = [_V.as_pointer(), ir.IntType(32), _M]
+        kind = (
+            ir.FunctionType(_V, [*given, _V])
+            if what == "load"
+            else ir.FunctionType(ir.VoidType(), [_V, *given])
+        )
+        return self.at.module.globals.get(name) or ir.Function(self.at.module, kind, name)
+
+    def times(self, first: Any, until: Any, body: Callable[[Any, list[Any]], list[Any]], *now: Any):  # type: ignore[no-untyped-def]
+        """Write a loop of i = first, first + 1, … below `until`; `body` maps i and what it carries.
+
+        Returns what it carries at the end.
+        """
+        before = self.at.block
+        head = self.at.append_basic_block("head")
+        inside = self.at.append_basic_block("inside")
+        after = self.at.append_basic_block("after")
+        self.at.branch(head)
+        self.at.position_at_end(head)
+        i = self.at.phi(_I)
+        i.add_incoming(first, before)
+        carried = [self.at.phi(one.type) for one in now]
+        for phi, one in zip(carried, now, strict=True):
+            phi.add_incoming(one, before)
+        self.at.cbranch(self.at.icmp_signed("<", i, until), inside, after)
+        self.at.position_at_end(inside)
+        new = body(i, carried)
+        end = self.at.block
+        i.add_incoming(self.at.add(i, _I(1)), end)
+        for phi, one in zip(carried, new, strict=True):
+            phi.add_incoming(one, end)
+        self.at.branch(head)
+        self.at.position_at_end(after)
+        return carried
+
+    def pieces(self, n: Any, most: int, body: Callable[[Any, Sequence[Any]], None]) -> None:
+        """Cut a row of n numbers into pieces of at most so many vectors.
+
+        `body` takes where a piece begins and the masks of its vectors; None is a full one.
+        """
+        whole = self.at.sdiv(self.at.sub(n, _I(1)), _I(most * LANES))
+
+        def full(i: Any, _: list[Any]) -> list[Any]:
+            body(self.at.mul(i, _I(most * LANES)), [None] * most)
+            return []
+
+        self.times(_I(0), whole, full)
+        start = self.at.mul(whole, _I(most * LANES))
+        rest = self.at.sub(n, start)
+        vectors = self.at.ashr(self.at.add(rest, _I(LANES - 1)), _I(3))
+        done = self.at.append_basic_block("done")
+        choice = self.at.switch(vectors, done)
+        for v in range(1, most + 1):
+            block = self.at.append_basic_block(f"of{v}")
+            choice.add_case(_I(v), block)
+            self.at.position_at_end(block)
+            mask = self.first(self.at.sub(rest, _I(LANES * (v - 1))))
+            body(start, [*[None] * (v - 1), mask])
+            self.at.branch(done)
+        self.at.position_at_end(done)
+
+
+def _word(value: int) -> Any:
+    return ir.Constant(ir.IntType(32), value)
+
+
+def _zeros() -> Any:
+    return ir.Constant(_V, [0.0] * LANES)
+
+
+def _write_add_rows(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    code = _Code(context, builder)
+    (y, (n,), _), (a, (R,), (a_step,)), (X, _, (row, _)) = map(code.array, signature.args, args)
+
+    def piece(start: Any, masks: Sequence[Any]) -> None:
+        places = [builder.add(start, _I(LANES * v)) for v in range(len(masks))]
+        sums = [code.read(y, at, mask) for at, mask in zip(places, masks, strict=True)]
+
+        def add(r: Any, now: list[Any]) -> list[Any]:
+            factor = code.spread(code.number(a, builder.mul(r, a_step)))
+            base = builder.mul(r, row)
+            new = []
+            for one, at, mask in zip(now, places, masks, strict=True):
+                x = code.read(X, builder.add(base, at), mask)
+                new.append(builder.fadd(one, builder.fmul(factor, x)))
+            return new
+
+        for one, at, mask in zip(code.times(_I(0), R, add, *sums), places, masks, strict=True):
+            code.write(one, y, at, mask)
+
+    code.pieces(n, AT_ONCE, piece)
+    return context.get_dummy_value()
+
+
+def _write_take_outer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    code = _Code(context, builder)
+    (A, (R, n), (row, _)), (a, _, (a_step,)), (x, _, _) = map(code.array, signature.args, args)
+
+    def piece(start: Any, masks: Sequence[Any]) -> None:
+        places = [builder.add(start, _I(LANES * v)) for v in range(len(masks))]
+        given = [code.read(x, at, mask) for at, mask in zip(places, masks, strict=True)]
+
+        def add(r: Any, _: list[Any]) -> list[Any]:
+            factor = code.spread(code.number(a, builder.mul(r, a_step)))
+            base = builder.mul(r, row)
+            for one, at, mask in zip(given, places, masks, strict=True):
+                there = builder.add(base, at)
+                old = code.read(A, there, mask)
+                code.write(builder.fsub(old, builder.fmul(factor, one)), A, there, mask)
+            return []
+
+        code.times(_I(0), R, add)
+
+    # A row that is written whole would be waited for by the next one, which begins in its last
+    # vector: so short rows go by one vector at a time, all of them, and then the next.
+    with builder.if_else(builder.icmp_signed(">", n, _I(4 * LANES))) as (long, short):
+        with long:
+            code.pieces(n, 4, piece)
+        with short:
+            code.pieces(n, 1, piece)
+    return context.get_dummy_value()
+
+
+def _write_sum_below(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    code = _Code(context, builder)
+    (h, _, _), (c, (n,), (c_step,)), (A, _, (row, _)) = map(code.array, signature.args, args)
+
+    def column(b: Any, _: list[Any]) -> list[Any]:
+        start = builder.mul(b, _I(LANES))
+        mask = code.first(builder.sub(n, start))
+
+        def add(j: Any, now: list[Any]) -> list[Any]:
+            x = code.read(A, builder.add(builder.mul(j, row), start), mask)
+            factor = code.spread(code.number(c, builder.mul(j, c_step)))
+            return [builder.fadd(now[0], builder.fmul(factor, x))]
+
+        sums = code.times(_I(0), start, add, _zeros())
+        # The rows of the block on the diagonal: only what is right of it.
+        until = builder.add(start, _I(LANES))
+        until = builder.select(builder.icmp_signed("<", n, until), n, until)
+
+        def add_right(j: Any, now: list[Any]) -> list[Any]:
+            (new,) = add(j, now)
+            right = builder.icmp_signed(">", code.lanes(), code.spread(builder.sub(j, start), _N))
+            return [builder.select(right, new, now[0])]
+
+        sums = code.times(start, until, add_right, *sums)
+        code.write(sums[0], h, start, mask)
+        return []
+
+    code.times(_I(0), builder.ashr(builder.add(n, _I(LANES - 1)), _I(3)), column)
+    return context.get_dummy_value()
+
+
+def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return plain
+
+    def typed(context: Any, one: Any, two: Any, three: Any) -> Any:
+        return types.none(one, two, three), write
+
+    typed.__name__, typed.__doc__ = plain.__name__, plain.__doc__
+    typed.__module__, typed.__qualname__ = __name__, plain.__name__
+    return intrinsic(typed)
+
+
+def _add_rows(y: Floats, a: Floats, X: Floats) -> None:
+    """Add a[0]·X[0], a[1]·X[1], … to y, one after the other: y (n,), a (R,), X (R, ≥ n)."""
+    for r in range(len(a)):
+        y += a[r] * X[r, : len(y)]
+
+
+def _take_outer(A: Floats, a: Floats, x: Floats) -> None:
+    """Take a[r]·x from each row r of A."""
+    for r in range(len(a)):
+        A[r] -= a[r] * x
+
+
+def _sum_below(h: Floats, c: Floats, A: Floats) -> None:
+    """Fill h[i] with Σ c[j]·A[j, i] over j < i, in the order of j; h (≥ d,), c (d,), A (d, d)."""
+    d = len(c)
+    h[:d] = 0.0
+    for j in range(d):
+        h[j + 1 : d] += c[j] * A[j, j + 1 :]
+
+
+add_rows = _compiled(_write_add_rows, _add_rows)
+take_outer = _compiled(_write_take_outer, _take_outer)
+sum_below = _compiled(_write_sum_below, _sum_below)

@@ -1,0 +1,81 @@
+"""Rows in vectors: the bits of the plain loop, whatever is left over at the end of a row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bridle.kernels import lanes
+from bridle.kernels.compiling import njit
+from tests.conftest import size
+
+# Around every number of whole vectors that is a case of its own, and beyond them.
+LENGTHS = [*range(1, size(40, 10)), 47, 48, 49, 63, 64, 65, 71, 128, 129, 200][: size(99, 12)]
+
+
+@njit
+def add_rows(y, a, X):
+    lanes.add_rows(y, a, X)
+
+
+@njit
+def take_outer(A, a, x):
+    lanes.take_outer(A, a, x)
+
+
+@njit
+def sum_below(h, c, A):
+    lanes.sum_below(h, c, A)
+
+
+def numbers(rng, *shape: int):
+    """Of many sizes, some of them zeros of either sign: any other order has other bits."""
+    found = rng.standard_normal(shape) * 10.0 ** rng.integers(-8, 8, shape)
+    found[rng.random(shape) < 0.1] = 0.0
+    found[rng.random(shape) < 0.1] *= -1.0
+    return found
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_rows_are_added_one_after_the_other(n) -> None:
+    rng = np.random.default_rng(n)
+    for rows in (0, 1, 2, 10):
+        y, a, X = numbers(rng, n), numbers(rng, rows, 3)[:, 1], numbers(rng, rows, n + 3)
+        expected = y.tolist()
+        for r in range(rows):
+            expected = [x + float(a[r]) * float(X[r, j]) for j, x in enumerate(expected)]
+        beside = np.full(n + 16, 7.0)  # what is beside the row is not touched
+        beside[8 : 8 + n] = y
+        add_rows(beside[8 : 8 + n], a, X)
+        assert beside[8 : 8 + n].tobytes() == np.array(expected).tobytes()
+        assert (beside[:8] == 7.0).all()
+        assert (beside[8 + n :] == 7.0).all()
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_an_outer_product_is_taken_from_every_row(n) -> None:
+    rng = np.random.default_rng(n)
+    for rows in (1, 3, n):
+        A, a, x = numbers(rng, rows + 2, n), numbers(rng, rows), numbers(rng, n)
+        expected = A.copy()
+        for r in range(rows):
+            for j in range(n):
+                expected[1 + r, j] = float(A[1 + r, j]) - float(a[r]) * float(x[j])
+        take_outer(A[1 : 1 + rows], a, x)
+        assert A.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_what_is_above_the_diagonal_is_summed_in_order(n) -> None:
+    rng = np.random.default_rng(n)
+    A, c = numbers(rng, n, n), numbers(rng, n)
+    h = np.full(n + 8, 7.0)
+    sum_below(h, c, A)
+    expected = np.zeros(n)
+    for i in range(n):
+        total = 0.0
+        for j in range(i):
+            total += float(c[j]) * float(A[j, i])
+        expected[i] = total
+    assert h[:n].tobytes() == expected.tobytes()
+    assert (h[n:] == 7.0).all()
