@@ -20,7 +20,7 @@ from bridle.agent.state import RETIRED, AgentState
 from bridle.kernels import choice, doubt, keys, questions, wins
 from bridle.kernels.few import best_few
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
-from bridle.policies import Policy, Scores, Weighted, chosen, odds_of
+from bridle.policies import Masked, Policy, Scores, Weighted, chosen, odds_of
 
 if TYPE_CHECKING:
     from bridle.agent.selection import Selector
@@ -153,6 +153,9 @@ class JointChoice:
         assert model is not None
         self.state, self.policy, self.model = state, selector.policy, model
         self.selector, self.row, self.id, self.item = selector, row, id, item
+        inner = self.policy.policy if isinstance(self.policy, Masked) else self.policy
+        # Whether it blends scores and draws; else it has a formula for its probabilities.
+        self.blends = isinstance(inner, Weighted)
         self.candidates = candidates(state, row, among, visitors, item, self.policy)
         self.weights: Floats = selector.weights
         self.key = np.uint64(keys.key_of(*selector.decide_key(id)))
@@ -176,7 +179,7 @@ class JointChoice:
     def _draw(self, key: np.uint64) -> Floats:
         """Return one joint draw of the reward of every candidate; their means if v is 0."""
         these, spread = self.candidates, self.spread
-        if not isinstance(self.policy, Weighted):
+        if not self.blends:
             spread = 0.0
         known = None if these.numbers is None else these.numbers[: these.stored]
         if these.visitors:
@@ -215,7 +218,7 @@ class JointChoice:
     def _blend(self, draws: Floats, key: np.uint64) -> Floats:
         """Return the score of every candidate: its reward draw, and what its limits add."""
         w = Weights(*self.weights.tolist())
-        if not isinstance(self.policy, Weighted) or (w.limit == 0.0 and w.bonus == 0.0):
+        if not self.blends or (w.reward == 1.0 and w.limit == 0.0 and w.bonus == 0.0):
             return draws
         scores = w.reward * draws
         if w.bonus != 0.0:
@@ -285,7 +288,7 @@ class JointChoice:
         may = self.candidates.may
         if self.frozen:
             may = np.zeros(len(may), np.bool_)
-        if not isinstance(self.policy, Weighted):
+        if not self.blends:
             return self._of_others(may)
         return self._pick(self.draws, may, self.key)
 
@@ -301,10 +304,9 @@ class JointChoice:
         return chosen(self.policy, self._scores(may), int(self.key))
 
     def _masked(self) -> int:
-        if not isinstance(self.policy, Weighted):
-            every = np.arange(len(self.candidates.may))
-            safe = self.marks(every) == questions.SAFE
-            k = self._of_others(safe) if safe.any() else -1
+        if not self.blends or self.weights[EPSILON] > 0.0:
+            safe = self.marks(np.arange(len(self.candidates.may))) == questions.SAFE
+            k = self._pick(self.draws, safe, self.key) if self.blends else self._of_others(safe)
         else:
             k, _, _ = self.best_safe(self._blend(self.draws, self.key), self.key)
         return self._fall_back() if k < 0 and not self.frozen else k
@@ -392,7 +394,7 @@ class JointChoice:
 
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""
-        if not isinstance(self.policy, Weighted):
+        if not self.blends:
             return odds_of(self.policy, self._scores(may))
         w = Weights(*self.weights.tolist())
         noisy = w.limit != 0.0 and w.v_limit != 0.0 and not self.policy.needs_limits

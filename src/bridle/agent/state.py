@@ -179,6 +179,8 @@ def item_of(state: AgentState, context: AnyContext, item: ArmId | None, owner: s
     return named[0]
 
 
+# Variance of an arm's own effect, in units of that of the noise, where it is not found.
+OWN_EFFECTS = 0.1
 # What may be done with an arm: play it; play it where a request names it; not play it.
 STANDING, VISITING, RETIRED = np.int8(0), np.int8(1), np.int8(2)
 # Cases whose lack of an answer is accounted for; the oldest are dropped.
@@ -259,8 +261,14 @@ class AgentState:
         """Return a reward model that has learned nothing yet."""
         settings = self.settings
         if settings.joint is not None and self.arm_rows is not None:
+            # Unless it finds its own scale, equal-looking arms differ by a little.
+            scaled = settings.prior == "scaled"
             return SharedArms(
-                rows=self.arm_rows, features=settings.features.width, joint=settings.joint
+                rows=self.arm_rows,
+                features=settings.features.width,
+                interactions=settings.joint,
+                lam=None if scaled else settings.ridge,
+                rho=None if scaled else OWN_EFFECTS,
             )
         if settings.reward == OUR_REWARD:
             return LinearArms(
