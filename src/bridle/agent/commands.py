@@ -918,9 +918,16 @@ class Commands:
             state.decisions + 1, None if ids is None else names, len(rows)
         )
         about = self._items(contexts, items, len(rows), owner)
-        arms, eligible, parts, odds = self.selector.batch(
-            rows, chosen, start, numbers, details, propensity, about
-        )
+        chances: list[tuple[float, int | None]] | None = None
+        if state.shared is not None:
+            arms, shown, parts, odds, chances = self.selector.joint_batch(
+                rows, chosen, names, details, propensity, about
+            )
+            eligible = state.every[None] if shown is None else shown
+        else:
+            arms, eligible, parts, odds = self.selector.batch(
+                rows, chosen, start, numbers, details, propensity, about
+            )
         coins = self.selector.coins(names, arms, about)
         return Decisions(
             ids=names,
@@ -936,6 +943,7 @@ class Commands:
             certificate=state.certificate,
             items=about,
             coins=coins,
+            chances=chances,
         )
 
     def _among(self, among: Iterable[ArmId]) -> tuple[ArmId, ...]:
@@ -961,13 +969,15 @@ class Commands:
                 continue
             met = visitors.get(one.id)
             there = state.arms[state.number_of[one.id]] if one.id in state.number_of else met
-            whole = one if one.features is None and there is not None else one.encoded(schema, owner)
+            whole = (
+                one if one.features is None and there is not None else one.encoded(schema, owner)
+            )
             if there is None:
                 visitors[one.id] = whole
             elif one.features is not None and whole.features != there.features:
                 wanted = f"with the features that arm {one.id!r} has"
                 remedy = "Change them first, agent.change_arms([...]), or name the arm by its id."
-                raise InvalidValue("among", owner, wanted, dict(one.encoded(schema).features or {}), remedy)
+                raise InvalidValue("among", owner, wanted, one.features, remedy)
             elif met is None:
                 known.append(one.id)
         if not visitors:
@@ -1168,9 +1178,7 @@ class Commands:
         by, note, time = _provenance(by, note, at)
         return ArmsAdded(made, time, by, note)
 
-    def arms_visited(
-        self, arms: Iterable[Arm | ArmId], *, at: float | None = None
-    ) -> ArmsVisited:
+    def arms_visited(self, arms: Iterable[Arm | ArmId], *, at: float | None = None) -> ArmsVisited:
         """Return the event of arms that are played only where a request names them."""
         added = self.arms_added(arms, at=at)
         return ArmsVisited(added.arms, added.at)

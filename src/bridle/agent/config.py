@@ -90,7 +90,7 @@ OnEmpty: TypeAlias = Literal["abstain", "safe_arm", "least_bad"]
 OnDoubt: TypeAlias = Literal["wait", "play_safe"]
 Teaching: TypeAlias = Literal["random", "thompson", "arm", "pool"]
 LabelCoding: TypeAlias = Literal["1/0", "1/-1", "0/-1"]
-Prior: TypeAlias = Literal["centred", "paper"]
+Prior: TypeAlias = Literal["scaled", "centred", "paper"]
 # "all", "none", or which feature of a context goes with which of an arm, by their names.
 Interactions: TypeAlias = "str | Sequence[tuple[str, str]]"
 

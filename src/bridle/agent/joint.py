@@ -34,6 +34,9 @@ FIRST_LOOK, MORE = 16, 4
 # Arms in doubt that are weighed for one question: those of the highest draws.
 MOST_WEIGHED = 2_000
 LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
+_NO_PLACES: Ints = np.empty(0, np.int64)
+_NO_SCORES: Floats = np.empty(0)
+_NO_MARKS = np.empty(0, np.int8)
 
 
 def scores_for(parts: Floats, may: Bools, plays: float = 0.0) -> Scores:
@@ -107,7 +110,9 @@ def candidates(
     known = [state.arm_number(arm) for arm in among if arm not in unknown]
     may = state.eligible(row, known, item, policy)[known]
     if unknown:
-        raws = [arm.features.raw for arm in unknown.values() if isinstance(arm.features, ArmFeatures)]
+        raws = [
+            arm.features.raw for arm in unknown.values() if isinstance(arm.features, ArmFeatures)
+        ]
         rows = np.frombuffer(b"".join(raws)).reshape(-1, width)
         new = [
             state.certificate is None
@@ -167,7 +172,10 @@ class JointChoice:
         self.allowed_now = {k for k in here if k < len(state.arms)}
         self.allowed = self.allowed_now | set(state.allowed_here(row, item))
         self.frozen = state.purse is not None and state.purse.frozen
-        self.draws = self._draw(self.key)
+        w = Weights(*self.weights.tolist())
+        # Whether scores are draws of the reward and nothing else: then few of them are needed.
+        self._plain = self.blends and w.reward == 1.0 and w.limit == 0.0 and w.bonus == 0.0
+        self._drawn: Floats | None = None
 
     # -- scores ------------------------------------------------------------------------------
 
@@ -175,6 +183,13 @@ class JointChoice:
     def spread(self) -> float:
         """How far draws lie from their means, in posterior standard deviations of noise 1."""
         return float(self.weights[V])
+
+    @property
+    def draws(self) -> Floats:
+        """The joint draw of this decision: (n,)."""
+        if self._drawn is None:
+            self._drawn = self._draw(self.key)
+        return self._drawn
 
     def _draw(self, key: np.uint64) -> Floats:
         """Return one joint draw of the reward of every candidate; their means if v is 0."""
@@ -184,11 +199,11 @@ class JointChoice:
         known = None if these.numbers is None else these.numbers[: these.stored]
         if these.visitors:
             both = (
-                self.model.draw(self.row, key, spread, known),
-                self.model.draw_rows(self.row, key, spread, these.rows, these.keys),
+                self.model.draw(self.row, int(key), spread, known),
+                self.model.draw_rows(self.row, int(key), spread, these.rows, these.keys),
             )
             return np.concatenate(both)
-        return self.model.draw(self.row, key, spread, known)
+        return self.model.draw(self.row, int(key), spread, known)
 
     def means(self) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of the reward of every candidate."""
@@ -217,9 +232,9 @@ class JointChoice:
 
     def _blend(self, draws: Floats, key: np.uint64) -> Floats:
         """Return the score of every candidate: its reward draw, and what its limits add."""
-        w = Weights(*self.weights.tolist())
-        if not self.blends or (w.reward == 1.0 and w.limit == 0.0 and w.bonus == 0.0):
+        if not self.blends or self._plain:
             return draws
+        w = Weights(*self.weights.tolist())
         scores = w.reward * draws
         if w.bonus != 0.0:
             scores = scores + w.bonus * self.means()[1]
@@ -253,31 +268,46 @@ class JointChoice:
                 out[at] = questions.SAFE
         return out.astype(np.int8)
 
-    def walk(self, scores: Floats, key: np.uint64) -> Iterator[Ints]:
-        """Yield the places of candidates that may be played, best first, in growing blocks."""
+    def walk(self, key: np.uint64) -> Iterator[tuple[Ints, Floats]]:
+        """Yield the places of candidates that may be played and their scores in the draw of a key.
+
+        Best first, in growing blocks.
+        """
         may, few = self.candidates.may.copy(), FIRST_LOOK
+        scores: Floats | None = None
         while True:
-            found = best_few(scores, may, key, few)
+            if self._plain and self.candidates.numbers is None:
+                found, top = self.model.top(self.row, may, int(key), self.spread, few)
+                found, top = found[found >= 0], top[found >= 0]
+            else:
+                if scores is None:
+                    own = self.draws if key == self.key else self._draw(key)
+                    scores = self._blend(own, key)
+                found = best_few(scores, may, key, few)
+                top = scores[found]
             if not found.size:
                 return
-            yield found
+            yield found, top
             may[found] = False
-            few *= MORE
+            few = min(few * MORE, len(may))
 
-    def best_safe(self, scores: Floats, key: np.uint64) -> tuple[int, Ints, Any]:
-        """Return the best safe candidate, -1 if none is; what was looked at for it, and its marks."""
-        met: list[Ints] = []
-        marked: list[Any] = []
-        for block in self.walk(scores, key):
+    def best_safe(self, key: np.uint64) -> tuple[int, Ints, Floats, Any]:
+        """Return the best safe candidate in the draw of a key, -1 if none is.
+
+        And what was looked at for it: places, scores and marks, best first.
+        """
+        met, scored, marked = [_NO_PLACES], [_NO_SCORES], [_NO_MARKS]
+        best = -1
+        for block, scores in self.walk(key):
             marks = self.marks(block)
             met.append(block)
+            scored.append(scores)
             marked.append(marks)
             safe = np.flatnonzero(marks == questions.SAFE)
             if safe.size:
-                return int(block[safe[0]]), np.concatenate(met), np.concatenate(marked)
-        if not met:
-            return -1, np.empty(0, np.int64), np.empty(0, np.int8)
-        return -1, np.concatenate(met), np.concatenate(marked)
+                best = int(block[safe[0]])
+                break
+        return best, np.concatenate(met), np.concatenate(scored), np.concatenate(marked)
 
     # -- choices -----------------------------------------------------------------------------
 
@@ -288,15 +318,16 @@ class JointChoice:
         may = self.candidates.may
         if self.frozen:
             may = np.zeros(len(may), np.bool_)
-        if not self.blends:
-            return self._of_others(may)
-        return self._pick(self.draws, may, self.key)
+        return self._pick(may, self.key) if self.blends else self._of_others(may)
 
-    def _pick(self, draws: Floats, may: Bools, key: np.uint64) -> int:
-        """Return the place that one of our policies plays, by a joint draw."""
+    def _pick(self, may: Bools, key: np.uint64) -> int:
+        """Return the place that one of our policies plays, by the joint draw of a key."""
         epsilon, aside = float(self.weights[EPSILON]), np.uint64(keys.aside(key))
         if epsilon > 0.0 and keys.uniform(aside) < epsilon:
             return int(choice.random_arm(aside, may, may))
+        if self._plain and self.candidates.numbers is None:
+            return self.model.best(self.row, may, int(key), self.spread)[0]
+        draws = self.draws if key == self.key else self._draw(key)
         best = best_few(self._blend(draws, key), may, key, 1)
         return int(best[0]) if best.size else -1
 
@@ -306,9 +337,9 @@ class JointChoice:
     def _masked(self) -> int:
         if not self.blends or self.weights[EPSILON] > 0.0:
             safe = self.marks(np.arange(len(self.candidates.may))) == questions.SAFE
-            k = self._pick(self.draws, safe, self.key) if self.blends else self._of_others(safe)
+            k = self._pick(safe, self.key) if self.blends else self._of_others(safe)
         else:
-            k, _, _ = self.best_safe(self._blend(self.draws, self.key), self.key)
+            k, _, _, _ = self.best_safe(self.key)
         return self._fall_back() if k < 0 and not self.frozen else k
 
     def _fall_back(self) -> int:
@@ -329,17 +360,16 @@ class JointChoice:
     # -- questions ---------------------------------------------------------------------------
 
     def nearest(self) -> tuple[int, float, float, bool]:
-        """Return the candidate in doubt that is nearest to paying for an answer, as the kernel does.
+        """Return the candidate in doubt that is nearest to paying for an answer; whether it pays.
 
         By draws of their own, so that given no question the play is as if none could be asked.
         """
         state, these = self.state, self.candidates
         key = np.uint64(doubt.look_key(self.selector.doubt_key(self.id), self.waits.looks))
-        draws = self._blend(self._draw(key), key)
-        safe, met, marks = self.best_safe(draws, key)
-        base = draws[safe] if safe >= 0 else 0.0
-        weighed = (draws[met] > base) | (met == safe)
-        met, marks = met[weighed][:MOST_WEIGHED], marks[weighed][:MOST_WEIGHED]
+        safe, met, draws, marks = self.best_safe(key)
+        base = float(draws[met == safe][0]) if safe >= 0 else 0.0
+        weighed = np.flatnonzero((draws > base) | (met == safe))[:MOST_WEIGHED]
+        met, draws, marks = met[weighed], draws[weighed], marks[weighed]
         if not (marks == questions.IN_DOUBT).any():
             return -1, 0.0, 0.0, False
         believed = self._look(met)
@@ -354,7 +384,7 @@ class JointChoice:
         assert price is not None
         paid, learned = state.costs.get(self.case, {}), state.lessons
         k, worth, lesson, pays = questions.nearest(
-            draws[met],
+            draws,
             np.zeros(len(met)),
             believed.hope,
             believed.information,
@@ -408,9 +438,10 @@ class JointChoice:
         """Return how often each candidate wins among many joint draws."""
         key, these = np.uint64(keys.aside(self.key)), self.candidates
         if these.numbers is None and self.weights[LIMIT] == 0.0:
-            return self.model.win_shares(self.row, may, key, self.spread, DRAWS).astype(np.float64)
+            found = self.model.win_shares(self.row, may, int(key), self.spread, DRAWS)
+            return found.astype(np.float64)
         hits = np.zeros(len(may))
         for draw in range(DRAWS):
             one = np.uint64(keys.key_of(key, np.uint64(draw)))
-            hits[self._pick(self._draw(one), may, one)] += 1.0
+            hits[self._pick(may, one)] += 1.0
         return hits

@@ -500,7 +500,13 @@ class LimitsState:
         numbers = places if those.numbers is None else those.numbers[places]
         if pairs is None:
             seen = self.seen(row.tobytes())
-            return Seen(*(part[numbers] for part in seen))
+            return Seen(
+                seen.p[numbers],
+                seen.sd[numbers],
+                seen.marks[numbers],
+                seen.information[numbers],
+                seen.hope[numbers],
+            )
         new = places >= stored
         found = pairs.predict_pairs(row, numbers[~new])
         if new.any():

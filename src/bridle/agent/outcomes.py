@@ -391,7 +391,9 @@ class Decisions(Sequence[Decision | Abstention]):
         certificate: Certificate | None = None,
         items: list[ArmId | None] | None = None,
         coins: list[tuple[float | None, bool]] | None = None,
+        chances: list[tuple[float, int | None]] | None = None,
     ) -> None:
+        self._chances = chances
         self.ids = ids
         self.numbers = numbers
         self.contexts = contexts
@@ -422,7 +424,9 @@ class Decisions(Sequence[Decision | Abstention]):
         return self._first_version
 
     def propensity(self, i: int) -> float | None:
-        """The exact probability of what came of the i-th, if it was asked for."""
+        """The probability of what came of the i-th, if it was asked for."""
+        if self._chances is not None:
+            return self._chances[i][0]
         if self._propensities is None:
             return None
         k = self.numbers[i]
@@ -480,7 +484,6 @@ class Decisions(Sequence[Decision | Abstention]):
         arms = {
             k: json.dumps(self._arms[k], ensure_ascii=False) for k in set(self.numbers) if k >= 0
         }
-        odds = self._propensities
         out = []
         columns = zip(self.ids, self.numbers, rows, self.items, strict=True)
         for i, (id, k, row, item) in enumerate(columns):
@@ -490,25 +493,30 @@ class Decisions(Sequence[Decision | Abstention]):
             name = id if isinstance(id, int) else json.dumps(id, ensure_ascii=False)
             version = self._first_version + i
             if k < 0:
-                sure = "null" if odds is None else "1.0"
+                sure = "null" if self.propensity(i) is None else "1.0"
                 out.append(
                     f'{{"event": "Abstained", "id": {name}, "context": {row}, '
                     f'"version": {version}, "among": {among}, "at": {at}, "ask": false, '
                     f'"propensity": {sure}, {priced}}}'
                 )
             else:
-                p = "null" if odds is None else repr(float(odds[i, k]))
+                chance, draws = self.propensity(i), self._draws(i)
+                p = "null" if chance is None else repr(chance)
+                by = "" if draws is None else f', "draws": {draws}'
                 out.append(
                     f'{{"event": "Decided", "id": {name}, "context": {row}, "arm": {arms[k]}, '
                     f'"version": {version}, "among": {among}, "propensity": {p}, "at": {at}, '
                     f'"ask": false, {priced}, "coin": {"null" if coin is None else repr(coin)}, '
-                    f'"checked": {"true" if checked else "false"}}}'
+                    f'"checked": {"true" if checked else "false"}{by}}}'
                 )
         return out
 
     def checked(self, i: int) -> bool:
         """Return whether the coin chose the i-th play to be judged."""
         return self._coin(i)[1]
+
+    def _draws(self, i: int) -> int | None:
+        return None if self._chances is None else self._chances[i][1]
 
     def _coin(self, i: int) -> tuple[float | None, bool]:
         return (None, False) if self.coins is None else self.coins[i]
@@ -523,11 +531,11 @@ class Decisions(Sequence[Decision | Abstention]):
         version = self._first_version + i
         k = self.numbers[i]
         if k < 0:
-            sure = None if self._propensities is None else 1.0
+            sure = None if self.propensity(i) is None else 1.0
             return Abstained(
                 self.ids[i], context, version, self._among, self._at, False, sure, self.items[i]
             )
-        odds = None if self._propensities is None else float(self._propensities[i, k])
+        odds = self.propensity(i)
         return Decided(
             self.ids[i],
             context,
@@ -542,4 +550,6 @@ class Decisions(Sequence[Decision | Abstention]):
             None,
             None,
             *self._coin(i),
+            None,
+            self._draws(i),
         )

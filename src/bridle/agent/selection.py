@@ -21,6 +21,7 @@ from bridle.agent.limits_state import Case, Seen, Waiting, hashed
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.purse import Purse
 from bridle.agent.state import AgentState
+from bridle.errors import LimitReached
 from bridle.kernels import choice, doubt, keys, loop, questions, wins
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.limits.exceptions import coin_of
@@ -28,7 +29,6 @@ from bridle.limits.legacy import look_twice
 from bridle.policies import (
     ACTIVE,
     Policy,
-    Scores,
     Uniform,
     Weighted,
     chosen,
@@ -48,6 +48,8 @@ Made: TypeAlias = Decision | Question | Abstention
 # From so many arms on it pays to leave out, in a batch, the scores that cannot win.
 MANY = 32
 LN2 = math.log(2.0)
+# Numbers that a batch with details may have where arms are many.
+MOST_DETAILS = 50_000_000
 WEIGHT_OF_LIMITS = 1  # its place in `Weights`
 FALL_BACK = {"abstain": doubt.ABSTAIN, "least_bad": doubt.LEAST_BAD}
 
@@ -65,6 +67,16 @@ class _Case(NamedTuple):
     eligible: Bools
     item: ArmId | None
     visitors: tuple[Arm, ...] | None = None
+
+
+class JointBatch(NamedTuple):
+    """The choices of a batch where arms share what is learned of them."""
+
+    arms: Ints  # (n,), -1 where nothing may be played
+    eligible: Bools | None  # (n, K)
+    parts: Floats | None  # (n, 7, K)
+    odds: Floats | None  # (n, K)
+    chances: list[tuple[float, int | None]] | None  # of what was played, and by how many draws
 
 
 class Selector:
@@ -235,8 +247,8 @@ class Selector:
         """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
         state, policy = self._state, self.policy
         if state.shared is not None:
-            none = state.every  # who may be played is found there
-            case = _Case(row, id, version, among, propensity, at, ask, none, item, visitors)
+            every = state.every  # who may be played is found there
+            case = _Case(row, id, version, among, propensity, at, ask, every, item, visitors)
             return self._joint(case, question)
         numbers = None if among is None else [state.arm_number(arm) for arm in among]
         eligible = state.eligible(row, numbers, item, policy)
@@ -381,8 +393,12 @@ class Selector:
         )
         wanted, worth, lesson, asks = joint.nearest() if may_ask else (-1, 0.0, 0.0, False)
         waiting = asks and settings.on_doubt == "wait"
-        odds, chance, draws = joint.odds(at) if case.propensity and not waiting else (None,) * 3
-        lost = (None,) * 3 if wanted < 0 or asks else (ids[wanted], worth, lesson)
+        odds, chance, draws = None, None, None
+        if case.propensity and not waiting:
+            odds, chance, draws = joint.odds(at)
+        lost: tuple[ArmId | None, float | None, float | None] = (None, None, None)
+        if wanted >= 0 and not asks:
+            lost = (ids[wanted], worth, lesson)
         context = tuple(case.row.tolist())
         sure = None if state.certificate is None else state.certified(case.row)
         made: Decision | Abstention
@@ -402,7 +418,9 @@ class Selector:
             made = Abstention(event, odds, sure)
         else:
             number = joint.candidates.number(at)
-            coin = (None, False) if waiting else self._coin(case, number, tuple(joint.allowed_now))
+            coin: tuple[float | None, bool] = (None, False)
+            if not waiting:
+                coin = self._coin(case, number, tuple(joint.allowed_now))
             decided = Decided(
                 case.id,
                 context,
@@ -678,6 +696,42 @@ class Selector:
                 for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)).tolist():
                     odds[i] = np.arange(K) == arms[i]
         return arms, eligible, parts if details or propensity else None, odds
+
+    def joint_batch(
+        self,
+        rows: Floats,
+        among: tuple[ArmId, ...] | None,
+        ids: list[ItemId],
+        details: bool,
+        propensity: bool,
+        items: list[ArmId | None],
+    ) -> JointBatch:
+        """Choose an arm for each row where arms share what is learned of them, never asking."""
+        K, n = len(self._state.arms), len(rows)
+        if details and 7 * n * K > MOST_DETAILS:
+            remedy = "Say details=False, or decide fewer at once."
+            raise LimitReached("numbers in the details of a batch", MOST_DETAILS, remedy)
+        made = JointBatch(np.empty(n, np.int64), None, None, None, None)
+        if details:
+            made = made._replace(
+                eligible=np.zeros((n, K), np.bool_), parts=np.zeros((n, 7, K)), odds=None
+            )
+        chances: list[tuple[float, int | None]] = []
+        odds = np.zeros((n, K)) if propensity and details else None
+        for i, (row, id, item) in enumerate(zip(rows, ids, items, strict=True)):
+            joint = JointChoice(self, row, id, among, (), item)
+            at, numbers = joint.choose(), joint.candidates.numbers
+            made.arms[i] = joint.candidates.number(at) if at >= 0 else -1
+            which = slice(None) if numbers is None else numbers
+            if made.parts is not None and made.eligible is not None:
+                made.parts[i][:, which] = joint.parts()
+                made.eligible[i][which] = joint.candidates.may
+            if propensity:
+                each, chance, draws = joint.odds(at)
+                chances.append((chance, draws))
+                if odds is not None:
+                    odds[i][which] = each.play
+        return made._replace(odds=odds, chances=chances if propensity else None)
 
     def _pick_many(
         self,

@@ -365,7 +365,9 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     if settings.arm_features is not None:
         state.arm_rows = rows_of(arms, settings.arm_features.width)
     if "policy" in meta:
-        changed_policy = event_from_json({"event": "PolicyChanged", "policy": meta["policy"], **_BARE})
+        changed_policy = event_from_json(
+            {"event": "PolicyChanged", "policy": meta["policy"], **_BARE}
+        )
         state.fold(changed_policy)
     elif meta["sigma"] is not None:
         state.fold(SigmaChanged(meta["sigma"]))

@@ -14,7 +14,7 @@ def _before(one: float, i: int, other: float, j: int, key: np.uint64) -> bool:
     """Return whether candidate i comes before j; of equal scores the one with the higher bits."""
     if one != other:
         return one > other
-    return bits_of(key, i) > bits_of(key, j)
+    return bool(bits_of(key, i) > bits_of(key, j))
 
 
 @njit(cache=True)
