@@ -95,6 +95,15 @@ POLICIES = [
     LearnedMask(sigma=0.6, v=0.2),
     LearnedMask(sigma=0.0, v=0.0),
 ]
+# What arms are like, where they have features.
+ARM_FEATURES = [Flag("loud"), Category("make", ["old", "new"]), Number("price", 0, 10)]
+
+
+def like(n: int) -> dict[str, Any]:
+    """Return features of an arm."""
+    return {"loud": n % 2 > 0, "make": ("old", "new")[n % 3 > 0], "price": n % 11}
+
+
 WHEN = {"plain": "x0", "wide": "x1", "mixed": "age"}
 OPS = (
     "teach",
@@ -142,6 +151,11 @@ OPS = (
     "start_anew",
     "teach_life",
     "end_examples",
+    "retire_arms",
+    "restore_arms",
+    "change_arms",
+    "set_policy",
+    "decide_brought",
 )
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -163,13 +177,20 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
     if kind in ("rules", "auto"):
         noisy.append(None)
     empty = draw(st.sampled_from(["abstain", "least_bad", "safe_arm"]))
-    return {
+    more: dict[str, Any] = {}
+    if draw(st.integers(0, 2)) == 0:
+        arms = [replace(arm, features=like(k)) for k, arm in enumerate(arms)]
+        more = {
+            "arm_features": ARM_FEATURES,
+            "interactions": draw(st.sampled_from(["all", "none"])),
+        }
+    return more | {
         "world": world,
         "arms": arms,
         "features": FEATURES[world],
         "policy": policy,
         "limits": kind,
-        "prior": draw(st.sampled_from(["paper", "centred"])),
+        "prior": "centred" if more else draw(st.sampled_from(["paper", "centred"])),
         "share": draw(st.sampled_from(["group", "arm"])),
         "crosses": kind in ("rules", "logistic") and world != "wide" and draw(st.booleans()),
         "teacher_error": draw(st.sampled_from(noisy)),
@@ -556,7 +577,38 @@ class Life:
 
     def _add_arms(self, n: int, x: float) -> None:
         if len(self.agent.arms) < 12:
-            self.agent.add_arms([Arm(f"new {self.turn}", group="ab"[n % 2])])
+            self.agent.add_arms([Arm(f"new {self.turn}", "", "ab"[n % 2], self.features(n))])
+
+    def features(self, n: int) -> Any:
+        return None if self.agent.settings.arm_features is None else like(n)
+
+    def _retire_arms(self, n: int, x: float) -> None:
+        arm = self.arm(n)
+        if arm != self.agent.settings.safe_arm:
+            self.agent.retire_arms([arm], by="t")
+
+    def _restore_arms(self, n: int, x: float) -> None:
+        self.agent.restore_arms([self.arm(n)], note="so")
+
+    def _change_arms(self, n: int, x: float) -> None:
+        arm = self.agent.arms[n % len(self.agent.arms)]
+        self.agent.change_arms([replace(arm, label=f"label {n}", features=self.features(n))])
+
+    def _set_policy(self, n: int, x: float) -> None:
+        if x < 0.3:
+            self.agent.set_policy(POLICIES[n % len(POLICIES)], by="t")
+
+    def _decide_brought(self, n: int, x: float) -> None:
+        limits = self.agent._state.limits_state
+        if self.agent._state.shared is None:
+            self.agent.make.arms_visited([f"guest {self.turn}"])
+            return
+        among: list[Any] = [self.arm(n)]
+        if limits.pairs is not None and len(self.agent.arms) < 14:
+            among += [Arm(f"guest {self.turn} {k}", features=like(n + k)) for k in range(2)]
+        self.made.append(self.agent.decide(self.context(n), among, propensity=x < 0.2))
+        if n % 3 == 0 and len(self.agent.arms) < 14:
+            self.agent.visit_arms([Arm(f"guest {self.turn}", features=like(n))])
 
     def _declare(self, n: int, x: float) -> None:
         when = [When(WHEN[self.world], at_most=x)] if n % 2 else []

@@ -219,8 +219,7 @@ class JointChoice:
         """Return all that a `Decision` shows of its candidates: (7, n)."""
         out = np.zeros((7, len(self.candidates.may)))
         out[0], out[1] = self.means()
-        seen = self._look(np.arange(out.shape[1]))
-        out[2], out[3] = seen.p, seen.sd
+        out[2], out[3] = self._limit_parts()
         w = Weights(*self.weights.tolist())
         out[4] = w.reward * out[0] + w.limit * out[2] + w.bonus * out[1]
         out[5] = np.hypot(w.reward * w.v * out[1], w.limit * w.v_limit * out[3])
@@ -239,13 +238,22 @@ class JointChoice:
         if w.bonus != 0.0:
             scores = scores + w.bonus * self.means()[1]
         if w.limit != 0.0:
-            seen = self._look(np.arange(len(draws)))
-            scores = scores + w.limit * seen.p
+            p, sd = self._limit_parts()
+            scores = scores + w.limit * p
             if w.v_limit != 0.0 and not self.policy.needs_limits:
                 noise = np.empty(len(draws))
                 keys.fill_normals(np.uint64(keys.aside(key)), noise)
-                scores = scores + w.limit * w.v_limit * seen.sd * noise
+                scores = scores + w.limit * w.v_limit * sd * noise
         return scores
+
+    def _limit_parts(self) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of "allowed" of every candidate, as a blend weighs."""
+        limits, these = self.state.limits_state.limits, self.candidates
+        if limits.linear is None:
+            seen = self._look(np.arange(len(these.may)))
+            return seen.p, seen.sd
+        mean, sd = limits.scores(self.row)
+        return (mean, sd) if these.numbers is None else (mean[these.numbers], sd[these.numbers])
 
     # -- limits ------------------------------------------------------------------------------
 
