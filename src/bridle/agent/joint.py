@@ -21,6 +21,7 @@ from bridle.kernels import choice, doubt, keys, questions, wins
 from bridle.kernels.few import best_few
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.policies import Masked, Policy, Scores, Weighted, chosen, odds_of
+from bridle.slates import Slate, choose_slate, drawn, place_odds
 
 if TYPE_CHECKING:
     from bridle.agent.selection import Selector
@@ -348,9 +349,9 @@ class JointChoice:
             k = self._pick(safe, self.key) if self.blends else self._of_others(safe)
         else:
             k, _, _, _ = self.best_safe(self.key)
-        return self._fall_back() if k < 0 and not self.frozen else k
+        return self.fall_back() if k < 0 and not self.frozen else k
 
-    def _fall_back(self) -> int:
+    def fall_back(self) -> int:
         """Return what to play where no candidate is safe, or -1."""
         state, these = self.state, self.candidates
         how = state.settings.on_empty
@@ -364,6 +365,62 @@ class JointChoice:
             return -1
         p = self._look(np.arange(len(these.may))).p
         return int(best_few(p, these.may, self.key, 1)[0])
+
+    # -- slates ------------------------------------------------------------------------------
+
+    def slate(self, places: int) -> tuple[Slate, Floats, Bools]:
+        """Return the places of the best slate; the scores and the arms that it was chosen by.
+
+        All three by the numbers of arms.
+        """
+        K, these = len(self.state.arms), self.candidates
+        where = slice(None) if these.numbers is None else these.numbers
+        scores, may = np.zeros(K), np.zeros(K, np.bool_)
+        may[where] = these.may & (not self.frozen)
+        sets, key = self.state.sets, int(self.key)
+        if not self.blends or self.weights[EPSILON] > 0.0:
+            if self.policy.needs_limits:
+                may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
+            parts = np.zeros((7, K))
+            parts[:, where] = self.parts()
+            seen = scores_for(parts, may, self.state.totals[1])
+            return drawn(self.policy, seen, places, key, sets), scores, may
+        scores[where] = self._blend(self.draws, self.key)
+        found = choose_slate(scores, may, places, sets, key)
+        while self.policy.needs_limits:
+            # If the best of more than the safe arms are safe, they are the best of these.
+            few = np.union1d(best_few(scores, may, self.key, 4 * places), found.arms)
+            unsafe = few[self.marks(self._places(few)) != questions.SAFE]
+            may[unsafe] = False
+            if not np.isin(found.arms, unsafe).any():
+                break
+            found = choose_slate(scores, may, places, sets, key)
+        return found, scores, may
+
+    def _places(self, numbers: Ints) -> Ints:
+        """Return where arms stand among the candidates."""
+        if self.candidates.numbers is None:
+            return numbers
+        order = np.argsort(self.candidates.numbers, kind="stable")
+        return order[np.searchsorted(self.candidates.numbers, numbers, sorter=order)]
+
+    def slate_odds(self, arms: Ints, places: int) -> Floats:
+        """Return how often each arm of a slate has its place, by joint draws: p̂ of each."""
+        K, these = len(self.state.arms), self.candidates
+        where = slice(None) if these.numbers is None else these.numbers
+        may = np.zeros(K, np.bool_)
+        may[where] = these.may
+        if self.policy.needs_limits:
+            may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
+        aside = np.uint64(keys.aside(self.key))
+
+        def draw(i: int) -> Floats:
+            one = np.uint64(keys.key_of(aside, np.uint64(i)))
+            scores = np.zeros(K)
+            scores[where] = self._blend(self._draw(one), one)
+            return scores
+
+        return place_odds(draw, DRAWS, arms, may, places, self.state.sets, int(aside)).places
 
     # -- questions ---------------------------------------------------------------------------
 

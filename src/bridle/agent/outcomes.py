@@ -6,6 +6,7 @@ Each holds its event, made and not yet folded, so that a store can commit it fir
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -19,7 +20,16 @@ from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
 
-__all__ = ["Abstention", "Answer", "Check", "Decision", "Decisions", "Odds", "Question"]
+__all__ = [
+    "Abstention",
+    "Answer",
+    "Check",
+    "Decision",
+    "Decisions",
+    "Odds",
+    "Question",
+    "SlateDecision",
+]
 
 
 # Rows that a notebook shows of a table.
@@ -348,6 +358,82 @@ class Abstention:
     def version(self) -> int:
         """The number of events folded when it was made."""
         return self.event.version
+
+
+class SlateDecision(Sequence[Decision]):
+    """Several arms to play at once, best first: each is a decision of its own.
+
+    Reward each by its id, or all of them together: `Agent.reward_slate`.
+
+    Attributes
+    ----------
+    decisions : tuple of Decision
+        One for each place.
+    how : {"exact", "search", "greedy"}
+        `exact`: taking the best that fits is exact here. `search`: it is not, and the best was
+        searched for and found. `greedy`: the search was given up.
+    bound : float
+        The share of the best sum of draws that it has at least: 1 but for `greedy`.
+    """
+
+    def __init__(self, decisions: Sequence[Decision], how: str, bound: float) -> None:
+        self.decisions = tuple(decisions)
+        self.how = how
+        self.bound = bound
+
+    @property
+    def id(self) -> ItemId:
+        """Names the slate: the id of its first decision."""
+        return self.decisions[0].id
+
+    @property
+    def ids(self) -> list[ItemId]:
+        """The id of each decision."""
+        return [one.id for one in self.decisions]
+
+    @property
+    def arms(self) -> list[ArmId]:
+        """The arms to play, best first."""
+        return [one.arm for one in self.decisions]
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log."""
+        return [event for one in self.decisions for event in one.events]
+
+    @property
+    def event(self) -> Decided:
+        """The event of the first place."""
+        return self.decisions[0].event
+
+    @property
+    def question(self) -> Question | None:
+        """What it would like to know, filed while it plays safe (``on_doubt="play_safe"``)."""
+        return self.decisions[0].question
+
+    @property
+    def propensity(self) -> float | None:
+        """The probability of the whole slate, in this order, where it is exact; else None."""
+        shares = [one.event.propensity for one in self.decisions if one.event.draws is None]
+        if len(shares) < len(self.decisions) or None in shares:
+            return None
+        return math.prod(share for share in shares if share is not None)
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    @overload
+    def __getitem__(self, place: int) -> Decision: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Decision]: ...
+    def __getitem__(self, place: int | slice) -> Decision | Sequence[Decision]:
+        return self.decisions[place]
+
+    def __repr__(self) -> str:
+        said = [f"{self.id!r}: play {', '.join(map(repr, self.arms[:5]))}"]
+        said += [f"and {len(self) - 5} more"] if len(self) > 5 else []
+        said += ["asks"] if self.question is not None else []
+        return f"<SlateDecision {', '.join(said)}>"
 
 
 @dataclass(frozen=True, slots=True)

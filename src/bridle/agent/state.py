@@ -27,6 +27,7 @@ from bridle.agent.config import (
     check_size,
     plain_id,
     rows_of,
+    sets_of,
 )
 from bridle.agent.events import (
     Abstained,
@@ -79,6 +80,7 @@ from bridle.reward.base import RewardModel, make_model, scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms
 from bridle.schema import Context as AnyContext
+from bridle.slates import Sets
 
 __all__ = ["AgentState", "Example", "JudgedCase", "OpenCheck", "SpotChecks", "item_of"]
 
@@ -234,6 +236,7 @@ class AgentState:
         self._names = {teacher.name for teacher in settings.teachers}
         self.promise: Promised | None = None
         self.purse: Purse | None = None
+        self._sets: Sets | None = None
         self.certificate: Certificate | None = None
         self._certified: dict[bytes, Bools] = {}
         self.rules: dict[str, Rule] = {}
@@ -726,7 +729,18 @@ class AgentState:
             self._declare(rule)
         self._know_rules()
 
+    @property
+    def sets(self) -> Sets | None:
+        """What no slate may hold together, over the arms as they are; None if anything may be."""
+        limits = self.settings.set_limits
+        if limits is None:
+            return None
+        if self._sets is None:
+            self._sets = sets_of(limits, self.arms, self.settings.arm_features)
+        return self._sets
+
     def _name_arms(self) -> None:
+        self._sets = None
         self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
         self.arm_ids = tuple(self.number_of)
         self.every: Bools = self.status == STANDING
@@ -836,6 +850,7 @@ class AgentState:
             if rows is not None and self.settings.arm_features is not None:
                 rows[k] = rows_of([arm], self.settings.arm_features.width)[0]
         self.arms, self.arm_rows = arms, rows
+        self._sets = None
         if rows is None:
             return
         for k, _ in changed:
@@ -1135,6 +1150,7 @@ class AgentState:
         """Begin anew with limits of this kind, for the same arms in these groups."""
         limits_state = LimitsState(self.settings, kind, arms, (), self.arm_rows)
         self.arms, self.limits_state = list(arms), limits_state
+        self._sets = None
         self.costs.clear()  # they were of units that are no more
         self.lessons.clear()
         self.set_rules(rules)
