@@ -15,6 +15,7 @@ import numpy as np
 
 from bridle.agent.config import ArmId, ItemId
 from bridle.agent.events import Abstained, Asked, Context, Decided, Event
+from bridle.agent.scoring import Scoring
 from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
@@ -98,8 +99,8 @@ class Decision:
         What goes into the log.
     arms : tuple of arm ids
         All arms of the agent when it decided.
-    parts : array (7, K)
-        The rows that the properties below name.
+    scored : array (7, K), or Scoring
+        What `parts` are, or are computed from when they are first asked for.
     eligible : array of K bools
         Which arms were in the running.
     certified : array of K bools, or None
@@ -115,7 +116,7 @@ class Decision:
 
     event: Decided
     arms: tuple[ArmId, ...]
-    parts: Floats
+    scored: Floats | Scoring
     eligible: Bools
     odds: Odds | None = None
     certified: Bools | None = None
@@ -156,6 +157,12 @@ class Decision:
             rows.append([name, mark, *(f"{number:.3g}" for number in numbers)])
         heads = ["arm", "may be played", "mean reward", "P(allowed)", "draw"]
         return html_table(repr(self), heads, rows, len(self.arms))
+
+    @property
+    def parts(self) -> Floats:
+        """The rows that the properties below name, as they were when it was made: (7, K)."""
+        scored = self.scored
+        return scored.parts() if isinstance(scored, Scoring) else scored
 
     def _part(self, row: int) -> Floats:
         part: Floats = self.parts[row]
