@@ -959,9 +959,9 @@ def rows_of(arms: Sequence[Arm], width: int) -> Floats:
 
 def sets_of(limits: SetLimits, arms: Sequence[Arm], schema: Schema | None) -> Sets:
     """Return limits on slates as arrays over these arms, or raise `InvalidValue`."""
-    named = {one.feature for one in (*limits.at_most, *limits.not_both)} - {None}
+    named = {one.feature for one in limits.at_most} | {one.feature for one in limits.not_both}
     features: dict[str, list[Any]] = {}
-    for name in sorted(map(str, named)):
+    for name in sorted(str(one) for one in named if one is not None):
         if schema is None:
             wanted = "left out where arms have no features: then kinds are groups"
             raise InvalidValue("feature", "SetLimits", wanted, name)

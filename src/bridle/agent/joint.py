@@ -17,6 +17,7 @@ from bridle.agent.config import Arm, ArmFeatures, ArmId, ItemId
 from bridle.agent.limits_state import Case, Seen, Waiting, hashed
 from bridle.agent.outcomes import Odds
 from bridle.agent.state import RETIRED, AgentState
+from bridle.errors import NotPossible
 from bridle.kernels import choice, doubt, keys, questions, wins
 from bridle.kernels.few import best_few
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DRAWS", "Candidates", "JointChoice", "scores_for"]
 
+# Numbers that are multiplied for the scores of one decision before it waits until they are wanted.
+LITTLE_WORK = 500_000
 # Draws that a propensity is estimated by.
 DRAWS = 1_000
 # How many candidates are looked at first, and how many times as many each time after that.
@@ -130,6 +133,36 @@ def candidates(
     return Candidates(numbers, ids, may, rows, tuple(unknown.values()))
 
 
+class JointScoring:
+    """The scores of a decision among many arms, computed if they are asked for in time.
+
+    Parameters
+    ----------
+    choice : JointChoice
+        What was chosen from, as long as the agent has learned nothing since.
+    """
+
+    def __init__(self, choice: JointChoice) -> None:
+        self._choice, self._version = choice, choice.state.version
+        self._parts: Floats | None = None
+
+    def parts(self) -> Floats:
+        """Return the scores, (7, n); raise `NotPossible` where it is too late for them."""
+        if self._parts is None:
+            # The decision itself may have been folded since: that moves no score.
+            if self._choice.state.unscored.moved != self._choice.moved:
+                raise NotPossible(
+                    f"The scores of {len(self._choice.candidates.may):,} arms were not computed, "
+                    "and the agent has learned since. Ask for them before the next event, or have "
+                    "the decision explained from the log."
+                )
+            self._parts = self._choice.shown()
+        return self._parts
+
+    def __reduce__(self) -> tuple[Any, tuple[Floats]]:
+        return np.array, (self.parts(),)  # a copy has the numbers alone
+
+
 class JointChoice:
     """One decision of an agent whose arms share a reward model.
 
@@ -165,6 +198,7 @@ class JointChoice:
         self.candidates = candidates(state, row, among, visitors, item, self.policy)
         self.weights: Floats = selector.weights
         self.key = np.uint64(keys.key_of(*selector.decide_key(id)))
+        self.moved = state.unscored.moved
         self.case: Case = row.tobytes() if item is None else item
         waits = state.questions.waiting.get(id, Waiting(b"", None))
         self.waits = waits
@@ -226,6 +260,30 @@ class JointChoice:
         out[5] = np.hypot(w.reward * w.v * out[1], w.limit * w.v_limit * out[3])
         out[6] = self._blend(self.draws, self.key)
         return out
+
+    def shown(self) -> Floats:
+        """Return `parts` by the numbers of arms, where the agent has all candidates: (7, K)."""
+        parts, numbers = self.parts(), self.candidates.numbers
+        if numbers is None or self.candidates.visitors:
+            return parts
+        out = np.zeros((7, len(self.state.arms)))
+        out[:, numbers] = parts
+        return out
+
+    def shown_may(self) -> Bools:
+        """Return who may be played, in the order of `shown`; read only."""
+        may, numbers = self.candidates.may.copy(), self.candidates.numbers
+        if numbers is not None and not self.candidates.visitors:
+            every = np.zeros(len(self.state.arms), np.bool_)
+            every[numbers] = may
+            may = every
+        may.flags.writeable = False
+        return may
+
+    def scored(self) -> Floats | JointScoring:
+        """Return `shown` at once where that is little work, else what computes it when asked."""
+        work = len(self.candidates.may) * (self.model.arm_features + 1) ** 2
+        return self.shown() if work <= LITTLE_WORK else JointScoring(self)
 
     def _scores(self, may: Bools) -> Scores:
         return scores_for(self.parts(), may, self.state.totals[1])
@@ -486,6 +544,14 @@ class JointChoice:
         hits = self._hits(may)
         chance = (float(hits[k]) + 1.0) / (DRAWS + 1.0)
         return Odds(hits / DRAWS, np.zeros(n), 0.0), chance, DRAWS
+
+    def spread_odds(self, odds: Odds) -> Odds:
+        """Return odds of the candidates by the numbers of all arms."""
+        if self.candidates.numbers is None:
+            return odds
+        play = np.zeros(len(self.state.arms))
+        play[self.candidates.numbers] = odds.play
+        return Odds(play, np.zeros(len(play)), odds.abstain)
 
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from bridle.agent.events import Abstained, Asked, Context, Decided, Event
 from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
+
+if TYPE_CHECKING:
+    from bridle.agent.joint import JointScoring
+    from bridle.agent.scoring import Scoring
 
 __all__ = [
     "Abstention",
@@ -108,8 +112,8 @@ class Decision:
         What goes into the log.
     arms : tuple of arm ids
         All arms of the agent when it decided.
-    parts : array (7, K)
-        The rows that the properties below name.
+    scored : array (7, K), Scoring or JointScoring
+        What `parts` are, or are computed from when they are first asked for.
     eligible : array of K bools
         Which arms were in the running.
     certified : array of K bools, or None
@@ -125,7 +129,7 @@ class Decision:
 
     event: Decided
     arms: tuple[ArmId, ...]
-    parts: Floats
+    scored: Floats | Scoring | JointScoring
     eligible: Bools
     odds: Odds | None = None
     certified: Bools | None = None
@@ -166,6 +170,12 @@ class Decision:
             rows.append([name, mark, *(f"{number:.3g}" for number in numbers)])
         heads = ["arm", "may be played", "mean reward", "P(allowed)", "draw"]
         return html_table(repr(self), heads, rows, len(self.arms))
+
+    @property
+    def parts(self) -> Floats:
+        """The rows that the properties below name, as they were when it was made: (7, K)."""
+        scored = self.scored
+        return scored if isinstance(scored, np.ndarray) else scored.parts()
 
     def _part(self, row: int) -> Floats:
         part: Floats = self.parts[row]
