@@ -568,9 +568,13 @@ class JointChoice:
     def _hits(self, may: Bools) -> Floats:
         """Return how often each candidate wins among many joint draws."""
         key, these = np.uint64(keys.aside(self.key)), self.candidates
-        if these.numbers is None and self.weights[LIMIT] == 0.0:
-            found = self.model.win_shares(self.row, may, int(key), self.spread, DRAWS)
-            return found.astype(np.float64)
+        if self._plain and not these.visitors and self.weights[EPSILON] == 0.0:
+            every = may
+            if these.numbers is not None:
+                every = np.zeros(len(self.state.arms), np.bool_)
+                every[these.numbers] = may
+            found = self.model.win_shares(self.row, every, int(key), self.spread, DRAWS)
+            return (found if these.numbers is None else found[these.numbers]).astype(np.float64)
         hits = np.zeros(len(may))
         for draw in range(DRAWS):
             one = np.uint64(keys.key_of(key, np.uint64(draw)))
