@@ -426,23 +426,22 @@ class JointChoice:
 
     # -- slates ------------------------------------------------------------------------------
 
-    def slate(self, places: int) -> tuple[Slate, Floats, Bools]:
-        """Return the places of the best slate; the scores and the arms that it was chosen by.
-
-        All three by the numbers of arms.
-        """
+    def slate(self, places: int) -> Slate:
+        """Return the best slate, of arms by their numbers."""
         K, these = len(self.state.arms), self.candidates
         where = slice(None) if these.numbers is None else these.numbers
         scores, may = np.zeros(K), np.zeros(K, np.bool_)
         may[where] = these.may & (not self.frozen)
         sets, key = self.state.sets, int(self.key)
+        if self._plain and (sets is None or sets.is_matroid) and not self.weights[EPSILON]:
+            return self._slate_of_few(places, may, self.key, looks=self.policy.needs_limits)
         if not self.blends or self.weights[EPSILON] > 0.0:
             if self.policy.needs_limits:
                 may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
             parts = np.zeros((7, K))
             parts[:, where] = self.parts()
             seen = scores_for(parts, may, self.state.totals[1])
-            return drawn(self.policy, seen, places, key, sets), scores, may
+            return drawn(self.policy, seen, places, key, sets)
         scores[where] = self._blend(self.draws, self.key)
         found = choose_slate(scores, may, places, sets, key)
         while self.policy.needs_limits:
@@ -453,7 +452,26 @@ class JointChoice:
             if not np.isin(found.arms, unsafe).any():
                 break
             found = choose_slate(scores, may, places, sets, key)
-        return found, scores, may
+        return found
+
+    def _slate_of_few(self, places: int, may: Bools, key: np.uint64, *, looks: bool) -> Slate:
+        """Return the best slate of the draw of a key, from the few best arms that fill it.
+
+        Where taking the best that fits is exact, arms past those that fill the slate change
+        nothing. `looks`: only what the limits are sure of.
+        """
+        few, K = max(FIRST_LOOK, 4 * places), len(may)
+        scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
+        while True:
+            found, top = self.model.top(self.row, taken, int(key), self.spread, min(few, K))
+            found, top = found[found >= 0], top[found >= 0]
+            taken[found] = False
+            scores[found] = top
+            known[found] = not looks or self.marks(self._places(found)) == questions.SAFE
+            slate = choose_slate(scores, known, places, self.state.sets, int(key))
+            if len(slate) == places or not taken.any():
+                return slate
+            few *= MORE
 
     def _places(self, numbers: Ints) -> Ints:
         """Return where arms stand among the candidates."""
@@ -466,11 +484,19 @@ class JointChoice:
         """Return how often each arm of a slate has its place, by joint draws: p̂ of each."""
         K, these = len(self.state.arms), self.candidates
         where = slice(None) if these.numbers is None else these.numbers
-        may = np.zeros(K, np.bool_)
+        may, sets = np.zeros(K, np.bool_), self.state.sets
         may[where] = these.may
         if self.policy.needs_limits:
             may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
         aside = np.uint64(keys.aside(self.key))
+        if self._plain and (sets is None or sets.is_matroid):
+            hits = np.zeros(len(arms))
+            for i in range(DRAWS):
+                one = np.uint64(keys.key_of(aside, np.uint64(i)))
+                other = self._slate_of_few(places, may, one, looks=False).arms
+                n = min(len(other), len(arms))
+                hits[:n] += other[:n] == arms[:n]
+            return (hits + 1.0) / (DRAWS + 1.0)
 
         def draw(i: int) -> Floats:
             one = np.uint64(keys.key_of(aside, np.uint64(i)))
@@ -478,7 +504,7 @@ class JointChoice:
             scores[where] = self._blend(self._draw(one), one)
             return scores
 
-        return place_odds(draw, DRAWS, arms, may, places, self.state.sets, int(aside)).places
+        return place_odds(draw, DRAWS, arms, may, places, sets, int(aside)).places
 
     # -- questions ---------------------------------------------------------------------------
 
