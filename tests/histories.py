@@ -43,7 +43,9 @@ from bridle.agent.events import (
     RewardedLate,
     RunsOn,
 )
+from bridle.agent.outcomes import SlateDecision
 from bridle.certificates.calibration import Calibration, certify
+from bridle.slates import AtMost, SetLimits
 
 
 def first_form(sink: Any = None, **options: Any) -> Agent:
@@ -95,6 +97,15 @@ POLICIES = [
     LearnedMask(sigma=0.6, v=0.2),
     LearnedMask(sigma=0.0, v=0.0),
 ]
+# What arms are like, where they have features.
+ARM_FEATURES = [Flag("loud"), Category("make", ["old", "new"]), Number("price", 0, 10)]
+
+
+def like(n: int) -> dict[str, Any]:
+    """Return features of an arm."""
+    return {"loud": n % 2 > 0, "make": ("old", "new")[n % 3 > 0], "price": n % 11}
+
+
 WHEN = {"plain": "x0", "wide": "x1", "mixed": "age"}
 OPS = (
     "teach",
@@ -142,6 +153,13 @@ OPS = (
     "start_anew",
     "teach_life",
     "end_examples",
+    "retire_arms",
+    "restore_arms",
+    "change_arms",
+    "set_policy",
+    "decide_brought",
+    "decide_slate",
+    "reward_slate",
 )
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -163,13 +181,21 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
     if kind in ("rules", "auto"):
         noisy.append(None)
     empty = draw(st.sampled_from(["abstain", "least_bad", "safe_arm"]))
-    return {
+    more: dict[str, Any] = {}
+    if draw(st.integers(0, 2)) == 0:
+        arms = [replace(arm, features=like(k)) for k, arm in enumerate(arms)]
+        more = {
+            "set_limits": SetLimits(at_most=[AtMost(1, feature="make")]),
+            "arm_features": ARM_FEATURES,
+            "interactions": draw(st.sampled_from(["all", "none"])),
+        }
+    return more | {
         "world": world,
         "arms": arms,
         "features": FEATURES[world],
         "policy": policy,
         "limits": kind,
-        "prior": draw(st.sampled_from(["paper", "centred"])),
+        "prior": "centred" if more else draw(st.sampled_from(["paper", "centred"])),
         "share": draw(st.sampled_from(["group", "arm"])),
         "crosses": kind in ("rules", "logistic") and world != "wide" and draw(st.booleans()),
         "teacher_error": draw(st.sampled_from(noisy)),
@@ -202,9 +228,15 @@ def bits(agent: Agent) -> bytes:
     for state in (found.pop("reward_model").to_state(), limits_state.pop("limits").to_state()):
         parts += [name.encode() + array.tobytes() for name, array in sorted(state.items())]
     del limits_state["_seen"], limits_state["_settings"]  # a memory of what follows from the rest
-    limits_state["unit_of"] = limits_state["unit_of"].tobytes()
-    # How often each item was judged: the order in which they came means nothing.
-    limits_state["_judged"] = [sorted(map(repr, each.items())) for each in limits_state["_judged"]]
+    for name in ("unit_of", "account_of"):
+        limits_state[name] = limits_state[name].tobytes()
+    # How often each item was judged: the order in which they came means nothing. What has none is
+    # as if it were not there.
+    judged, of = limits_state["_judged"], limits_state["_of"]
+    limits_state["_judged"] = [
+        (unit, sorted(map(repr, each.items()))) for unit, each in sorted(judged.items()) if each
+    ]
+    limits_state["_of"] = [(unit, dict(mine)) for unit, mine in sorted(of.items()) if mine]
     for name in ("rates", "drift"):
         made = limits_state.pop(name)
         state = {} if made is None else made.to_state()
@@ -222,7 +254,7 @@ def bits(agent: Agent) -> bytes:
     here = questions.pop("_here")  # the order in which they came means nothing
     questions["_here"] = sorted((repr(c), sorted(map(repr, ids))) for c, ids in here.items())
     found["questions"] = sorted(questions.items())
-    del found["_certified"]
+    del found["_certified"], found["unscored"], found["_sets"]  # follow from the rest
     certificate = found.pop("certificate")
     found["certificate"] = None if certificate is None else certificate.to_json()
     for name in ("denials", "allowances"):
@@ -550,7 +582,48 @@ class Life:
 
     def _add_arms(self, n: int, x: float) -> None:
         if len(self.agent.arms) < 12:
-            self.agent.add_arms([Arm(f"new {self.turn}", group="ab"[n % 2])])
+            self.agent.add_arms([Arm(f"new {self.turn}", "", "ab"[n % 2], self.features(n))])
+
+    def features(self, n: int) -> Any:
+        return None if self.agent.settings.arm_features is None else like(n)
+
+    def _retire_arms(self, n: int, x: float) -> None:
+        arm = self.arm(n)
+        if arm != self.agent.settings.safe_arm:
+            self.agent.retire_arms([arm], by="t")
+
+    def _restore_arms(self, n: int, x: float) -> None:
+        self.agent.restore_arms([self.arm(n)], note="so")
+
+    def _change_arms(self, n: int, x: float) -> None:
+        arm = self.agent.arms[n % len(self.agent.arms)]
+        self.agent.change_arms([replace(arm, label=f"label {n}", features=self.features(n))])
+
+    def _set_policy(self, n: int, x: float) -> None:
+        if x < 0.3:
+            self.agent.set_policy(POLICIES[n % len(POLICIES)], by="t")
+
+    def _decide_slate(self, n: int, x: float) -> None:
+        id = None if n % 2 else f"s{self.turn}"
+        made = self.agent.decide(self.context(n), id=id, k=1 + n % 4, propensity=x < 0.1)
+        self.made += list(made) if isinstance(made, SlateDecision) else [made]
+
+    def _reward_slate(self, n: int, x: float) -> None:
+        ids = self.some(self.agent._state.pending, n)[:3]
+        if ids:
+            self.agent.reward_slate(ids, len(ids) * self.value(x))
+
+    def _decide_brought(self, n: int, x: float) -> None:
+        limits = self.agent._state.limits_state
+        if self.agent._state.shared is None:
+            self.agent.make.arms_visited([f"guest {self.turn}"])
+            return
+        among: list[Any] = [self.arm(n)]
+        if limits.pairs is not None and len(self.agent.arms) < 14:
+            among += [Arm(f"guest {self.turn} {k}", features=like(n + k)) for k in range(2)]
+        self.made.append(self.agent.decide(self.context(n), among, propensity=x < 0.2))
+        if n % 3 == 0 and len(self.agent.arms) < 14:
+            self.agent.visit_arms([Arm(f"guest {self.turn}", features=like(n))])
 
     def _declare(self, n: int, x: float) -> None:
         when = [When(WHEN[self.world], at_most=x)] if n % 2 else []

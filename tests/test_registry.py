@@ -37,10 +37,10 @@ ROWS = np.array([[n >> 2 & 1, n >> 1 & 1, n & 1] for n in range(8)], float)
 def examples():
     """The three examples, imported: each registers its own."""
     found = {}
-    for name in ("squarecb", "tree_limits", "logistic_reward"):
+    for name in ("top_few", "tree_limits", "logistic_reward"):
         found |= runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name=name)
     yield found
-    for kind, name in (("policy", "SquareCB"), ("limits", "tree"), ("reward", "logistic")):
+    for kind, name in (("policy", "TopFew"), ("limits", "tree"), ("reward", "logistic")):
         registry.unregister(kind, name)
 
 
@@ -68,11 +68,11 @@ def last():
 
 def settings(examples, what):
     return {
-        "policy": {"policy": examples["SquareCB"](gamma=30.0)},
+        "policy": {"policy": examples["TopFew"](few=3)},
         "limits": {"limits": "tree", "limits_options": {"enough": 3}},
         "reward": {"reward": "logistic", "reward_options": {"precision": 2.0}},
         "all": {
-            "policy": examples["SquareCB"](),
+            "policy": examples["TopFew"](),
             "limits": "tree",
             "reward": "logistic",
             "budget": 5,
@@ -237,7 +237,7 @@ def test_a_batch_chooses_as_one_by_one(examples, what):
 @pytest.mark.parametrize(
     ("what", "kind", "name"),
     [
-        ("policy", "policy", "SquareCB"),
+        ("policy", "policy", "TopFew"),
         ("limits", "limits", "tree"),
         ("reward", "reward", "logistic"),
     ],
@@ -284,7 +284,7 @@ def test_whoever_keeps_to_the_limits_never_leaves_them(examples):
         made = agent.decide(ROWS[4 + n % 4])
         assert not isinstance(made, Decision) or made.arm != "a"
     rule = Rule("no b", [When("x1", at_least=0.5)], arms=["b"])
-    strict = Agent(arms=["a", "b"], features=SCHEMA, policy=examples["SquareCB"](), rules=[rule])
+    strict = Agent(arms=["a", "b"], features=SCHEMA, policy=examples["TopFew"](), rules=[rule])
     for n in range(48):
         for arm in "ab":
             strict.teach(ROWS[n % 8], arm, allowed=True)
@@ -355,7 +355,7 @@ def tables():
 
 
 def test_a_simulation_is_what_an_agent_does(examples):
-    world, policy = tables(), examples["SquareCB"](gamma=50.0)
+    world, policy = tables(), examples["TopFew"](few=2)
     eligible = np.ones((8, 3), bool)
     for reward in (None, "logistic"):
         more = {} if reward is None else {"reward": reward}
@@ -379,7 +379,7 @@ def test_a_simulation_is_what_an_agent_does(examples):
 
 def test_the_examples_pass_every_check(examples):
     for report, kind in (
-        (check_policy(examples["SquareCB"]()), "policy"),
+        (check_policy(examples["TopFew"]()), "policy"),
         (check_limits(examples["TreeLimits"]), "limits"),
         (check_reward_model(examples["LogisticReward"]), "reward"),
     ):

@@ -471,7 +471,7 @@ def test_a_decision_tree_and_odds_of_others_work_together(monkeypatch):
     examples = Path(__file__).parents[1] / "examples"
     tree = runpy.run_path(str(examples / "tree_limits.py"), run_name="tree")["TreeLimits"]
     odds = runpy.run_path(str(examples / "logistic_reward.py"), run_name="odds")["LogisticReward"]
-    square = runpy.run_path(str(examples / "squarecb.py"), run_name="square")["SquareCB"]
+    square = runpy.run_path(str(examples / "top_few.py"), run_name="square")["TopFew"]
     tables, limits = world(1, M=20), tree(arms=5, features=3)
     run = online_asking(tables, beliefs=limits, steps=120, seed=1, checks=True)
     assert 0 < len(run.said) < 100 and run.E[-1] <= 3

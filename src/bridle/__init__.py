@@ -35,7 +35,11 @@ if TYPE_CHECKING:
         KnownMask,
         LearnedMask,
         LinUCB,
+        Masked,
+        PlackettLuce,
         Policy,
+        Softmax,
+        SquareCB,
         Thompson,
         Uniform,
     )
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from bridle.reward.posterior import LinearArms
     from bridle.schema import Category, Flag, Id, Labels, Number, Schema
     from bridle.simulate import Tables
+    from bridle.slates import AtMost, NotBoth, SetLimits
 
 __version__ = "0.1.0"
 
@@ -69,7 +74,11 @@ _HOMES = {
         "KnownMask",
         "LearnedMask",
         "LinUCB",
+        "Masked",
+        "PlackettLuce",
         "Policy",
+        "Softmax",
+        "SquareCB",
         "Thompson",
         "Uniform",
     ),
@@ -78,6 +87,7 @@ _HOMES = {
     "reward.posterior": ("LinearArms",),
     "schema": ("Category", "Flag", "Id", "Labels", "Number", "Schema"),
     "simulate": ("Tables",),
+    "slates": ("AtMost", "NotBoth", "SetLimits"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used by their names: bridle.simulate.online(...).
@@ -93,6 +103,7 @@ _MODULES = (
     "reward",
     "schema",
     "simulate",
+    "slates",
     "testing",
 )
 
@@ -102,6 +113,7 @@ __all__ = [
     "Answer",
     "Arm",
     "AsyncClient",
+    "AtMost",
     "AuditMeter",
     "BehaviorConstrained",
     "BridleError",
@@ -124,13 +136,19 @@ __all__ = [
     "LinUCB",
     "LinearArms",
     "LinearLimits",
+    "Masked",
+    "NotBoth",
     "Number",
+    "PlackettLuce",
     "Policy",
     "Purse",
     "Question",
     "RewardModel",
     "Rule",
     "Schema",
+    "SetLimits",
+    "Softmax",
+    "SquareCB",
     "Tables",
     "Teacher",
     "Thompson",

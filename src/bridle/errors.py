@@ -117,8 +117,8 @@ class NotRegistered(BridleError):
 
     Examples
     --------
-    >>> print(NotRegistered("policy", "SquareCB", "2", "1"))
-    Version '2' of the policy 'SquareCB' is needed, and '1' is registered. Nothing is lost: install
+    >>> print(NotRegistered("policy", "TopFew", "2", "1"))
+    Version '2' of the policy 'TopFew' is needed, and '1' is registered. Nothing is lost: install
     the version that it was written with, and try again.
     """
 

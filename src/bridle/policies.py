@@ -1,9 +1,11 @@
 """How scores become a choice.
 
-A policy is a small value with two methods: `choose` and `propensities`. All of ours blend the
+A policy is a small value with two methods: `choose` and `propensities`. Most of ours blend the
 scores of each arm into a normal law, draw from it and play the best eligible arm; they differ in
 seven numbers (`weights`), which one kernel reads, in the agent as in the compiled simulation.
-Policies of others are registered by name (`bridle.register`) and run in plain Python.
+`SquareCB`, `Softmax` and `PlackettLuce` have probabilities by a formula. `Masked` keeps any of them
+inside learned limits. Policies of others are registered by name (`bridle.register`); they and those
+by a formula are called once a decision.
 
 Arms are independent and only cᵀμ̃ matters, so one normal draw an arm has the law of a draw of the
 whole weight vector.
@@ -20,7 +22,7 @@ import numpy as np
 
 from bridle import registry, validation
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
-from bridle.kernels import choice, keys, wins
+from bridle.kernels import choice, keys, odds, wins
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, NO_MASK, Bools, Floats, Weights
 
 __all__ = [
@@ -32,8 +34,12 @@ __all__ = [
     "KnownMask",
     "LearnedMask",
     "LinUCB",
+    "Masked",
+    "PlackettLuce",
     "Policy",
     "Scores",
+    "Softmax",
+    "SquareCB",
     "Thompson",
     "Uniform",
     "Weighted",
@@ -53,6 +59,10 @@ __all__ = [
 DEFAULT_V = 0.25
 # With the centred prior an untried arm does not look bad, and less exploring serves.
 CENTRED_V = 0.05
+# Of `SquareCB`: γ = 10·√(A·plays).
+GAMMA_SCALE = 10.0
+GAMMA = validation.FloatRange(0.0, 1e12)
+TEMPERATURE = validation.FloatRange(1e-6, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,8 @@ class Scores:
     allowed : array of K bools, optional
         The truth, for a policy that is told it (`KnownMask`); what is surely allowed, for one that
         keeps to what was learned (`LearnedMask`).
+    plays : float, default 0
+        How many rewards the scores were learned from.
     """
 
     reward_mean: Floats
@@ -78,6 +90,7 @@ class Scores:
     limit_sd: Floats | None = None
     eligible: Bools | None = None
     allowed: Bools | None = None
+    plays: float = 0.0
 
     def parts(self) -> tuple[Floats, Bools, Bools]:
         """Return all of it, checked, as the kernels take it: (7, K), eligible, allowed."""
@@ -180,7 +193,7 @@ class Weighted:
         return scores.parts()
 
 
-def _check(policy: Weighted, name: str, allowed: validation.FloatRange) -> None:
+def _check(policy: object, name: str, allowed: validation.FloatRange) -> None:
     # Frozen dataclasses hold what the range gave back: a float, whatever number came.
     value = allowed.check(getattr(policy, name), name, type(policy).__name__)
     object.__setattr__(policy, name, value)
@@ -375,6 +388,185 @@ class LinUCB(Weighted):
         return Weights(1.0, 0.0, 0.0, 0.0, self.alpha, 0.0, NO_MASK)
 
 
+class Formula:
+    """`choose` and `propensities` for policies whose probabilities are a formula."""
+
+    __slots__ = ()
+    needs_truth: ClassVar[bool] = False
+    needs_limits: ClassVar[bool] = False
+
+    def choose(self, scores: Scores, key: int) -> int:
+        """Return the arm to play, or -1 if none may be played."""
+        parts, eligible = self._parts(scores)
+        number = np.uint64(validation.SEED.check(key, "key", type(self).__name__))
+        mixed = np.uint64(keys.key_of(keys.stream(0, keys.DECIDE), number))
+        return self._choose(parts[0], eligible, scores.plays, mixed)
+
+    def propensities(self, scores: Scores) -> Floats:
+        """Return the exact probability of each arm."""
+        parts, eligible = self._parts(scores)
+        out = np.empty(len(eligible))
+        self._fill(parts[0], eligible, scores.plays, out)
+        return out
+
+    def _choose(self, mean: Floats, eligible: Bools, plays: float, key: np.uint64) -> int:
+        raise NotImplementedError
+
+    def _fill(self, mean: Floats, eligible: Bools, plays: float, out: Floats) -> None:
+        raise NotImplementedError
+
+    def _parts(self, scores: Scores) -> tuple[Floats, Bools]:
+        if not isinstance(scores, Scores):
+            raise InvalidValue("scores", type(self).__name__, "a Scores", scores)
+        validation.NON_NEGATIVE.check(scores.plays, "plays", "Scores")
+        parts, eligible, _ = scores.parts()
+        return parts, eligible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SquareCB(Formula):
+    """Inverse gap weighting: an arm is played the less often, the further it falls behind.
+
+    An arm whose mean reward falls behind the best by `gap` is played with probability
+    1 / (A + gamma·gap), for A arms that may be played; the best has the rest (Foster and Rakhlin
+    2020).
+
+    Parameters
+    ----------
+    gamma : float, optional
+        The higher, the greedier. By default it grows with what was learned, as in the paper:
+        10·√(A·plays), for `plays` rewards so far.
+
+    Examples
+    --------
+    >>> scores = Scores(reward_mean=np.array([0.9, 0.4, 0.9]), reward_sd=np.zeros(3))
+    >>> SquareCB(gamma=34.0).propensities(scores).tolist()
+    [0.475, 0.05, 0.475]
+    """
+
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.gamma is not None:
+            _check(self, "gamma", GAMMA)
+
+    def _fill(self, mean: Floats, eligible: Bools, plays: float, out: Floats) -> None:
+        gamma = self.gamma
+        if gamma is None:
+            gamma = GAMMA_SCALE * math.sqrt(np.count_nonzero(eligible) * max(plays, 1.0))
+        odds.inverse_gaps(mean, eligible, gamma, out)
+
+    def _choose(self, mean: Floats, eligible: Bools, plays: float, key: np.uint64) -> int:
+        shares = np.empty(len(mean))
+        self._fill(mean, eligible, plays, shares)
+        return int(odds.draw(shares, keys.uniform(np.uint64(keys.aside(key)))))
+
+
+class Racing(Formula):
+    """What `Softmax` and `PlackettLuce` do when one arm is played."""
+
+    __slots__ = ()
+    temperature: float
+
+    def _fill(self, mean: Floats, eligible: Bools, plays: float, out: Floats) -> None:
+        odds.softmax(mean, eligible, self.temperature, out)
+
+    def _choose(self, mean: Floats, eligible: Bools, plays: float, key: np.uint64) -> int:
+        return int(odds.race(mean, eligible, self.temperature, key))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Softmax(Racing):
+    """An arm of mean reward m with probability in proportion to e^(m / temperature).
+
+    Parameters
+    ----------
+    temperature : float, default 0.05
+        In rewards: at twice the temperature the best are half as far ahead.
+
+    Examples
+    --------
+    >>> scores = Scores(reward_mean=np.array([0.5, 0.4]), reward_sd=np.zeros(2))
+    >>> Softmax().propensities(scores).round(4).tolist()
+    [0.8808, 0.1192]
+    """
+
+    temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        _check(self, "temperature", TEMPERATURE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlackettLuce(Racing):
+    """`Softmax` for slates: each place by a softmax over the arms that are left.
+
+    The probability of a whole slate is the product over its places: `bridle.slates.joint`. Where
+    one arm is played it is `Softmax`.
+
+    Parameters
+    ----------
+    temperature : float, default 0.05
+        As in `Softmax`.
+    """
+
+    temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        _check(self, "temperature", TEMPERATURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """Any policy, among the arms that the limits are sure of, with its exact propensities there.
+
+    Parameters
+    ----------
+    policy : Policy
+        One that does not keep to limits itself: `Masked(SquareCB())`, `Masked(EpsilonGreedy())`.
+
+    Examples
+    --------
+    >>> means, allowed = np.array([0.9, 0.4, 0.3]), np.array([False, True, True])
+    >>> scores = Scores(reward_mean=means, reward_sd=np.zeros(3), allowed=allowed)
+    >>> Masked(EpsilonGreedy(epsilon=0.2)).propensities(scores).tolist()
+    [0.0, 0.9, 0.1]
+    """
+
+    policy: Policy
+    needs_truth: ClassVar[bool] = False
+    needs_limits: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        wanted = "a policy that does not keep to limits itself"
+        inner = self.policy
+        known = isinstance(inner, Policy) and not isinstance(inner, type)
+        if not known or inner.needs_limits or getattr(inner, "needs_truth", False):
+            raise InvalidValue("policy", "Masked", wanted, inner)
+        if "policy" in _parameters(type(inner)):
+            raise InvalidValue("policy", "Masked", "without a field 'policy' of its own", inner)
+
+    def choose(self, scores: Scores, key: int) -> int:
+        """Return the arm to play, or -1 if none may be played."""
+        return self.policy.choose(self._inside(scores), key)
+
+    def propensities(self, scores: Scores) -> Floats:
+        """Return the probability of each arm, by the policy inside."""
+        return self.policy.propensities(self._inside(scores))
+
+    def _inside(self, scores: Scores) -> Scores:
+        if not isinstance(scores, Scores):
+            raise InvalidValue("scores", "Masked", "a Scores", scores)
+        if scores.allowed is None:
+            raise NotPossible(
+                "Masked must be told which arms are allowed: give Scores(allowed=...), or use it "
+                "in an Agent, where they are known."
+            )
+        _, eligible, allowed = scores.parts()
+        may = eligible & allowed
+        return replace(scores, eligible=may, allowed=may.copy())
+
+
 def spread_of(*, R: float, z: float, gamma: float, features: int) -> float:
     """Return the paper's spread v = R·√((24/z)·d·ln(1/γ)) for those who have its constants.
 
@@ -391,7 +583,7 @@ def spread_of(*, R: float, z: float, gamma: float, features: int) -> float:
     return R * math.sqrt(24.0 / z * d * math.log(1.0 / gamma))
 
 
-_KINDS: dict[str, type[Weighted]] = {
+_KINDS: dict[str, type[Policy]] = {
     kind.__name__: kind
     for kind in (
         Thompson,
@@ -402,6 +594,10 @@ _KINDS: dict[str, type[Weighted]] = {
         Greedy,
         EpsilonGreedy,
         LinUCB,
+        SquareCB,
+        Softmax,
+        PlackettLuce,
+        Masked,
     )
 }
 
@@ -412,6 +608,9 @@ def policy_to_json(policy: Policy) -> registry.Options:
     Raises `InvalidValue` for what is neither ours nor registered.
     """
     kind = type(policy)
+    if isinstance(policy, Masked):  # flat, as options are: the kind inside beside its parameters
+        inner = policy_to_json(policy.policy)
+        return {"kind": "Masked", "policy": inner.pop("kind"), **inner}
     if kind.__name__ in _KINDS and kind is _KINDS[kind.__name__]:
         return {"kind": kind.__name__} | {name: getattr(policy, name) for name in _parameters(kind)}
     known = registry.of_factory("policy", kind)
@@ -433,8 +632,10 @@ def policy_from_json(data: registry.Options) -> Policy:
     """
     rest = dict(data)
     name = str(rest.pop("kind", None))
+    if name == "Masked" and "policy" in rest:
+        return Masked(policy_from_json({"kind": rest.pop("policy"), **rest}))
     kind: Any = _KINDS.get(name)
-    if kind is None and isinstance(rest.get("version"), str):
+    if isinstance(rest.get("version"), str):  # of somebody else's, also where ours has its name
         kind = registry.require("policy", name, str(rest.pop("version"))).factory
     if kind is None or set(rest) - set(_parameters(kind)):
         raise CorruptState(f"No policy of bridle is written as {data}.")
@@ -447,6 +648,13 @@ def policy_of(kind: str, options: registry.Options) -> Policy:
     >>> policy_of("EpsilonGreedy", {"epsilon": 0.2})
     EpsilonGreedy(epsilon=0.2)
     """
+    if kind == "Masked":
+        rest = dict(options)
+        inner = rest.pop("policy", None)
+        if not isinstance(inner, str):
+            wanted = "of Masked with the name of a policy: policy='SquareCB'"
+            raise InvalidValue("policy", "Agent", wanted, inner)
+        return Masked(policy_of(inner, rest))
     known: Any = _KINDS.get(kind)
     if known is None:
         found = registry.find("policy", kind)
@@ -475,10 +683,11 @@ def _parameters(kind: type) -> list[str]:
 def kernel_weights(policy: Policy) -> Floats:
     """Return the seven numbers that the kernels read.
 
-    Of somebody else's policy those of `Greedy`: what is not chosen by it, such as what an answer
-    would be worth, goes by the mean rewards.
+    Of a policy that is not seven numbers those of `Greedy`: what is not chosen by it, such as what
+    an answer would be worth, goes by the mean rewards.
     """
-    return np.array((policy if isinstance(policy, Weighted) else Greedy()).weights)
+    inner = policy.policy if isinstance(policy, Masked) else policy
+    return np.array((inner if isinstance(inner, Weighted) else Greedy()).weights)
 
 
 def chosen(policy: Policy, scores: Scores, key: int) -> int:

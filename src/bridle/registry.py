@@ -6,7 +6,7 @@ package may name it in an entry point, in the group of its kind (`GROUPS`), whic
 first time that somebody asks for the name:
 
     [project.entry-points."bridle.policies"]
-    SquareCB = "my_package.squarecb"
+    TopFew = "my_package.top_few"
 """
 
 from __future__ import annotations
@@ -55,10 +55,16 @@ OURS: dict[str, tuple[str, ...]] = {
         "Greedy",
         "EpsilonGreedy",
         "LinUCB",
+        "SquareCB",
+        "Softmax",
+        "PlackettLuce",
+        "Masked",
     ),
-    "limits": ("auto", "rules", "logistic", "found", "linear", "mixture"),
+    "limits": ("auto", "rules", "logistic", "found", "linear", "mixture", "pairs"),
     "reward": ("linear",),
 }
+# Names of ours that others could take before: what a log has by them with a version is theirs.
+LATER = ("SquareCB", "Softmax", "PlackettLuce", "Masked")
 # What an instance, or the class itself, must have.
 NEEDED: dict[str, tuple[str, ...]] = {
     "policy": ("choose", "propensities", "needs_limits"),
@@ -129,7 +135,7 @@ def register(kind: Kind, name: str, factory: Callable[..., Any], *, version: str
     validation.one_of(kind, KINDS, "kind", owner)
     name = validation.text(name, "name", owner, LONGEST)
     version = validation.text(version, "version", owner, LONGEST)
-    if name in OURS[kind]:
+    if name in OURS[kind] and name not in LATER:
         raise Duplicate(kind, name, "It is one of bridle's own: take another name.")
     missing = [part for part in NEEDED[kind] if not hasattr(factory, part)]
     if not callable(factory) or missing:

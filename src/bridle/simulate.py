@@ -439,7 +439,8 @@ def _run_plain(given: _Given, model: RewardModel) -> Ints:
             mine = np.ascontiguousarray(may[row])
             k = int(choice.choose(weights, parts, mine, allowed, given.start, number))
         else:
-            k = chosen(policy, scores_for(parts, may[row]), int(keys.key_of(given.start, number)))
+            scores = scores_for(parts, may[row], totals[1])
+            k = chosen(policy, scores, int(keys.key_of(given.start, number)))
         played[t] = k
         if k >= 0:
             _fold(model, context, given.centred, totals, k, float(tables.rewards[row, k]))
@@ -997,7 +998,7 @@ class _AskingPhase:
         k = int(questions.play(weights, parts, marks, self.start, number))
         if not isinstance(self.policy, Weighted):
             parts[3] = self.table.sd[self.unit, self.kind[row]]
-            scores = scores_for(parts, marks == questions.SAFE)
+            scores = scores_for(parts, marks == questions.SAFE, self.totals[1])
             k = chosen(self.policy, scores, int(keys.key_of(self.start, number)))
         return k, parts
 

@@ -31,6 +31,8 @@ from bridle.policies import (
     Greedy,
     KnownMask,
     LinUCB,
+    Softmax,
+    SquareCB,
     Thompson,
     Uniform,
 )
@@ -107,7 +109,15 @@ def _teachers() -> None:
 
 
 def _policies() -> None:
-    for policy in (Thompson(), Uniform(), Greedy(), EpsilonGreedy(epsilon=0.1), LinUCB()):
+    for policy in (
+        Thompson(),
+        Uniform(),
+        Greedy(),
+        EpsilonGreedy(epsilon=0.1),
+        LinUCB(),
+        SquareCB(),
+        Softmax(),
+    ):
         for prior in ("centred", "paper"):
             _live(_agent(policy=policy, limits="linear", prior=prior))
 

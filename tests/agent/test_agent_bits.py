@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from bridle import Abstention, Agent, Arm, Decision, Question, Rule
 from bridle.agent.events import (
     Abstained,
+    ArmsVisited,
     Asked,
     Created,
     Decided,
@@ -38,10 +39,13 @@ def test_the_lives_below_hold_every_kind_of_event():
     arms = [Arm(k, group="ab"[k % 2]) for k in range(5)]
     life = [(op, n, 0.5) for n in (2, 7) for op in OPS] + [("note", n, 0.5) for n in range(8)]
     life.append(("expire", 1, 0.5))  # what was decided last
+    life += [("set_policy", n, 0.1) for n in (2, 7)]
     lived = Life.of({**arguments, "arms": arms}).go([*life, ("decide_quietly", 1, 0.5), *life])
     # No agent makes an Erased: a store puts it in the place of what was erased.
     # Words of declared teachers: tests/agent/test_agent_teachers.py.
-    assert {type(event) for event in lived.log} | {Erased, Judged} == set(get_args(Event))
+    # Arms that nobody stored: where arms have features, below.
+    never = {Erased, Judged, ArmsVisited}
+    assert {type(event) for event in lived.log} | never == set(get_args(Event))
     assert {type(one) for one in lived.made} == {Decision, Question, Abstention}
 
 

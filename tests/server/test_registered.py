@@ -13,12 +13,12 @@ from tests.server.driving import Server
 
 ROOT = Path(__file__).parents[2]
 OURS = {"arms": ["a", "b"], "features": 2, "seed": 1}
-NAMES = {"squarecb": ("policy", "SquareCB"), "logistic_reward": ("reward", "logistic")}
+NAMES = {"top_few": ("policy", "TopFew"), "logistic_reward": ("reward", "logistic")}
 BODY = {
     "arms": ["a", "b", "c"],
     "features": 2,
     "seed": 1,
-    "policy": {"kind": "SquareCB", "options": {"gamma": 20.0}},
+    "policy": {"kind": "TopFew", "options": {"few": 3}},
     "reward": "logistic",
     "reward_options": {"precision": 2.0},
 }
@@ -62,7 +62,7 @@ def test_an_agent_is_made_taught_and_decides(server):
     path = f"/v1/agents/theirs/decisions/{made.json['id']}/reward"
     assert server.call("POST", path, {"value": 1.0}).status == 200
     shown = server.call("GET", "/v1/agents/theirs").json
-    assert shown["settings"]["policy"] == {"kind": "SquareCB", "version": "1", "gamma": 20.0}
+    assert shown["settings"]["policy"] == {"kind": "TopFew", "version": "1", "few": 3}
     assert shown["settings"]["reward_version"] == "1"
 
 
@@ -70,8 +70,8 @@ def test_an_agent_is_made_taught_and_decides(server):
     ("change", "field"),
     [
         ({"policy": {"kind": "Nobody"}}, "policy"),
-        ({"policy": {"kind": "SquareCB", "options": {"gama": 1}}}, "policy"),
-        ({"policy": {"kind": "SquareCB", "sigma": 0.5}}, "policy"),
+        ({"policy": {"kind": "TopFew", "options": {"fw": 1}}}, "policy"),
+        ({"policy": {"kind": "TopFew", "sigma": 0.5}}, "policy"),
         ({"policy": {"kind": "KnownMask"}}, "policy"),
         ({"limits": "forest"}, "limits"),
         ({"reward": "forest"}, "reward"),
@@ -90,17 +90,17 @@ def test_a_server_without_it_says_so_and_serves_the_others(tmp_path):
     with closing(Server(tmp_path)) as server:
         taught(server, "theirs")
         assert create(server, "ours", ours).status == 201
-    registry.unregister("policy", "SquareCB")
+    registry.unregister("policy", "TopFew")
     with closing(Server(tmp_path)) as other:
         other.token = server.token
         refused = decide(other, "theirs")
         assert (refused.status, refused.code) == (409, "conflict")
-        assert "policy 'SquareCB' is not registered" in refused.json["error"]["message"]
+        assert "policy 'TopFew' is not registered" in refused.json["error"]["message"]
         assert "Nothing is lost" in refused.json["error"]["remedy"]
         assert decide(other, "ours").json["outcome"] == "decision"
         names = {one["name"] for one in other.call("GET", "/v1/agents").json["agents"]}
         assert names == {"ours", "theirs"}
-        runpy.run_path(str(ROOT / "examples" / "squarecb.py"), run_name="squarecb")
+        runpy.run_path(str(ROOT / "examples" / "top_few.py"), run_name="top_few")
         assert decide(other, "theirs").json["outcome"] == "decision"
 
 

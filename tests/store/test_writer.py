@@ -198,13 +198,13 @@ def test_a_log_that_cannot_be_read_fails_its_own_work_alone(store, monkeypatch):
 
     def load_but_movies(store: Any, agent: str, *more: Any) -> Aggregate:
         if agent == "movies":
-            raise NotRegistered("policy", "SquareCB", "2")
+            raise NotRegistered("policy", "TopFew", "2")
         return load(store, agent, *more)
 
     monkeypatch.setattr(writer_module, "load", load_but_movies)
     writer = Writer(store, clock=lambda: 1.0)
     works = _in_one_group(writer, [Work(name, teach(0, True)) for name in ("movies", "games")])
-    with pytest.raises(NotRegistered, match="SquareCB"):
+    with pytest.raises(NotRegistered, match="TopFew"):
         works[0].result.result()
     assert works[1].result.result() == 1
     writer.close()

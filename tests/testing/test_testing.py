@@ -21,7 +21,11 @@ from bridle import (
     LinearArms,
     LinearLimits,
     LinUCB,
+    Masked,
+    PlackettLuce,
     Rule,
+    Softmax,
+    SquareCB,
     Thompson,
     Uniform,
     When,
@@ -103,6 +107,10 @@ POLICIES: list[Any] = [
     Greedy(),
     EpsilonGreedy(epsilon=0.3),
     LinUCB(),
+    SquareCB(),
+    Softmax(temperature=0.5),
+    PlackettLuce(temperature=0.5),
+    Masked(EpsilonGreedy(epsilon=0.3)),
     PlainThompson(),
 ]
 OURS: dict[str, dict[str, Any]] = {
@@ -115,7 +123,7 @@ OURS: dict[str, dict[str, Any]] = {
         "ridge 20": partial(LinearLimits, ridge=20.0),
     },
     "policy": {
-        (repr(policy) if hasattr(policy, "weights") else "PlainThompson"): policy
+        ("PlainThompson" if isinstance(policy, PlainThompson) else repr(policy)): policy
         for policy in POLICIES
     },
     "sampler": {
@@ -160,10 +168,14 @@ def test_every_policy_and_model_of_ours_is_checked():
         Greedy,
         EpsilonGreedy,
         LinUCB,
+        SquareCB,
+        Softmax,
+        PlackettLuce,
+        Masked,
     }
     assert (
         sum(COUNTS[kind] * len(subjects) for kind, subjects in OURS.items())
-        == 22 + 55 + 99 + 8 + 128
+        == 22 + 55 + 135 + 8 + 128
     )
 
 

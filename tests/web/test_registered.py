@@ -14,12 +14,12 @@ from tests.web.browsing import is_shown, pages_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = {
-    "squarecb": ("policy", "SquareCB"),
+    "top_few": ("policy", "TopFew"),
     "tree_limits": ("limits", "tree"),
     "logistic_reward": ("reward", "logistic"),
 }
 PARTS: dict[str, dict[str, Any]] = {
-    "policy": {"policy": {"kind": "SquareCB", "options": {"gamma": 20.0}}},
+    "policy": {"policy": {"kind": "TopFew", "options": {"few": 3}}},
     "limits": {"limits": "tree", "limits_options": {"enough": 2}},
     "reward": {"reward": "logistic"},
 }
@@ -88,7 +88,7 @@ FORM = {
     "arms": "night\nkite",
     "features": "flag late",
     "limits": "tree",
-    "policy": "SquareCB",
+    "policy": "TopFew",
     "reward": "logistic",
     "do": "make",
 }
@@ -99,11 +99,11 @@ def test_the_form_offers_what_is_registered(server, person):
     shown = admin.get("/agents/new")
     assert len(shown.one(name="limits").all(value="tree")) == 1
     assert len(shown.one(name="reward").all(value="logistic")) == 1
-    assert len(shown.all(name="policy", value="SquareCB")) == 1
+    assert len(shown.all(name="policy", value="TopFew")) == 1
     made = admin.post("/agents/new", FORM)
     assert made.status == 303, made.text
     given = server.call("GET", "/v1/agents/films").json["settings"]
-    assert given["policy"] == {"kind": "SquareCB", "version": "1", "gamma": 200.0}
+    assert given["policy"] == {"kind": "TopFew", "version": "1", "few": 2}
     assert (given["limits"], given["reward"]) == ("tree", "logistic")
     for wrong, said in (
         ({"sigma": "0.5"}, "no dial"),
@@ -120,4 +120,4 @@ def test_the_form_offers_ours_alone_where_nothing_is_registered(person):
         registry.unregister(kind, name)
     shown = person("admin").get("/agents/new")
     assert not shown.all(value="tree") and not shown.all(name="reward")
-    assert not shown.all(name="policy", value="SquareCB")
+    assert not shown.all(name="policy", value="TopFew")

@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from bridle.agent.commands import Answers, Commands, Examples, Rewards, Shadow, 
 from bridle.agent.config import (
     Arm,
     ArmId,
+    Interactions,
     ItemId,
     LabelCoding,
     LimitsKind,
@@ -36,6 +37,10 @@ from bridle.agent.config import (
 )
 from bridle.agent.events import (
     ArmsAdded,
+    ArmsChanged,
+    ArmsRestored,
+    ArmsRetired,
+    ArmsVisited,
     Asked,
     Certified,
     Created,
@@ -44,6 +49,7 @@ from bridle.agent.events import (
     Lapsed,
     Learned,
     Note,
+    PolicyChanged,
     Promised,
     PromiseDropped,
     Regrouped,
@@ -66,6 +72,7 @@ from bridle.agent.outcomes import (
     Decision,
     Decisions,
     Question,
+    SlateDecision,
     html_table,
 )
 from bridle.agent.purse import Purse
@@ -84,7 +91,7 @@ from bridle.agent.queries import (
 )
 from bridle.agent.replay import Replay, replay
 from bridle.agent.snapshot import read_state, state_from_arrays, state_to_arrays, write_state
-from bridle.agent.state import AgentState, Example, item_of
+from bridle.agent.state import RETIRED, AgentState, Example, item_of
 from bridle.agent.teachers import Choice, Teacher, Teachers
 from bridle.certificates.calibration import Certification
 from bridle.certificates.certificate import DEFAULT_LAMBDA_MIN, Certificate
@@ -94,6 +101,7 @@ from bridle.limits import Beliefs, FoundGroup, Surprise
 from bridle.limits.declared import Rule
 from bridle.policies import Policy
 from bridle.schema import Context, Feature, Schema
+from bridle.slates import SetLimits
 
 __all__ = ["Agent", "Sink"]
 
@@ -136,11 +144,20 @@ class Agent:
         Or the name of limits that are registered (`bridle.register`).
     limits_options : mapping, optional
         What registered limits are made with, beside arms, features, groups and seed.
-    reward : str, default linear
-        What learns from rewards: `linear`, or the name of a reward model that is registered (then
-        `ridge` and `prior` say nothing).
+    reward : str, optional
+        What learns from rewards: `linear`, each arm alone; `shared`, by what arms are like, which
+        is what they do if they have features; or the name of a reward model that is registered
+        (then `ridge` and `prior` say nothing).
     reward_options : mapping, optional
         What a registered reward model is made with, beside arms and features.
+    arm_features : int, `Schema` or list of features, optional
+        What an arm looks like: ``Arm(id, features={...})``. What is learned of one arm, by rewards
+        and by teaching, then serves all that are like it, and new ones at once.
+    interactions : "all", "none" or list of pairs of names
+        Which features of contexts and arms are weighed together by the shared reward model, beside
+        each alone: ``[("age", "genre")]``.
+    set_limits : `SetLimits`, optional
+        What no slate may hold together: at most so many of a kind, not both of two.
     share : {"group", "arm"}
         Whether arms of one group share what was taught. (`linear` and `found` never do: the one
         is the paper's, the other finds its groups.)
@@ -251,8 +268,11 @@ class Agent:
         reward_range: tuple[float, float] = Settings.reward_range,
         limits: LimitsKind | str = Settings.limits,
         limits_options: Mapping[str, Any] | None = Settings.limits_options,
-        reward: str = Settings.reward,
+        reward: str | None = Settings.reward,
         reward_options: Mapping[str, Any] | None = Settings.reward_options,
+        arm_features: int | Schema | Sequence[Feature] | None = Settings.arm_features,
+        interactions: Interactions = Settings.interactions,
+        set_limits: SetLimits | None = Settings.set_limits,
         share: Share = Settings.share,
         crosses: bool = Settings.crosses,
         teacher_error: float | None = Settings.teacher_error,
@@ -369,24 +389,67 @@ class Agent:
 
     # -- to decide -----------------------------------------------------------------------
 
-    @follows(Commands.decided)
-    def decide(self, made: Decision | Question | Abstention) -> Decision | Question | Abstention:
-        """Choose an arm for a context, or ask about one.
+    @overload
+    def decide(
+        self,
+        context: Context,
+        among: Iterable[ArmId | Arm] | None = None,
+        id: str | None = None,
+        *,
+        k: None = None,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> Decision | Question | Abstention: ...
+    @overload
+    def decide(
+        self,
+        context: Context,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        k: int,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> SlateDecision | Abstention: ...
+    def decide(
+        self,
+        context: Context,
+        among: Iterable[Any] | None = None,
+        id: str | None = None,
+        *,
+        k: int | None = None,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> Decision | Question | Abstention | SlateDecision:
+        """Choose an arm for a context, or ask about one; with `k`, choose several at once.
 
         Parameters
         ----------
         context : mapping, or array where all features are numbers
             What is known about the case at hand.
-        among : arm ids, optional
-            The arms that can be had now, at least one; all by default.
+        among : arm ids or arms, optional
+            The arms that can be had now, at least one; all by default. Where arms have features,
+            also some that the agent does not have, ``Arm("tt9", features={...})``: those that are
+            played or asked about are known from then on, and played where a request names them.
         id : str, optional
             Your own name for the decision; it also keys its draws. A number by default.
+        k : int, optional
+            How many arms to play at once, best first, inside the agent's `set_limits`: each place
+            is a decision of its own, with its id, for its own reward. A slate waits for no answer:
+            with ``on_doubt="play_safe"`` its question is filed with it.
         item : int or str, optional
             The name of what the context is about, a film's say. What the teacher says of it is
             certain for this very item and evidence for all that look like it. Without one,
             "allowed" is certain for this decision only. Or declare an `Id` in the schema.
         propensity : bool, default False
-            Also compute the exact probability of every outcome.
+            Also compute the probability of every outcome: exactly, or by draws where arms share
+            what is learned of them (`Decided.draws` says how many).
         ask : bool, default True
             Whether it may ask this time, if the agent has a budget for questions.
         at : float, optional
@@ -397,10 +460,36 @@ class Agent:
         Decision, Question or Abstention
             An abstention if no arm may be played. A question if it is in doubt, has a budget and
             waits for answers; with ``on_doubt="play_safe"`` it is in `question` of what it gives.
+            With `k` a `SlateDecision` or an abstention; fewer than k where no more may be played,
+            or stand together.
         """
+        more: dict[str, Any] = {"item": item, "propensity": propensity, "ask": ask, "at": at}
+        made: Decision | Question | Abstention | SlateDecision
+        if k is None:
+            made = self.make.decided(context, among, id, **more)
+        else:
+            made = self.make.slate(context, k, among, id, **more)
         _check_among(made.event.among)
         self._commit_all(made.events)
         return made
+
+    @follows(Commands.slate_rewards)
+    def reward_slate(self, made: Rewards) -> None:
+        """Learn what a slate earned: give `items`, or one `value` for all.
+
+        Parameters
+        ----------
+        slate : SlateDecision or list of ids
+            The slate, or the ids of its decisions.
+        value : float, optional
+            What all of it earned together, in k times the reward range: the sum of what its items
+            earned, of which each is credited with an equal share.
+        items : list of floats or None, optional
+            What each item earned; None where that is not known, as nobody looked at it.
+        """
+        if self.sink is not None and made.ids:
+            self.sink(made.events)
+        self._state.fold_rewards(made.ids, made.values)
 
     @follows(Commands.decided_many)
     def decide_many(self, made: Decisions) -> Decisions:
@@ -582,6 +671,14 @@ class Agent:
         """Turn the dial: 0 plays only by what was taught, 1 only by reward."""
         self._commit(made)
 
+    @follows(Commands.policy_changed)
+    def set_policy(self, made: PolicyChanged) -> None:
+        """Choose by another policy from now on; what was learned stays.
+
+        Questions and checks are of policies that keep to the limits: under another there are none.
+        """
+        self._commit(made)
+
     @follows(Commands.wait_changed)
     def set_wait(self, made: WaitChanged) -> None:
         """Set how long decisions wait for a reward, and what they learn then: see `Agent`."""
@@ -589,7 +686,34 @@ class Agent:
 
     @follows(Commands.arms_added)
     def add_arms(self, made: ArmsAdded) -> None:
-        """Add arms that know nothing yet. A number stands for so many, numbered from K on."""
+        """Add arms. A number stands for so many, numbered from K on.
+
+        Arms with features are judged at once by what was learned of others; without, they know
+        nothing yet.
+        """
+        self._commit(made)
+
+    @follows(Commands.arms_visited)
+    def visit_arms(self, made: ArmsVisited) -> None:
+        """Know arms that are played only where a request names them; to be taught about, say."""
+        self._commit(made)
+
+    @follows(Commands.arms_changed)
+    def change_arms(self, made: ArmsChanged) -> None:
+        """Change the labels or features of arms: give each as an `Arm` of the same id and group.
+
+        From now on the new features count; what an arm earned before counts with the old ones.
+        """
+        self._commit(made)
+
+    @follows(Commands.arms_retired)
+    def retire_arms(self, made: ArmsRetired) -> None:
+        """Play these arms no more, even where a request names them; what was learned stays."""
+        self._commit(made)
+
+    @follows(Commands.arms_restored)
+    def restore_arms(self, made: ArmsRestored) -> None:
+        """Play arms again that were retired, or that requests alone brought along until now."""
         self._commit(made)
 
     @follows(Commands.regrouped)
@@ -698,8 +822,14 @@ class Agent:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """All arms, in the order of every array."""
+        """All arms, in the order of every array; also those that are `retired`."""
         return tuple(self._state.arms)
+
+    @property
+    def retired(self) -> tuple[ArmId, ...]:
+        """The ids of the arms that are not played, in their order."""
+        state = self._state
+        return tuple(state.arm_ids[k] for k in np.flatnonzero(state.status == RETIRED))
 
     @property
     def policy(self) -> Policy:

@@ -31,6 +31,10 @@ from bridle.agent.events import (
     SCOPES,
     Abstained,
     ArmsAdded,
+    ArmsChanged,
+    ArmsRestored,
+    ArmsRetired,
+    ArmsVisited,
     Certified,
     Decided,
     Erased,
@@ -40,6 +44,7 @@ from bridle.agent.events import (
     Lapsed,
     Learned,
     Note,
+    PolicyChanged,
     Promised,
     PromiseDropped,
     Regrouped,
@@ -58,9 +63,16 @@ from bridle.agent.events import (
     check_event,
 )
 from bridle.agent.limits_state import Open
-from bridle.agent.outcomes import Abstention, Check, Decision, Decisions, Question
+from bridle.agent.outcomes import (
+    Abstention,
+    Check,
+    Decision,
+    Decisions,
+    Question,
+    SlateDecision,
+)
 from bridle.agent.purse import Purse
-from bridle.agent.selection import Selector
+from bridle.agent.selection import Selector, slate_ids
 from bridle.agent.state import AgentState, Example, JudgedCase, item_of
 from bridle.agent.teachers import REVIEWED, Key
 from bridle.certificates.certificate import Certificate, fingerprint
@@ -68,8 +80,9 @@ from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible,
 from bridle.kernels.types import Floats
 from bridle.limits import KINDS, FoundGroup
 from bridle.limits.declared import Rule
-from bridle.policies import with_sigma
+from bridle.policies import Policy, with_sigma
 from bridle.schema import Context
+from bridle.slates import PLACES, item_rewards
 
 __all__ = [
     "OVER",
@@ -93,6 +106,8 @@ Of = TypeVar("Of", "Examples", "Answers")
 
 TIME = validation.FloatRange()
 MAX_HISTORY = 10_000_000
+# Arms that nobody stored among the candidates of one request.
+MAX_VISITORS = 10_000
 # So many distinct contexts of a pool are weighed for one question; which ones, its bits say.
 MAX_POOL = 2_000
 OVER = "Its time is over."  # the note of an example that ends by itself
@@ -825,7 +840,7 @@ class Commands:
     def decided(
         self,
         context: Context,
-        among: Iterable[ArmId] | None = None,
+        among: Iterable[ArmId | Arm] | None = None,
         id: str | None = None,
         *,
         item: ArmId | None = None,
@@ -845,7 +860,7 @@ class Commands:
             propensity = validation.truth(propensity, "propensity", "Agent.decide")
         if ask is not True:
             ask = validation.truth(ask, "ask", "Agent.decide")
-        chosen = None if among is None else self._among(among)
+        chosen, visitors = (None, None) if among is None else self._candidates(among)
         time = None if at is None else time_of(at)
         return self.selector.decision(
             row,
@@ -857,7 +872,60 @@ class Commands:
             ask=ask and state.settings.budget > 0,
             question=state.questions.asked + 1,
             item=named,
+            visitors=visitors,
         )
+
+    def slate(
+        self,
+        context: Context,
+        k: int,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> SlateDecision | Abstention:
+        """Return several arms for a context, best first."""
+        state, owner = self._state, "Agent.decide"
+        places = PLACES.check(k, "k", owner)
+        named = self._item(context, item, owner)
+        row = self._schema.encode(context)
+        first: ItemId = state.decisions + 1 if id is None else item_id(id, owner)
+        ids = slate_ids(first, places)
+        if id is not None:
+            for name in ids:
+                state.check_decision(item_id(name, owner))
+        chosen = None if among is None else self._among(among)
+        return self.selector.slate(
+            row,
+            ids,
+            state.version,
+            chosen,
+            places,
+            validation.truth(propensity, "propensity", owner),
+            time_of(at),
+            ask=validation.truth(ask, "ask", owner) and state.settings.budget > 0,
+            question=state.questions.asked + 1,
+            item=named,
+        )
+
+    def slate_rewards(
+        self,
+        slate: SlateDecision | Sequence[ItemId],
+        value: float | None = None,
+        items: Sequence[float | None] | None = None,
+        *,
+        at: float | None = None,
+    ) -> Rewards:
+        """Return what each decision of a slate is credited with, as `item_rewards` says."""
+        owner = "Agent.reward_slate"
+        ids = slate.ids if isinstance(slate, SlateDecision) else listed(slate, "slate", owner)
+        given = None if items is None else listed(items, "items", owner, len(ids))
+        each = item_rewards(len(ids), given, value, self._state.settings.reward_range)
+        known = [(id, one) for id, one in zip(ids, each.tolist(), strict=True) if one == one]
+        return self.rewards([id for id, _ in known], [one for _, one in known], at=at)
 
     def resumed(
         self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
@@ -880,6 +948,7 @@ class Commands:
             ask=True,
             question=state.questions.asked + 1,
             item=waits.item,
+            visitors=waits.visitors,
         )
 
     def decided_many(
@@ -909,9 +978,16 @@ class Commands:
             state.decisions + 1, None if ids is None else names, len(rows)
         )
         about = self._items(contexts, items, len(rows), owner)
-        arms, eligible, parts, odds = self.selector.batch(
-            rows, chosen, start, numbers, details, propensity, about
-        )
+        chances: list[tuple[float, int | None]] | None = None
+        if state.shared is not None:
+            arms, shown, parts, odds, chances = self.selector.joint_batch(
+                rows, chosen, names, details, propensity, about
+            )
+            eligible = state.every[None] if shown is None else shown
+        else:
+            arms, eligible, parts, odds = self.selector.batch(
+                rows, chosen, start, numbers, details, propensity, about
+            )
         coins = self.selector.coins(names, arms, about)
         return Decisions(
             ids=names,
@@ -927,6 +1003,7 @@ class Commands:
             certificate=state.certificate,
             items=about,
             coins=coins,
+            chances=chances,
         )
 
     def _among(self, among: Iterable[ArmId]) -> tuple[ArmId, ...]:
@@ -936,6 +1013,48 @@ class Commands:
         )
         numbers = {self._state.arm_number(arm) for arm in given}
         return tuple(self._state.arm_ids[k] for k in sorted(numbers))
+
+    def _candidates(
+        self, among: Iterable[ArmId | Arm]
+    ) -> tuple[tuple[ArmId, ...], tuple[Arm, ...] | None]:
+        """Return the ids of what can be had, and those of it that nobody stored."""
+        state, owner = self._state, "Agent.decide"
+        given = listed(list(among) if isinstance(among, Set | Iterator) else among, "among", owner)
+        schema = state.settings.arm_features
+        visitors: dict[ArmId, Arm] = {}
+        known: list[ArmId] = []
+        for one in given:
+            if not isinstance(one, Arm):
+                known.append(one)
+                continue
+            met = visitors.get(one.id)
+            there = state.arms[state.number_of[one.id]] if one.id in state.number_of else met
+            whole = (
+                one if one.features is None and there is not None else one.encoded(schema, owner)
+            )
+            if there is None:
+                visitors[one.id] = whole
+            elif one.features is not None and whole.features != there.features:
+                wanted = f"with the features that arm {one.id!r} has"
+                remedy = "Change them first, agent.change_arms([...]), or name the arm by its id."
+                raise InvalidValue("among", owner, wanted, one.features, remedy)
+            elif met is None:
+                known.append(one.id)
+        if not visitors:
+            return self._among(known), None
+        if len(visitors) > MAX_VISITORS:
+            raise LimitReached("arms that a request brings along", MAX_VISITORS, "Add them first.")
+        if state.shared is None or (self.policy_asks and state.limits_state.pairs is None):
+            raise NotPossible(
+                "Only where arms share what is learned of them, for reward and for limits, can a "
+                "request bring along arms that the agent does not have. Add them: agent.add_arms."
+            )
+        return (*self._among(known), *visitors), tuple(visitors.values())
+
+    @property
+    def policy_asks(self) -> bool:
+        """Whether the policy keeps to the limits."""
+        return self._state.policy.needs_limits
 
     def rewarded(self, decision: ItemId, value: float, *, at: float | None = None) -> Rewarded:
         """Return the event of a decision's reward."""
@@ -1066,6 +1185,18 @@ class Commands:
         by, note, time = _provenance(by, note, at)
         return SigmaChanged(with_sigma(self._state.policy, sigma).sigma, time, by, note)
 
+    def policy_changed(
+        self,
+        policy: Policy,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> PolicyChanged:
+        """Return the event of another policy."""
+        self._state.check_policy(policy)
+        return PolicyChanged(policy, *_provenance(by, note, at))
+
     def wait_changed(
         self,
         wait: float | None,
@@ -1102,11 +1233,58 @@ class Commands:
         note: str | None = None,
         at: float | None = None,
     ) -> ArmsAdded:
-        """Return the event of new arms."""
-        made = the_arms(arms, first=len(self._state.arms))
+        """Return the event of new arms, which may be played from then on."""
+        schema = self._state.settings.arm_features
+        given = the_arms(arms, first=len(self._state.arms))
+        made = tuple(arm.encoded(schema, "Agent.add_arms") for arm in given)
         self._state.check_arms(made)
         by, note, time = _provenance(by, note, at)
         return ArmsAdded(made, time, by, note)
+
+    def arms_visited(self, arms: Iterable[Arm | ArmId], *, at: float | None = None) -> ArmsVisited:
+        """Return the event of arms that are played only where a request names them."""
+        added = self.arms_added(arms, at=at)
+        return ArmsVisited(added.arms, added.at)
+
+    def arms_changed(
+        self,
+        arms: Iterable[Arm],
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> ArmsChanged:
+        """Return the event that arms have other labels or features."""
+        given = listed(list(arms) if isinstance(arms, Iterator) else arms, "arms", "Agent")
+        for arm in given:
+            if not isinstance(arm, Arm):
+                raise InvalidValue("arms", "Agent.change_arms", "a list of Arm", arm)
+        changed = tuple(arm for _, arm in self._state.check_changed(given))
+        return ArmsChanged(changed, *_provenance(by, note, at))
+
+    def arms_retired(
+        self,
+        arms: Iterable[ArmId],
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> ArmsRetired:
+        """Return the event that arms are not played any more."""
+        ids = self._among(arms)
+        self._state.check_retired(ids)
+        return ArmsRetired(ids, *_provenance(by, note, at))
+
+    def arms_restored(
+        self,
+        arms: Iterable[ArmId],
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> ArmsRestored:
+        """Return the event that arms may be played again."""
+        return ArmsRestored(self._among(arms), *_provenance(by, note, at))
 
     def regrouped(
         self,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numbers
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import islice
@@ -24,7 +24,15 @@ import numpy as np
 
 from bridle import registry, validation
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached, NotRegistered
+from bridle.errors import (
+    BridleError,
+    CorruptState,
+    InvalidValue,
+    LimitReached,
+    NotPossible,
+    NotRegistered,
+)
+from bridle.kernels.types import Bools, Floats
 from bridle.limits.declared import Rule, compile_rule
 from bridle.limits.kinds import KINDS, check_kind
 from bridle.policies import (
@@ -38,12 +46,16 @@ from bridle.policies import (
     with_sigma,
 )
 from bridle.reward.base import DEFAULT as OUR_REWARD
-from bridle.schema import Feature, Schema
+from bridle.reward.base import SHARED as OUR_SHARED
+from bridle.schema import Category, Context, Feature, Flag, Labels, Schema
+from bridle.slates import SetLimits, Sets
 
 __all__ = [
     "SETTINGS",
     "Arm",
+    "ArmFeatures",
     "ArmId",
+    "Interactions",
     "ItemId",
     "Json",
     "LabelCoding",
@@ -59,8 +71,11 @@ __all__ = [
     "check_default",
     "check_size",
     "item_id",
+    "joint_mask",
     "listed",
     "plain_id",
+    "rows_of",
+    "sets_of",
     "the_arms",
     "the_schema",
     "words",
@@ -77,7 +92,9 @@ OnEmpty: TypeAlias = Literal["abstain", "safe_arm", "least_bad"]
 OnDoubt: TypeAlias = Literal["wait", "play_safe"]
 Teaching: TypeAlias = Literal["random", "thompson", "arm", "pool"]
 LabelCoding: TypeAlias = Literal["1/0", "1/-1", "0/-1"]
-Prior: TypeAlias = Literal["centred", "paper"]
+Prior: TypeAlias = Literal["scaled", "centred", "paper"]
+# "all", "none", or which feature of a context goes with which of an arm, by their names.
+Interactions: TypeAlias = "str | Sequence[tuple[str, str]]"
 
 MANY = validation.IntRange(1, 100_000_000)
 QUESTIONS = validation.IntRange(0, 2**53)
@@ -111,19 +128,25 @@ LAST: dict[str, Json] = {"wait": None, "default_reward": None}
 FIRST_FORM: dict[str, Json] = {"form": 1, "answer_price": None}
 # The same of logs from before plays were checked, and several teachers had names.
 SECOND_FORM: dict[str, Json] = {"checks": 0, "teachers": []}
-# Settings of limits and reward models of others: an agent with ours writes none of them.
+# Settings of limits and reward models of others, and of arms with features: an agent without these
+# writes none of them.
 EXTENSIONS: dict[str, Json] = {
     "reward": OUR_REWARD,
     "reward_version": "",
     "reward_options": None,
     "limits_version": "",
     "limits_options": None,
+    "arm_features": None,
+    "interactions": "all",
+    "set_limits": None,
 }
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
 # in every probability; a teacher's later answer replaces the earlier.
 FORM = 3
 MAX_ARMS = 1_000_000
+# Numbers of a context and of an arm, taken together, that the shared reward model weighs.
+MAX_JOINT = 2_048
 # Arms × features²: the numbers in the covariances of either part. 32 GiB of them.
 MAX_NUMBERS = 2**32
 
@@ -140,11 +163,20 @@ class Arm:
         What people call it; the id by default.
     group : str, optional
         Arms of one group (an age band, a ward) share known rules and what was taught.
+    features : mapping, optional
+        What it is like, by the agent's `arm_features`: what is learned of one arm then serves all
+        that are like it. A list or an array of numbers where all of those are numbers.
+
+    Examples
+    --------
+    >>> Arm("tt0081505", "The Shining", features={"genres": ["Horror"], "year": 1980}).label
+    'The Shining'
     """
 
     id: ArmId
     label: str = ""
     group: str | None = None
+    features: Context | ArmFeatures | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", arm_id(self.id, "Arm"))
@@ -154,16 +186,114 @@ class Arm:
         if self.group is not None:
             object.__setattr__(self, "group", words(self.group, "group", "Arm"))
 
+    def encoded(self, schema: Schema | None, owner: str = "Agent") -> Arm:
+        """Return the arm with its features as an agent keeps them, or raise `InvalidValue`."""
+        given = self.features
+        if schema is None:
+            if given is None:
+                return self
+            remedy = "Declare what arms are like: Agent(arm_features=Schema([...]))."
+            wanted = "without features where the agent declares no arm_features"
+            raise InvalidValue("arms", owner, wanted, f"arm {self.id!r} with features", remedy)
+        if isinstance(given, ArmFeatures):
+            if given.schema is schema:
+                return self
+            if given.width != schema.width:
+                wanted = f"arms with {schema.width} encoded features"
+                raise InvalidValue("arms", owner, wanted, f"{given.width} of arm {self.id!r}")
+            raw = given.raw
+        else:
+            try:
+                raw = schema.encode({} if given is None else given).tobytes()
+            except InvalidValue as bad:
+                where = f"the features of arm {self.id!r}"
+                raise InvalidValue(bad.name, where, bad.expected, bad.got, bad.remedy) from None
+        made = object.__new__(Arm)  # all but the features was checked before
+        for name in ("id", "label", "group"):
+            object.__setattr__(made, name, getattr(self, name))
+        object.__setattr__(made, "features", ArmFeatures(raw, schema))
+        return made
+
     def to_json(self) -> dict[str, Json]:
-        """Return the arm as plain JSON values."""
-        return {"id": self.id, "label": self.label, "group": self.group}
+        """Return the arm as plain JSON values; its features as they are encoded, if it has some."""
+        data: dict[str, Json] = {"id": self.id, "label": self.label, "group": self.group}
+        if self.features is not None:
+            if not isinstance(self.features, ArmFeatures):
+                raise NotPossible("The features of an arm are written once an agent encoded them.")
+            data["features"] = self.features.row.tolist()
+        return data
 
     @classmethod
     def from_json(cls, data: object) -> Arm:
         """Return the arm that `to_json` wrote."""
-        if not isinstance(data, Mapping) or set(data) != {"id", "label", "group"}:
+        plain = {"id", "label", "group"}
+        if not isinstance(data, Mapping) or not plain <= set(data) <= {*plain, "features"}:
             raise CorruptState(f"An arm is written with id, label and group, not as {data!r:.100}.")
-        return cls(**data)
+        features = ArmFeatures.from_json(data["features"]) if "features" in data else None
+        return cls(data["id"], data["label"], data["group"], features)
+
+
+class ArmFeatures(Mapping[str, object]):
+    """The features of an arm as an agent keeps them: few bytes, read as the mapping they were.
+
+    Parameters
+    ----------
+    raw : bytes
+        Of p float64, as the schema encodes them.
+    schema : Schema, optional
+        What they mean; None until an agent has taken them in.
+    """
+
+    __slots__ = ("raw", "schema")
+
+    def __init__(self, raw: bytes, schema: Schema | None = None) -> None:
+        self.raw = raw
+        self.schema = schema
+
+    @property
+    def width(self) -> int:
+        """Number of columns, p."""
+        return len(self.raw) // 8
+
+    @property
+    def row(self) -> Floats:
+        """The encoded row, (p,); read only."""
+        return np.frombuffer(self.raw)
+
+    def _decoded(self) -> dict[str, object]:
+        if self.schema is None:
+            return dict(enumerate(self.row.tolist()))  # type: ignore[arg-type]
+        return self.schema.decode(self.row)
+
+    def __getitem__(self, name: str) -> object:
+        return self._decoded()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoded())
+
+    def __len__(self) -> int:
+        return self.width if self.schema is None else len(self.schema.encoded)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ArmFeatures):
+            return self.raw == other.raw
+        return isinstance(other, Mapping) and self._decoded() == dict(other)
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        return repr(self._decoded())
+
+    @classmethod
+    def from_json(cls, data: object) -> ArmFeatures:
+        """Return the features that stand in the JSON of an arm: a list of numbers."""
+        if not isinstance(data, list) or not all(type(one) in (int, float) for one in data):
+            raise CorruptState(f"The features of an arm are numbers, not {data!r:.100}.")
+        row = np.array(data, np.float64) + 0.0
+        if not row.size or not (np.abs(row) <= validation.MAX_MAGNITUDE).all():
+            raise CorruptState(f"The features of an arm cannot be {data!r:.100}.")
+        return cls(row.tobytes())
 
 
 REQUIRED: Any = object()
@@ -422,8 +552,9 @@ class Settings:
     )
     form: int = FORM
     reward: str = _setting(
-        OUR_REWARD,
-        "What learns from rewards: ours, or a reward model that is registered.",
+        None,
+        "What learns from rewards: each arm alone (`linear`), by what arms are like (`shared`, if "
+        "they have features), or a reward model that is registered.",
         kind="str",
     )
     reward_options: registry.Options | None = _setting(
@@ -442,6 +573,25 @@ class Settings:
     )
     reward_version: str = ""
     limits_version: str = ""
+    arm_features: Schema | None = _setting(
+        None,
+        "What an arm looks like; what is learned of one then serves all that are like it.",
+        kind="int, `Schema` or list of features",
+        optional=True,
+    )
+    interactions: Interactions = _setting(
+        "all",
+        "Which features of contexts and arms are weighed together, beside each alone.",
+        kind='"all", "none" or list of pairs of names',
+        applies="arm_features",
+    )
+    set_limits: SetLimits | None = _setting(
+        None,
+        "What no slate may hold together: at most so many of a kind, not both of two.",
+        kind="`SetLimits`",
+        optional=True,
+        applies="slates",
+    )
 
     def __post_init__(self) -> None:
         owner = "Agent"
@@ -455,6 +605,7 @@ class Settings:
             raise InvalidValue("arms", owner, "at least one arm", self.arms)
         if not isinstance(self.features, Schema):
             raise InvalidValue("features", owner, "a Schema", self.features)
+        self._encode_arms()
         self._resolve()
         policy_to_json(self.policy)
         if getattr(self.policy, "needs_truth", False):
@@ -466,8 +617,8 @@ class Settings:
             if value is not None or name != "answer_price":  # logs of the first form have none
                 self._store(**{name: setting.check(value, name)})
         self._check_extension("limits", KINDS)
-        self._check_extension("reward", (OUR_REWARD,))
-        check_size(len(self.arms), self.features.width + (self.prior == "centred"))
+        self._check_extension("reward", (OUR_REWARD, OUR_SHARED))
+        self._check_reward()
         self._store(reward_range=_range(self.reward_range), safe_arm=self._safe_arm())
         reward = check_default(self.default_reward, self.reward_range, self.wait, owner)
         self._store(default_reward=reward)
@@ -477,9 +628,53 @@ class Settings:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _encode_arms(self) -> None:
+        """Check what arms look like, and keep it encoded."""
+        schema: object = self.arm_features
+        if schema is None:
+            if self.interactions != "all":
+                wanted = "left out where there are no arm_features"
+                raise InvalidValue("interactions", "Agent", wanted, self.interactions)
+        elif not isinstance(schema, Schema):
+            raise InvalidValue("arm_features", "Agent", "a Schema", schema)
+        elif schema.names_items:
+            wanted = "without an Id: an arm has its id"
+            raise InvalidValue("arm_features", "Agent", wanted, schema)
+        if not isinstance(self.interactions, str):
+            pairs = listed(self.interactions, "interactions", "Agent")
+            whole = (tuple(one) if isinstance(one, list | tuple) else one for one in pairs)
+            self._store(interactions=tuple(whole))
+        if self.arm_features is not None:
+            joint_mask(self.interactions, self.features, self.arm_features)
+        self._store(arms=tuple(arm.encoded(self.arm_features) for arm in self.arms))
+
+    def _check_reward(self) -> None:
+        """Raise an error for a reward model that is too large, or that arms are not made for."""
+        if self.reward == OUR_SHARED and self.arm_features is None:
+            wanted = f"another than {OUR_SHARED!r} where arms have no features"
+            remedy = "Declare what arms are like: Agent(arm_features=Schema([...]))."
+            raise InvalidValue("reward", "Agent", wanted, self.reward, remedy)
+        if self.reward != OUR_SHARED or self.arm_features is None:
+            check_size(len(self.arms), self.features.width + (self.prior != "paper"))
+            return
+        check_size(len(self.arms), 0)
+        if self.prior == "paper":
+            wanted = f"another than 'paper' with reward={OUR_SHARED!r}"
+            raise InvalidValue("prior", "Agent", wanted, self.prior)
+        mask = joint_mask(self.interactions, self.features, self.arm_features)
+        if mask.sum() > MAX_JOINT:
+            what = f"joint features, of {self.features.width} and {self.arm_features.width} columns"
+            remedy = (
+                "Say which go together, interactions=[('age', 'genre')], or that none do: "
+                "interactions='none'."
+            )
+            raise LimitReached(what, MAX_JOINT, remedy)
+
     def _resolve(self) -> None:
         """Fill in what was left out and depends on other settings."""
         linear = isinstance(self.limits, str) and self.limits == "linear"
+        if self.reward is None:
+            self._store(reward=OUR_REWARD if self.arm_features is None else OUR_SHARED)
         if self.policy is None:
             v = _default_v(self.prior)
             mask = LearnedMask(v=v)
@@ -512,6 +707,8 @@ class Settings:
     def _check_together(self) -> None:
         """Raise `InvalidValue` where one setting rules another out."""
         owner = "Agent"
+        if self.set_limits is not None and not isinstance(self.set_limits, SetLimits):
+            raise InvalidValue("set_limits", owner, "SetLimits", self.set_limits)
         if self.checks != 0 and not self.checkable(self.policy, self.limits):
             what = type(self.policy).__name__ if self.limits != "linear" else "limits='linear'"
             wanted = f"0 with {what}: it does not keep to what is surely allowed"
@@ -551,9 +748,23 @@ class Settings:
             if name in others:
                 others[name] = tuple(listed(others[name], name, "Agent"))
         given: dict[str, Any] = {"policy": policy, **others}
+        if given.get("arm_features") is not None:
+            given["arm_features"] = the_schema(given["arm_features"], "arm_features")
         made = cls(arms=the_arms(arms), features=the_schema(features), **given)
         made.check()
         return made
+
+    @cached_property
+    def arm_rows(self) -> Floats | None:
+        """The encoded features of the arms that it was created with, (K, p); None without."""
+        return None if self.arm_features is None else rows_of(self.arms, self.arm_features.width)
+
+    @cached_property
+    def joint(self) -> Bools | None:
+        """Which products of context and arm the shared reward model weighs; None without one."""
+        if self.reward != OUR_SHARED or self.arm_features is None:
+            return None
+        return joint_mask(self.interactions, self.features, self.arm_features)
 
     def check(self) -> None:
         """Raise where no agent can have these settings, though each is well formed.
@@ -573,6 +784,8 @@ class Settings:
             doubt=self.doubt,
             crosses=self.crosses,
         )
+        if self.set_limits is not None:
+            sets_of(self.set_limits, self.arms, self.arm_features)
         if len(self.rules) > MAX_RULES:
             raise LimitReached("rules", MAX_RULES, "Withdraw some first.")
         met: set[str] = set()
@@ -580,7 +793,7 @@ class Settings:
             if rule.id in met:
                 raise InvalidValue("rule", "Agent.declare", "of a new id", rule.id)
             met.add(rule.id)
-            compile_rule(rule, self.features, ids, groups)
+            compile_rule(rule, self.features, ids, groups, self.arm_features, self.arm_rows)
 
     @staticmethod
     def checkable(policy: Policy, limits: str) -> bool:
@@ -638,6 +851,12 @@ class Settings:
         data["rules"] = [rule.to_json() for rule in self.rules]
         data["teachers"] = [teacher.to_json() for teacher in self.teachers]
         data["reward_range"] = list(self.reward_range)
+        if self.arm_features is not None:
+            data["arm_features"] = self.arm_features.to_json()
+        if self.set_limits is not None:
+            data["set_limits"] = self.set_limits.to_json()
+        if not isinstance(self.interactions, str):
+            data["interactions"] = [list(pair) for pair in self.interactions]
         return {name: value for name, value in data.items() if value != EXTENSIONS.get(name, ...)}
 
     @classmethod
@@ -662,6 +881,10 @@ class Settings:
         try:
             values["arms"] = tuple(Arm.from_json(arm) for arm in values["arms"])
             values["features"] = Schema.from_json(values["features"])
+            if values["arm_features"] is not None:
+                values["arm_features"] = Schema.from_json(values["arm_features"])
+            if values["set_limits"] is not None:
+                values["set_limits"] = SetLimits.from_json(values["set_limits"])
             values["policy"] = policy_from_json(values["policy"])
             values["rules"] = tuple(Rule.from_json(rule) for rule in values["rules"])
             values["teachers"] = tuple(Teacher.from_json(one) for one in values["teachers"])
@@ -720,7 +943,7 @@ def the_arms(arms: int | Iterable[Arm | ArmId], first: int = 0) -> tuple[Arm, ..
     return made
 
 
-def the_schema(features: int | Schema | Sequence[Feature]) -> Schema:
+def the_schema(features: int | Schema | Sequence[Feature], name: str = "features") -> Schema:
     """Return features as a `Schema`: from a number d of plain numbers, or from features."""
     if isinstance(features, Schema):
         return features
@@ -728,8 +951,66 @@ def the_schema(features: int | Schema | Sequence[Feature]) -> Schema:
         return Schema.plain(int(features))
     if not isinstance(features, list | tuple):
         wanted = "a number, a Schema or a list of features"
-        raise InvalidValue("features", "Agent", wanted, features)
+        raise InvalidValue(name, "Agent", wanted, features)
     return Schema(features)
+
+
+def rows_of(arms: Sequence[Arm], width: int) -> Floats:
+    """Return the encoded features of arms that an agent took in: (n, p), a copy."""
+    raw = [arm.features.raw for arm in arms if isinstance(arm.features, ArmFeatures)]
+    return np.frombuffer(bytearray().join(raw)).reshape(len(arms), width)
+
+
+def sets_of(limits: SetLimits, arms: Sequence[Arm], schema: Schema | None) -> Sets:
+    """Return limits on slates as arrays over these arms, or raise `InvalidValue`."""
+    named = {one.feature for one in limits.at_most} | {one.feature for one in limits.not_both}
+    features: dict[str, list[Any]] = {}
+    for name in sorted(str(one) for one in named if one is not None):
+        if schema is None:
+            wanted = "left out where arms have no features: then kinds are groups"
+            raise InvalidValue("feature", "SetLimits", wanted, name)
+        feature, at = schema.place(name, "SetLimits")
+        if not isinstance(feature, Flag | Category | Labels):
+            wanted = "a flag, a category or labels of arms"
+            raise InvalidValue("feature", "SetLimits", wanted, name)
+        rows = rows_of(arms, schema.width)
+        features[name] = [feature._read(row, at) for row in rows]
+    ids, groups = [arm.id for arm in arms], [arm.group for arm in arms]
+    return limits.arrays(ids=ids, groups=groups, features=features)
+
+
+def joint_mask(interactions: Interactions, contexts: Schema, arms: Schema) -> Bools:
+    """Return which products of (1, context) and (1, arm) are weighed: (d + 1, p + 1) bools.
+
+    Each feature alone is, whatever the interactions.
+
+    >>> context, arm = Schema.plain(2), Schema([Number("price")])
+    >>> joint_mask([("x1", "price")], context, arm).astype(int).tolist()
+    [[1, 1], [1, 0], [1, 1]]
+    """
+    mask: Bools = np.zeros((contexts.width + 1, arms.width + 1), np.bool_)
+    mask[0], mask[:, 0] = True, True
+    if isinstance(interactions, str):
+        if validation.one_of(interactions, ("all", "none"), "interactions", "Agent") == "all":
+            mask[:] = True
+        return mask
+    for pair in interactions:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            wanted = "pairs of the name of a context's feature and the name of an arm's"
+            raise InvalidValue("interactions", "Agent", wanted, pair)
+        sides = zip((contexts, arms), pair, ("a context", "an arm"), strict=True)
+        mask[np.ix_(*(_columns_of(schema, name, of) for schema, name, of in sides))] = True
+    return mask
+
+
+def _columns_of(schema: Schema, name: str, of: str) -> list[int]:
+    """Return the columns of a feature, counted from 1 on as in (1, x)."""
+    starts = {feature.name: at for feature, at in schema.encoded}
+    if not isinstance(name, str) or name not in starts:
+        remedy = f"They are called {', '.join(map(repr, list(starts)[:5]))}."
+        raise InvalidValue("interactions", "Agent", f"names of features of {of}", name, remedy)
+    later = [at for at in starts.values() if at > starts[name]]
+    return list(range(starts[name] + 1, min(later, default=schema.width) + 1))
 
 
 def check_default(
@@ -757,6 +1038,8 @@ def arm_id(value: object, owner: str, name: str = "id") -> ArmId:
     """Return the id of an arm, or of an item: a whole number or a short string."""
     if isinstance(value, str):
         return words(value, name, owner)
+    if type(value) is int and ARM_NUMBER.low <= value <= ARM_NUMBER.high:  # which is the rule
+        return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return ARM_NUMBER.check(value, name, owner)
     raise InvalidValue(name, owner, "an int or a string of 1 to 200 characters", value)

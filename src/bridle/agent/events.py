@@ -39,6 +39,7 @@ from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered
 from bridle.kernels.types import Floats, Ints
 from bridle.limits.declared import Rule
 from bridle.limits.kinds import KINDS
+from bridle.policies import Policy, policy_from_json, policy_to_json
 from bridle.validation import MAX_MAGNITUDE
 
 __all__ = [
@@ -46,6 +47,10 @@ __all__ = [
     "SCOPES",
     "Abstained",
     "ArmsAdded",
+    "ArmsChanged",
+    "ArmsRestored",
+    "ArmsRetired",
+    "ArmsVisited",
     "Asked",
     "AuditBegun",
     "Audited",
@@ -64,6 +69,7 @@ __all__ = [
     "Lapsed",
     "Learned",
     "Note",
+    "PolicyChanged",
     "PromiseDropped",
     "Promised",
     "Regrouped",
@@ -202,6 +208,21 @@ def _scope(value: object) -> str:
     return validation.one_of(cast("str", value), SCOPES, "scope", "Agent")
 
 
+def _draws(value: object) -> int:
+    if type(value) is not int or not 1 <= value <= 2**53:
+        raise TypeError(f"a number of draws is a whole number from 1 on, not {value!r:.100}")
+    return value
+
+
+def _policy(value: object) -> Policy:
+    if not isinstance(value, dict):
+        raise TypeError(f"a policy is a JSON object, not {value!r:.100}")
+    made = policy_from_json(value)
+    if policy_to_json(made) != value:
+        raise ValueError("a policy is not written in full")
+    return made
+
+
 def _lag(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"a lag is a whole number, not {value!r:.100}")
@@ -312,6 +333,8 @@ _Encoded: TypeAlias = Annotated[Context, Form(_context, _check_context)]
 _Version: TypeAlias = Annotated[int, _both(_version)]
 _Share: TypeAlias = Annotated[float, _both(_share)]
 _Coin: TypeAlias = Annotated[float, _both(_coin)]
+_Draws: TypeAlias = Annotated[int, _both(_draws)]
+_Policy: TypeAlias = Annotated[Policy, Form(_policy, policy_to_json)]
 _Seconds: TypeAlias = Annotated[float, _both(_seconds)]
 _Lag: TypeAlias = Annotated[int, _both(_lag)]
 _Seed: TypeAlias = Annotated[int, _both(_seed)]
@@ -485,11 +508,52 @@ class ArmsAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class ArmsVisited:
+    """Somebody spoke of arms that the agent does not have: it knows them from here on.
+
+    It plays them only where a request names them.
+    """
+
+    arms: tuple[Arm, ...]
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmsChanged:
+    """Arms have other labels or features from here on; what they earned counts as it was."""
+
+    arms: tuple[Arm, ...]
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmsRetired:
+    """Arms are not played any more; what was learned of them stays."""
+
+    arms: tuple[_ArmId, ...]
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmsRestored:
+    """Arms that were retired, or only visited, may be played again."""
+
+    arms: tuple[_ArmId, ...]
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """The agent asked whether `arm` is allowed in `context`.
 
     `decision`: of which decision it came up, if it asked because it was in doubt. `propensity`: the
-    probability that this decision would ask about this arm.
+    probability that this decision would ask about this arm. `visitors` as in `Decided`.
     """
 
     id: _Id
@@ -501,6 +565,7 @@ class Asked:
     among: tuple[_ArmId, ...] | None = None
     propensity: float | None = None
     item: _ArmId | None = None
+    visitors: tuple[Arm, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -579,7 +644,12 @@ class Decided:
     has a name. `wanted`: the arm in doubt whose lack cost most, and `worth` how much: it is added
     to the account of its unit and this item; `lesson`, by what an answer would have taught about
     other items, to that of its unit. `coin`: the probability with which the play was to be judged
-    afterwards; `checked`: whether the coin fell so.
+    afterwards; `checked`: whether the coin fell so. `visitors`: those among the arms that the
+    request brought along, as the agent does not have them. `draws`: how many draws the propensity
+    was estimated by; None: it is exact. `slate`: of a play that is one of several, what names them
+    together: the id of the first. `place`: its place among them, from 1 on; `places`: how many were
+    asked for. Its propensity is that of this arm in this place: of all slates if it is estimated,
+    and given the places before it if it is exact.
     """
 
     id: _Id
@@ -596,6 +666,11 @@ class Decided:
     lesson: float | None = None
     coin: _Coin | None = None
     checked: bool = False
+    visitors: tuple[Arm, ...] | None = None
+    draws: _Draws | None = None
+    slate: _Id | None = None
+    place: _Draws | None = None
+    places: _Draws | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,6 +688,7 @@ class Abstained:
     wanted: _ArmId | None = None
     worth: float | None = None
     lesson: float | None = None
+    visitors: tuple[Arm, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -670,6 +746,16 @@ class SigmaChanged:
     at: float | None = None
     by: str | None = None
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    """From here on this policy chooses."""
+
+    policy: _Policy
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -778,6 +864,10 @@ class RuleWithdrawn:
 Event: TypeAlias = (
     Created
     | ArmsAdded
+    | ArmsVisited
+    | ArmsChanged
+    | ArmsRetired
+    | ArmsRestored
     | Asked
     | Lapsed
     | Taught
@@ -790,6 +880,7 @@ Event: TypeAlias = (
     | Shadowed
     | Learned
     | SigmaChanged
+    | PolicyChanged
     | WaitChanged
     | Regrouped
     | Certified
@@ -812,20 +903,26 @@ def event_to_json(event: Event) -> dict[str, Json]:
     {'event': 'Rewarded', 'decision': 7, 'value': 0.5, 'at': None}
     """
     data: dict[str, Json] = {"event": type(event).__name__}
+    added = _ADDED.get(type(event), ())
     for field in fields(event):
-        data[field.name] = _plain(getattr(event, field.name))
+        value = getattr(event, field.name)
+        if value is not None or field.name not in added:
+            data[field.name] = _plain(value)
     return data
 
 
 def event_to_text(event: Event) -> str:
     """Return an event as JSON text: that of `event_to_json`, for logs that are written fast."""
     parts = [f'{{"event": "{type(event).__name__}"']
+    added = _ADDED.get(type(event), ())
     for field in _FORMS_OF[type(event)]:
         value = getattr(event, field)
         kind = type(value)
         if kind is tuple and field == "context":
             text = repr(list(value))  # floats, which JSON writes as Python does
         elif value is None:
+            if field in added:
+                continue
             text = "null"
         elif kind is bool:
             text = "true" if value else "false"
@@ -849,7 +946,11 @@ def event_from_json(data: Mapping[str, Json]) -> Event:
         raise CorruptState(f"No event is called {name!r:.100}.")
     forms = _FORMS_OF[kind]
     missing = forms.keys() - data.keys()
-    known = not missing or missing in _EARLIER.get(kind, ())
+    added = _ADDED.get(kind, ())
+    before = missing.difference(added) if added else missing
+    known = not before or before in _EARLIER.get(kind, ())
+    if any(data.get(name, ...) is None for name in added):
+        raise CorruptState(f"{name} is written without {', '.join(added)} where it has none.")
     if len(data) - 1 + len(missing) != len(forms) or not known:
         wanted, got = sorted(forms), sorted(map(str, data))
         raise CorruptState(f"{name} has the fields {wanted}, not {got}."[:1000])
@@ -879,6 +980,8 @@ def check_event(event: Event) -> None:
 
 
 def _plain(value: object) -> Json:
+    if value is None or type(value) in (str, int, float, bool):
+        return cast("Json", value)
     if isinstance(value, np.ndarray):
         # 64-bit little-endian, whatever machine wrote it.
         raw = value.astype(value.dtype.newbyteorder("<")).tobytes()
@@ -887,6 +990,8 @@ def _plain(value: object) -> Json:
         return [_plain(item) for item in value]
     if isinstance(value, Arm | Settings | Rule | Certificate):
         return cast("Json", value.to_json())
+    if isinstance(value, Policy):
+        return cast("Json", policy_to_json(value))
     return cast("Json", value)
 
 
@@ -903,6 +1008,13 @@ _EARLIER: dict[type, tuple[set[str], ...]] = {
     Taught: ({"item", *_LIFE}, _LIFE),
     Judged: ({"id", "who"},),
     **dict.fromkeys((ArmsAdded, SigmaChanged, RuleDeclared, RuleWithdrawn), ({"by", "note"},)),
+}
+
+# Fields that are left out where they are None, so that events without them keep their bytes.
+_ADDED: dict[type, tuple[str, ...]] = {
+    Asked: ("visitors",),
+    Decided: ("visitors", "draws", "slate", "place", "places"),
+    Abstained: ("visitors",),
 }
 
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ from bridle.limits import Beliefs, Prediction, Term
 from bridle.limits.declared import CompiledRule
 from bridle.limits.exceptions import ExceptionRates
 from bridle.limits.kinds import KINDS, make_limits
+from bridle.limits.pairs import PAIR_KINDS, PairLimits
+
+if TYPE_CHECKING:
+    from bridle.agent.joint import Candidates
 
 __all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
 
@@ -59,6 +63,7 @@ class Waiting(NamedTuple):
     propensity: float | None = None  # of the last question
     item: ArmId | None = None
     allowed: tuple[int, ...] = ()  # arms that answers have allowed in this very decision
+    visitors: tuple[Arm, ...] | None = None  # those of `among` that its request brought along
 
     @property
     def case(self) -> Case:
@@ -132,13 +137,15 @@ class Questions:
         question: Open,
         among: tuple[ArmId, ...] | None,
         propensity: float | None,
+        visitors: tuple[Arm, ...] | None = None,
     ) -> None:
         """Fold a question; with `on_doubt="wait"` the decision that it came up in waits for it."""
         self.restore(id, question)
         self.asked += 1
         decision = question.decision
         if decision is not None and self._settings.on_doubt == "wait":
-            waits = self.waiting.get(decision, Waiting(question.context, among, item=question.item))
+            first = Waiting(question.context, among, item=question.item, visitors=visitors)
+            waits = self.waiting.get(decision, first)
             self.waiting[decision] = waits._replace(question=id, settled=-1, propensity=propensity)
         while len(self.open) > self._settings.max_pending:
             self.drop(next(iter(self.open)))
@@ -273,6 +280,16 @@ class LimitsState:
     rules : list of CompiledRule
         What is known for certain. A rule that denies a single feature, or two together, to all
         arms of a unit is a certain term of that unit's own rule: it explains denials.
+    rows : array (K, p), optional
+        The features of arms, where they have some.
+
+    Attributes
+    ----------
+    unit_of : array (K,)
+        What an answer about an arm is certain of: its group's arms, or the arm alone.
+    account_of : array (K,)
+        By what the cost of not asking is summed up: the unit, or the kind of arm where arms have
+        features.
     """
 
     def __init__(
@@ -281,6 +298,7 @@ class LimitsState:
         kind: str,
         arms: Sequence[Arm],
         rules: Sequence[CompiledRule] = (),
+        rows: Floats | None = None,
     ) -> None:
         self.kind = kind
         self._of_others = kind not in KINDS
@@ -290,20 +308,7 @@ class LimitsState:
         self._seen: dict[bytes, Seen] = {}
         # Whether an answer settles its own item and unit; not in logs of the first form.
         self._settled = settings.remembers and not settings.legacy
-        self.limits: Beliefs = make_limits(
-            kind,
-            schema=settings.features,
-            groups=self._groups(arms),
-            error=settings.teacher_error,
-            doubt=settings.doubt,
-            crosses=settings.crosses and kind in ("rules", "logistic"),
-            seed=settings.seed,
-            ridge=settings.ridge_limits,
-            label_coding=settings.label_coding,
-            legacy=settings.legacy,
-            version=settings.limits_version if kind == settings.limits else "",
-            options=settings.limits_options if kind == settings.limits else None,
-        )
+        self.limits: Beliefs = self._make(arms, rows)
         self._known: dict[int, dict[Term, bool]] = {}
         # How often what the limits call safe is denied all the same.
         self.rates: ExceptionRates | None = None
@@ -311,13 +316,54 @@ class LimitsState:
         # safe then.
         self.first: dict[ItemId, bool] = {}
         if settings.checks != 0 and settings.teacher_error is not None:
-            self.rates = ExceptionRates(self.limits.units, **self._bar())
+            units = 1 if isinstance(self.limits, PairLimits) else self.limits.units
+            self.rates = ExceptionRates(units, **self._bar())
         # Whether answers come as foretold. Not of a teacher whose errors are still being found out.
         self.drift: SurpriseTest | None = None
         if settings.lives and self.limits.calibrated and settings.teacher_error is not None:
             self.drift = SurpriseTest(DRIFT)
         self.take(self.limits, ())
         self.set_rules(rules)
+
+    def _make(self, arms: Sequence[Arm], rows: Floats | None) -> Beliefs:
+        """Return limits that were taught nothing yet."""
+        settings, kind = self._settings, self.kind
+        crosses = settings.crosses and kind in ("rules", "logistic")
+        if settings.arm_features is not None and rows is not None and kind in PAIR_KINDS:
+            return PairLimits(
+                kind=kind,
+                context=settings.features,
+                arm=settings.arm_features,
+                rows=rows,
+                groups=self._groups(arms),
+                error=settings.teacher_error,
+                doubt=settings.doubt,
+                crosses=crosses,
+                seed=settings.seed,
+            )
+        return make_limits(
+            kind,
+            schema=settings.features,
+            groups=self._groups(arms),
+            error=settings.teacher_error,
+            doubt=settings.doubt,
+            crosses=crosses,
+            seed=settings.seed,
+            ridge=settings.ridge_limits,
+            label_coding=settings.label_coding,
+            legacy=settings.legacy,
+            version=settings.limits_version if kind == settings.limits else "",
+            options=settings.limits_options if kind == settings.limits else None,
+        )
+
+    @property
+    def pairs(self) -> PairLimits | None:
+        """The limits, if they are over pairs of a context and an arm; else None."""
+        return self.limits if isinstance(self.limits, PairLimits) else None
+
+    def rate_unit(self, arm: int) -> int:
+        """Return to whose rate of exceptions an arm belongs."""
+        return 0 if isinstance(self.limits, PairLimits) else int(self.unit_of[arm])
 
     def _bar(self) -> dict[str, float]:
         return {"doubt": self.limits.doubt, "error": self._settings.teacher_error or 0.0}
@@ -329,12 +375,21 @@ class LimitsState:
     def take(self, limits: Beliefs, examples: Iterable[Example]) -> None:
         """Replace the limits by others that were taught these examples."""
         self.limits = limits
-        self.unit_of: Ints = limits.unit_of
-        self._of: list[dict[ItemId, Example]] = [{} for _ in range(limits.units)]
-        self._judged: list[Counter[ArmId]] = [Counter() for _ in range(limits.units)]
+        self._number_units()
+        self._of: defaultdict[int, dict[ItemId, Example]] = defaultdict(dict)
+        self._judged: defaultdict[int, Counter[ArmId]] = defaultdict(Counter)
         for example in examples:
             self._keep(example)
         self._seen.clear()
+
+    def _number_units(self) -> None:
+        self.unit_of: Ints = self.limits.unit_of
+        self.account_of: Ints = self.unit_of if self.pairs is None else self.pairs.kind_of
+
+    @property
+    def accounts(self) -> int:
+        """How many accounts there can be of one case."""
+        return self.limits.units if self.pairs is None else self.pairs.kinds
 
     def learn(self, example: Example) -> None:
         """Fold one answer; of one item and unit the first alone is evidence about others.
@@ -344,7 +399,7 @@ class LimitsState:
         if example.scope == "all" and not (self._settled and self._judged_before(example)):
             row = np.frombuffer(example.context) + 0.0  # kernels take arrays that can be written
             before = self.limits.update(row, example.arm, example.allowed, self.key(example.id))
-            unit, safe, p = int(self.unit_of[example.arm]), bool(before.safe[0]), float(before.p[0])
+            unit, safe, p = self.rate_unit(example.arm), bool(before.safe[0]), float(before.p[0])
             if self.rates is not None:
                 if safe:
                     p = min(p, 1.0 - float(self.rates.rates[unit]))
@@ -366,7 +421,7 @@ class LimitsState:
         unit = int(self.unit_of[example.arm])
         safe = self.first.pop(example.id, None)
         if self.rates is not None and safe is not None:
-            self.rates.forget(unit, allowed=example.allowed, safe=safe)
+            self.rates.forget(self.rate_unit(example.arm), allowed=example.allowed, safe=safe)
         del self._of[unit][example.id]
         if example.item is not None:
             self._judged[unit][example.item] -= 1
@@ -386,15 +441,26 @@ class LimitsState:
         self._known = known
         self._refit(changed, standing)
 
-    def grow(self, arms: Sequence[Arm]) -> None:
-        """Add arms, after the others; one in a known group starts with what the group knows."""
-        self.limits.grow(len(arms), self._groups(arms))
-        self.unit_of = self.limits.unit_of
-        more = self.limits.units - len(self._of)
-        self._of += [{} for _ in range(more)]
-        self._judged += [Counter() for _ in range(more)]
-        if self.rates is not None:
-            self.rates.grow(self.limits.units)
+    def grow(self, arms: Sequence[Arm], rows: Floats | None = None) -> None:
+        """Add arms, after the others; one in a known group starts with what the group knows.
+
+        rows: (n, p), their features, where they have some.
+        """
+        if self.pairs is not None:
+            self.pairs.grow(len(arms), self._groups(arms), rows)
+        else:
+            self.limits.grow(len(arms), self._groups(arms))
+            if self.rates is not None:
+                self.rates.grow(self.limits.units)
+        self._number_units()
+        self._seen.clear()
+
+    def change_arms(self, arms: Sequence[int], rows: Floats, groups: Sequence[str | None]) -> None:
+        """Take other features of some arms; what was taught of them counts with the old ones."""
+        if self.pairs is not None:
+            for k, group in zip(arms, groups, strict=True):
+                self.pairs.change(k, rows[k], group if self._settings.share == "group" else None)
+        self._number_units()
         self._seen.clear()
 
     def check(self, units: Iterable[int]) -> None:
@@ -413,7 +479,7 @@ class LimitsState:
     def count_play(self, arm: int) -> None:
         """Count a play that had a coin, of what nobody had judged."""
         if self.rates is not None:
-            self.rates.unjudged[self.unit_of[arm]] += 1
+            self.rates.unjudged[self.rate_unit(arm)] += 1
 
     def seen(self, context: bytes) -> Seen:
         """Return what is believed of every arm in an encoded context. Not a copy."""
@@ -425,6 +491,53 @@ class LimitsState:
             self._seen[context] = found
         return found
 
+    def look(self, row: Floats, those: Candidates, places: Ints) -> Seen:
+        """Return what is believed of some candidates in a context: arrays of as many.
+
+        Of pairs no more is worked out than is asked for.
+        """
+        pairs, stored = self.pairs, those.stored
+        numbers = places if those.numbers is None else those.numbers[places]
+        if pairs is None:
+            seen = self.seen(row.tobytes())
+            return Seen(
+                seen.p[numbers],
+                seen.sd[numbers],
+                seen.marks[numbers],
+                seen.information[numbers],
+                seen.hope[numbers],
+            )
+        new = places >= stored
+        found = pairs.predict_pairs(row, numbers[~new])
+        if new.any():
+            met = pairs.predict_rows(row[None], those.rows[places[new] - stored])
+            found = _woven(found, met, new)
+        return self._seen_of(found)
+
+    def kinds(self, those: Candidates, places: Ints) -> Ints:
+        """Return by which accounts the cost of not asking about candidates is summed up.
+
+        Those that nobody stored have none yet: each is one of its own, past all others.
+        """
+        numbers = places if those.numbers is None else those.numbers[places]
+        K = len(self.account_of)
+        return np.where(
+            numbers < K, self.account_of[np.minimum(numbers, K - 1)], self.accounts + numbers
+        )
+
+    def _seen_of(self, prediction: Prediction) -> Seen:
+        """Return what pairs are believed to be, less the exceptions to what is called safe."""
+        p, safe, information = prediction.p, prediction.safe, prediction.information
+        hope = self.limits.hope(prediction)
+        if self.rates is not None:
+            p = np.where(safe, np.minimum(p, 1.0 - self.rates.rates[0]), p)
+            information = np.where(safe, 0.0, information)
+            safe = safe & self.rates.holds(0)
+            hope = np.minimum(hope, p)
+        doubtful = np.where(prediction.possible, doubt.UNSURE, doubt.DENIED)
+        marks = np.where(safe, doubt.SAFE, doubtful).astype(np.int8)
+        return Seen(p, prediction.sd, marks, information, hope)
+
     def novelty(self, row: Floats) -> Floats:
         """Return how much of a context was never taught of each arm: (K,), 1: all, near 0: nothing.
 
@@ -432,9 +545,11 @@ class LimitsState:
         share of xᵀx: what it would be with no example. A word that was never seen adds all of its
         weight, a number far outside of what was taught most of it.
         """
+        if self.pairs is not None:
+            return self.pairs.novelty(row)
         x = np.append(row, 1.0)
-        out: Floats = np.ones(len(self._of))
-        for unit, mine in enumerate(self._of):
+        out: Floats = np.ones(self.limits.units)
+        for unit, mine in self._of.items():
             if mine:
                 C = np.frombuffer(b"".join(e.context for e in mine.values())).reshape(len(mine), -1)
                 X = np.hstack([C, np.ones((len(mine), 1))])
@@ -450,19 +565,24 @@ class LimitsState:
         schema = self._settings.features
         number = np.zeros(len(row), np.bool_)
         number[[at for _, at in schema.numbers]] = True
-        out = []
-        for mine in self._of:
-            new = row != 0.0
-            if mine:
-                C = np.frombuffer(b"".join(e.context for e in mine.values())).reshape(len(mine), -1)
-                low, high = C.min(axis=0), C.max(axis=0)
-                new = np.where(number, (row < low) | (row > high), (row != 0.0) & (high == 0.0))
-            out.append(np.flatnonzero(new).tolist())
-        return out
+        if self.pairs is not None:  # what was taught of one arm says something of all
+            every = {id: one for mine in self._of.values() for id, one in mine.items()}
+            return [self._unseen(row, number, every)] * self.limits.units
+        return [self._unseen(row, number, self._of.get(u)) for u in range(self.limits.units)]
+
+    def _unseen(
+        self, row: Floats, number: Bools, mine: Mapping[ItemId, Example] | None
+    ) -> list[int]:
+        new = row != 0.0
+        if mine:
+            C = np.frombuffer(b"".join(e.context for e in mine.values())).reshape(len(mine), -1)
+            low, high = C.min(axis=0), C.max(axis=0)
+            new = np.where(number, (row < low) | (row > high), (row != 0.0) & (high == 0.0))
+        return np.flatnonzero(new).tolist()
 
     def examples_of(self, unit: int) -> list[Example]:
         """Return the examples of a unit that stand, in order."""
-        return list(self._of[unit].values())
+        return list(self._of.get(unit, {}).values())
 
     def evidence(self, examples: Iterable[Example]) -> list[Example]:
         """Return those of some examples, in order, that the limits learn from: see `learn`."""
@@ -480,18 +600,18 @@ class LimitsState:
         return out
 
     def _judged_before(self, example: Example) -> bool:
-        unit = self.unit_of[example.arm]
+        unit = int(self.unit_of[example.arm])
         return example.item is not None and self._judged[unit][example.item] > 0
 
     def _keep(self, example: Example) -> None:
-        unit = self.unit_of[example.arm]
+        unit = int(self.unit_of[example.arm])
         self._of[unit][example.id] = example
         if example.item is not None:
             self._judged[unit][example.item] += 1
 
     def taught(self, unit: int) -> bool:
         """Whether any answer, or rule, says something of this very unit."""
-        return bool(self._of[unit]) or unit in self._known
+        return bool(self._of.get(unit)) or unit in self._known
 
     def found(self, examples: Sequence[Example]) -> Beliefs:
         """Return limits that found groups among all arms, from these answers."""
@@ -508,6 +628,9 @@ class LimitsState:
         return made
 
     def _predict(self, rows: Floats) -> Seen:
+        if self.pairs is not None:
+            every = np.arange(self.pairs.arms)
+            return self._seen_of(self.pairs.predict_pairs(rows[0], every))
         prediction = self.limits.predict_all(rows)
         if self._of_others:
             prediction = Prediction.checked(prediction, self.limits.units, len(rows), self.kind)
@@ -525,7 +648,10 @@ class LimitsState:
 
     def _ever_allowed(self) -> Bools:
         """Return for each unit whether an answer "allowed" stands."""
-        return np.array([any(e.allowed for e in of.values()) for of in self._of], np.bool_)
+        out: Bools = np.zeros(self.limits.units, np.bool_)
+        for unit, mine in self._of.items():
+            out[unit] = any(example.allowed for example in mine.values())
+        return out
 
     def _refit(self, units: Iterable[int], standing: Iterable[Example]) -> None:
         if self.limits.finds_groups:  # any answer moves all that is believed
@@ -579,6 +705,17 @@ class LimitsState:
         """Return the units all of whose arms are among these."""
         outside = set(self.unit_of[~arms].tolist())
         return [u for u in dict.fromkeys(self.unit_of[arms].tolist()) if u not in outside]
+
+
+def _woven(stored: Prediction, new: Prediction, which: Bools) -> Prediction:
+    """Return two predictions as one, that of `new` in the places `which`."""
+    parts = []
+    for name in ("p", "safe", "possible", "information", "sd"):
+        one, other = getattr(stored, name), getattr(new, name)[:, 0]
+        both = np.empty(len(which), other.dtype)
+        both[~which], both[which] = one, other
+        parts.append(both)
+    return Prediction(*parts)
 
 
 def hashed(id: str) -> int:

@@ -6,21 +6,34 @@ Each holds its event, made and not yet folded, so that a store can commit it fir
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from bridle.agent.config import ArmId, ItemId
 from bridle.agent.events import Abstained, Asked, Context, Decided, Event
-from bridle.agent.scoring import Scoring
 from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
 
-__all__ = ["Abstention", "Answer", "Check", "Decision", "Decisions", "Odds", "Question"]
+if TYPE_CHECKING:
+    from bridle.agent.joint import JointScoring
+    from bridle.agent.scoring import Scoring
+
+__all__ = [
+    "Abstention",
+    "Answer",
+    "Check",
+    "Decision",
+    "Decisions",
+    "Odds",
+    "Question",
+    "SlateDecision",
+]
 
 
 # Rows that a notebook shows of a table.
@@ -99,7 +112,7 @@ class Decision:
         What goes into the log.
     arms : tuple of arm ids
         All arms of the agent when it decided.
-    scored : array (7, K), or Scoring
+    scored : array (7, K), Scoring or JointScoring
         What `parts` are, or are computed from when they are first asked for.
     eligible : array of K bools
         Which arms were in the running.
@@ -116,7 +129,7 @@ class Decision:
 
     event: Decided
     arms: tuple[ArmId, ...]
-    scored: Floats | Scoring
+    scored: Floats | Scoring | JointScoring
     eligible: Bools
     odds: Odds | None = None
     certified: Bools | None = None
@@ -162,7 +175,7 @@ class Decision:
     def parts(self) -> Floats:
         """The rows that the properties below name, as they were when it was made: (7, K)."""
         scored = self.scored
-        return scored.parts() if isinstance(scored, Scoring) else scored
+        return scored if isinstance(scored, np.ndarray) else scored.parts()
 
     def _part(self, row: int) -> Floats:
         part: Floats = self.parts[row]
@@ -357,6 +370,82 @@ class Abstention:
         return self.event.version
 
 
+class SlateDecision(Sequence[Decision]):
+    """Several arms to play at once, best first: each is a decision of its own.
+
+    Reward each by its id, or all of them together: `Agent.reward_slate`.
+
+    Attributes
+    ----------
+    decisions : tuple of Decision
+        One for each place.
+    how : {"exact", "search", "greedy"}
+        `exact`: taking the best that fits is exact here. `search`: it is not, and the best was
+        searched for and found. `greedy`: the search was given up.
+    bound : float
+        The share of the best sum of draws that it has at least: 1 but for `greedy`.
+    """
+
+    def __init__(self, decisions: Sequence[Decision], how: str, bound: float) -> None:
+        self.decisions = tuple(decisions)
+        self.how = how
+        self.bound = bound
+
+    @property
+    def id(self) -> ItemId:
+        """Names the slate: the id of its first decision."""
+        return self.decisions[0].id
+
+    @property
+    def ids(self) -> list[ItemId]:
+        """The id of each decision."""
+        return [one.id for one in self.decisions]
+
+    @property
+    def arms(self) -> list[ArmId]:
+        """The arms to play, best first."""
+        return [one.arm for one in self.decisions]
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log."""
+        return [event for one in self.decisions for event in one.events]
+
+    @property
+    def event(self) -> Decided:
+        """The event of the first place."""
+        return self.decisions[0].event
+
+    @property
+    def question(self) -> Question | None:
+        """What it would like to know, filed while it plays safe (``on_doubt="play_safe"``)."""
+        return self.decisions[0].question
+
+    @property
+    def propensity(self) -> float | None:
+        """The probability of the whole slate, in this order, where it is exact; else None."""
+        shares = [one.event.propensity for one in self.decisions if one.event.draws is None]
+        if len(shares) < len(self.decisions) or None in shares:
+            return None
+        return math.prod(share for share in shares if share is not None)
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    @overload
+    def __getitem__(self, place: int) -> Decision: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Decision]: ...
+    def __getitem__(self, place: int | slice) -> Decision | Sequence[Decision]:
+        return self.decisions[place]
+
+    def __repr__(self) -> str:
+        said = [f"{self.id!r}: play {', '.join(map(repr, self.arms[:5]))}"]
+        said += [f"and {len(self) - 5} more"] if len(self) > 5 else []
+        said += ["asks"] if self.question is not None else []
+        return f"<SlateDecision {', '.join(said)}>"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What became of an answer.
@@ -398,7 +487,9 @@ class Decisions(Sequence[Decision | Abstention]):
         certificate: Certificate | None = None,
         items: list[ArmId | None] | None = None,
         coins: list[tuple[float | None, bool]] | None = None,
+        chances: list[tuple[float, int | None]] | None = None,
     ) -> None:
+        self._chances = chances
         self.ids = ids
         self.numbers = numbers
         self.contexts = contexts
@@ -429,7 +520,9 @@ class Decisions(Sequence[Decision | Abstention]):
         return self._first_version
 
     def propensity(self, i: int) -> float | None:
-        """The exact probability of what came of the i-th, if it was asked for."""
+        """The probability of what came of the i-th, if it was asked for."""
+        if self._chances is not None:
+            return self._chances[i][0]
         if self._propensities is None:
             return None
         k = self.numbers[i]
@@ -487,7 +580,6 @@ class Decisions(Sequence[Decision | Abstention]):
         arms = {
             k: json.dumps(self._arms[k], ensure_ascii=False) for k in set(self.numbers) if k >= 0
         }
-        odds = self._propensities
         out = []
         columns = zip(self.ids, self.numbers, rows, self.items, strict=True)
         for i, (id, k, row, item) in enumerate(columns):
@@ -497,25 +589,30 @@ class Decisions(Sequence[Decision | Abstention]):
             name = id if isinstance(id, int) else json.dumps(id, ensure_ascii=False)
             version = self._first_version + i
             if k < 0:
-                sure = "null" if odds is None else "1.0"
+                sure = "null" if self.propensity(i) is None else "1.0"
                 out.append(
                     f'{{"event": "Abstained", "id": {name}, "context": {row}, '
                     f'"version": {version}, "among": {among}, "at": {at}, "ask": false, '
                     f'"propensity": {sure}, {priced}}}'
                 )
             else:
-                p = "null" if odds is None else repr(float(odds[i, k]))
+                chance, draws = self.propensity(i), self._draws(i)
+                p = "null" if chance is None else repr(chance)
+                by = "" if draws is None else f', "draws": {draws}'
                 out.append(
                     f'{{"event": "Decided", "id": {name}, "context": {row}, "arm": {arms[k]}, '
                     f'"version": {version}, "among": {among}, "propensity": {p}, "at": {at}, '
                     f'"ask": false, {priced}, "coin": {"null" if coin is None else repr(coin)}, '
-                    f'"checked": {"true" if checked else "false"}}}'
+                    f'"checked": {"true" if checked else "false"}{by}}}'
                 )
         return out
 
     def checked(self, i: int) -> bool:
         """Return whether the coin chose the i-th play to be judged."""
         return self._coin(i)[1]
+
+    def _draws(self, i: int) -> int | None:
+        return None if self._chances is None else self._chances[i][1]
 
     def _coin(self, i: int) -> tuple[float | None, bool]:
         return (None, False) if self.coins is None else self.coins[i]
@@ -530,11 +627,11 @@ class Decisions(Sequence[Decision | Abstention]):
         version = self._first_version + i
         k = self.numbers[i]
         if k < 0:
-            sure = None if self._propensities is None else 1.0
+            sure = None if self.propensity(i) is None else 1.0
             return Abstained(
                 self.ids[i], context, version, self._among, self._at, False, sure, self.items[i]
             )
-        odds = None if self._propensities is None else float(self._propensities[i, k])
+        odds = self.propensity(i)
         return Decided(
             self.ids[i],
             context,
@@ -549,4 +646,6 @@ class Decisions(Sequence[Decision | Abstention]):
             None,
             None,
             *self._coin(i),
+            None,
+            self._draws(i),
         )

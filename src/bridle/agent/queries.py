@@ -166,6 +166,8 @@ def _exceptional(state: AgentState, row: Floats) -> Bools:
     rates, unit_of = limits_state.rates, limits_state.unit_of
     if rates is None or all(rates.holds(u) for u in range(rates.units)):
         return np.zeros(len(unit_of), np.bool_)
+    if limits_state.pairs is not None:
+        return limits_state.pairs.predict_pairs(row, np.arange(len(unit_of))).safe
     doubted = np.array([not rates.holds(u) for u in range(rates.units)])
     safe = limits_state.limits.predict_all(row[None]).safe[:, 0]
     return np.asarray((safe & doubted)[unit_of])
@@ -277,6 +279,8 @@ def exceptions_of(state: AgentState) -> tuple[Exceptions, ...]:
 
 def unit_name(state: AgentState, unit: int) -> str:
     """Return what people call a unit: its group, or the label of its only arm."""
+    if state.limits_state.pairs is not None:
+        return "all arms"  # whose exceptions are counted together
     arm = state.arms[int(np.flatnonzero(state.limits_state.unit_of == unit)[0])]
     shared = state.settings.share == "group" and state.limits_state.limits.shares_groups
     return str(arm.group if shared and arm.group is not None else arm.label)
@@ -342,6 +346,11 @@ def sentences_of(state: AgentState) -> list[str]:
             "what is believed of a context, agent.believed(context), or make the agent with "
             "limits='rules' or 'auto'."
         )
+    pairs = state.limits_state.pairs
+    if pairs is not None:
+        said = pairs.sentences([printable(arm.label) for arm in state.arms])
+        more = _doubted(state, 0)
+        return [*said, more.removeprefix("; ")] if more else said
     schema, never = state.settings.features, _never_together(state.settings.features)
     out = []
     unread: Reading | None = None  # of units that nothing was said about: all alike

@@ -106,6 +106,7 @@ class Unscored:
     """The decisions in use whose scores are not computed; not part of the fold."""
 
     def __init__(self) -> None:
+        self.moved = 0  # how often something was folded that can move a score
         self._waiting: list[weakref.ref[Scoring]] = []
 
     def __bool__(self) -> bool:

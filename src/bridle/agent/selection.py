@@ -8,27 +8,29 @@ somebody else's, the same steps are taken in plain Python.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bridle.agent.config import ArmId, ItemId
+from bridle.agent.config import Arm, ArmId, ItemId
 from bridle.agent.events import Abstained, Asked, Decided
+from bridle.agent.joint import DRAWS, JointChoice, JointScoring, scores_for
 from bridle.agent.limits_state import Case, Seen, Waiting, hashed
-from bridle.agent.outcomes import Abstention, Decision, Odds, Question
+from bridle.agent.outcomes import Abstention, Decision, Odds, Question, SlateDecision
 from bridle.agent.purse import Purse
 from bridle.agent.scoring import Scoring
 from bridle.agent.state import AgentState
+from bridle.errors import LimitReached
 from bridle.kernels import choice, doubt, keys, loop, questions, wins
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
 from bridle.policies import (
     ACTIVE,
+    Masked,
     Policy,
-    Scores,
     Uniform,
     Weighted,
     chosen,
@@ -38,6 +40,7 @@ from bridle.policies import (
     teaching_policy,
 )
 from bridle.reward.posterior import LinearArms
+from bridle.slates import Slate, choose_slate, drawn, place_odds
 
 __all__ = ["Choice", "Made", "Selector", "scores_for"]
 
@@ -48,8 +51,19 @@ Made: TypeAlias = Decision | Question | Abstention
 # From so many arms on it pays to leave out, in a batch, the scores that cannot win.
 MANY = 32
 LN2 = math.log(2.0)
+# Numbers that a batch with details may have where arms are many.
+MOST_DETAILS = 50_000_000
+NOTHING_LOST: tuple[Any, Any, Any] = (None, None, None)
+NO_COIN: tuple[float | None, bool] = (None, False)
 WEIGHT_OF_LIMITS = 1  # its place in `Weights`
 FALL_BACK = {"abstain": doubt.ABSTAIN, "least_bad": doubt.LEAST_BAD}
+
+
+def slate_ids(first: ItemId, places: int) -> list[ItemId]:
+    """Return the ids of the decisions of a slate by that of the first."""
+    if isinstance(first, int):
+        return [first + n for n in range(places)]
+    return [first, *(f"{first}/{n + 1}" for n in range(1, places))]
 
 
 class _Case(NamedTuple):
@@ -64,6 +78,27 @@ class _Case(NamedTuple):
     ask: bool
     eligible: Bools
     item: ArmId | None
+    visitors: tuple[Arm, ...] | None = None
+
+
+class JointBatch(NamedTuple):
+    """The choices of a batch where arms share what is learned of them."""
+
+    arms: Ints  # (n,), -1 where nothing may be played
+    eligible: Bools | None  # (n, K)
+    parts: Floats | None  # (n, 7, K)
+    odds: Floats | None  # (n, K)
+    chances: list[tuple[float, int | None]] | None  # of what was played, and by how many draws
+
+
+class _ChosenSlate(NamedTuple):
+    """A slate as it was chosen, and what else may be asked of it; arms by their numbers."""
+
+    slate: Slate
+    scored: Callable[[], Floats | JointScoring]
+    odds: Callable[[Ints], list[tuple[float, int | None]]]
+    fall_back: Callable[[], int]
+    nearest: Callable[[], tuple[int, float, float, bool]]
 
 
 class Selector:
@@ -80,7 +115,8 @@ class Selector:
     def __init__(self, state: AgentState, policy: Policy | None = None) -> None:
         settings = state.settings
         seed = settings.seed
-        self._state = state
+        self.state = self._state = state
+        self._last_slate: tuple[Any, Any] = (None, None)
         self._other = policy
         self._other_weights = None if policy is None else kernel_weights(policy)
         self._decide_start = keys.stream(seed, keys.DECIDE)
@@ -103,6 +139,20 @@ class Selector:
     def policy(self) -> Policy:
         """What chooses: the agent's policy as it is now, or the one given in its place."""
         return self._state.policy if self._other is None else self._other
+
+    @property
+    def weights(self) -> Floats:
+        """What its policy makes of scores, as the kernels take it."""
+        return self._weights
+
+    def decide_key(self, id: ItemId) -> tuple[Any, Any]:
+        """Return the stream and the place in it that the draws of a decision are keyed by."""
+        return self._key(id, self._decide_start, self._decide_named)
+
+    def doubt_key(self, id: ItemId) -> np.uint64:
+        """Return the key of the draws that the questions of a decision are judged by."""
+        start, number = self._key(id, self._doubt_start, self._doubt_named)
+        return np.uint64(keys.key_of(start, number))
 
     @property
     def _weights(self) -> Floats:
@@ -131,6 +181,8 @@ class Selector:
             if event.decision is None:
                 return self.question(row, event.id, event.version, event.at, event.item)
             id, question = event.decision, event.id
+        if isinstance(event, Decided) and event.slate is not None:
+            return self._slate_again(event, row, ask, propensity)
         return self.decision(
             row,
             id,
@@ -141,7 +193,36 @@ class Selector:
             ask=ask and asks,
             question=question,
             item=event.item,
+            visitors=event.visitors,
         )
+
+    def _slate_again(
+        self, event: Decided, row: Floats, ask: bool, propensity: bool | None
+    ) -> Decision | Abstention:
+        """Choose a slate again, and return the place of it that an event has."""
+        assert event.slate is not None and event.place is not None and event.places is not None
+        wanted = event.propensity is not None if propensity is None else propensity
+        # The slate of the place before is at hand, mostly.
+        name = (event.slate, event.version, event.places, wanted, ask and event.ask)
+        if name != self._last_slate[0]:
+            made = self.slate(
+                row,
+                slate_ids(event.slate, event.places),
+                event.version,
+                event.among,
+                event.places,
+                wanted,
+                event.at,
+                ask=ask and event.ask,
+                question=self._state.questions.asked + 1,
+                item=event.item,
+            )
+            self._last_slate = (name, made)
+        found = self._last_slate[1]
+        if isinstance(found, SlateDecision):
+            return found[event.place - 1] if event.place <= len(found) else found[0]
+        assert isinstance(found, Abstention)
+        return found
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -216,9 +297,14 @@ class Selector:
         ask: bool = False,
         question: ItemId | None = None,
         item: ArmId | None = None,
+        visitors: tuple[Arm, ...] | None = None,
     ) -> Made:
         """Choose an arm, or ask about one if `ask` (the question's id is then `question`)."""
         state, policy = self._state, self.policy
+        if state.shared is not None:
+            every = state.every  # who may be played is found there
+            case = _Case(row, id, version, among, propensity, at, ask, every, item, visitors)
+            return self._joint(case, question)
         numbers = None if among is None else [state.arm_number(arm) for arm in among]
         eligible = state.eligible(row, numbers, item, policy)
         case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
@@ -264,7 +350,7 @@ class Selector:
             if k >= 0 and isinstance(policy, Weighted):
                 wins.propensities(self._weights, parts[4], parts[5], may, may, play)
             elif k >= 0:
-                play = odds_of(policy, scores_for(parts, may))
+                play = odds_of(policy, scores_for(parts, may, state.totals[1]))
             odds = Odds(play, none, float(k < 0))
         return self._made(case, k, parts, odds, coin=self._coin(case, k))
 
@@ -303,7 +389,8 @@ class Selector:
 
     def _chosen(self, parts: Floats, may: Bools, start: Any, number: Any) -> int:
         """Return what somebody else's policy plays, by the bits that ours would draw from."""
-        return chosen(self.policy, scores_for(parts, may), int(keys.key_of(start, number)))
+        scores = scores_for(parts, may, self._state.totals[1])
+        return chosen(self.policy, scores, int(keys.key_of(start, number)))
 
     def _coin(self, case: _Case, k: int, here: Sequence[int] = ()) -> tuple[float | None, bool]:
         """Return the probability with which a play is to be judged afterwards; whether it is.
@@ -313,10 +400,10 @@ class Selector:
         if k < 0 or k in here:
             return None, False
         state = self._state
-        coin, rates = 0.0, state.limits_state.rates
+        coin, rates = 0.0, state.limits_state.rates if self.policy.needs_limits else None
         known = state.is_allowed(k, case.item)
         if rates is not None and not known and state.checks.may(state.decisions + 1):
-            coin = rates.coin(int(state.limits_state.unit_of[k]))
+            coin = rates.coin(state.limits_state.rate_unit(k))
         if state.purse is not None:
             coin = max(coin, state.purse.coin(known=known))
         return (coin, self._falls(case.id, coin, state.purse)) if coin > 0.0 else (None, False)
@@ -388,6 +475,86 @@ class Selector:
             return Question(asked)
         return replace(made, question=Question(asked))
 
+    def _joint(self, case: _Case, question: ItemId | None) -> Made:
+        """Choose where arms have features and share what is learned of them."""
+        state, settings = self._state, self._state.settings
+        visitors = case.visitors
+        joint = JointChoice(self, case.row, case.id, case.among, visitors or (), case.item)
+        ids, at = joint.candidates.ids, joint.choose()
+        may_ask = (
+            question is not None
+            and case.ask
+            and joint.waits.asks
+            and self.policy.needs_limits
+            and state.questions.left > 0
+            and joint.waits.looks < settings.ask_at_most
+        )
+        wanted, worth, lesson, asks = joint.nearest() if may_ask else (-1, 0.0, 0.0, False)
+        waiting = asks and settings.on_doubt == "wait"
+        odds, chance, draws = None, None, None
+        if case.propensity and not waiting:
+            odds, chance, draws = joint.odds(at)
+        lost: tuple[ArmId | None, float | None, float | None] = (None, None, None)
+        if wanted >= 0 and not asks:
+            lost = (ids[wanted], worth, lesson)
+        context = tuple(case.row.tolist())
+        sure = None if state.certificate is None else state.certified(case.row)
+        made: Decision | Abstention
+        if at < 0:
+            event = Abstained(
+                case.id,
+                context,
+                case.version,
+                case.among,
+                case.at,
+                case.ask,
+                chance,
+                case.item,
+                *lost,
+                visitors,
+            )
+            made = Abstention(event, odds, sure)
+        else:
+            number = joint.candidates.number(at)
+            coin: tuple[float | None, bool] = (None, False)
+            if not waiting:
+                coin = self._coin(case, number, tuple(joint.allowed_now))
+            decided = Decided(
+                case.id,
+                context,
+                ids[at],
+                case.version,
+                case.among,
+                chance,
+                case.at,
+                case.ask,
+                case.item,
+                *lost,
+                *coin,
+                visitors,
+                draws,
+            )
+            whole = not joint.candidates.visitors
+            arms = state.arm_ids if whole else ids
+            if odds is not None and whole:
+                odds = joint.spread_odds(odds)
+            made = Decision(decided, arms, joint.scored(), joint.shown_may(), odds, sure)
+        if not asks or question is None:
+            return made
+        asked = Asked(
+            question,
+            context,
+            ids[wanted],
+            case.version,
+            case.at,
+            case.id,
+            case.among,
+            None,
+            case.item,
+            visitors,
+        )
+        return Question(asked) if waiting else replace(made, question=Question(asked))
+
     def _played(self, case: _Case, parts: Floats, seen: Seen, marks: Any) -> int:
         """Fill `parts` and return the best arm that is surely allowed, or -1."""
         start, number = self._key(case.id, self._decide_start, self._decide_named)
@@ -450,7 +617,7 @@ class Selector:
         play, ask = np.zeros((2, len(marks)))
         safe = marks == questions.SAFE
         if safe.any() and not isinstance(self.policy, Weighted):
-            play = odds_of(self.policy, scores_for(parts, safe))
+            play = odds_of(self.policy, scores_for(parts, safe, self._state.totals[1]))
         elif safe.any():
             wins.win_probabilities(parts[4], parts[5], safe, play)
         elif k >= 0:
@@ -582,6 +749,154 @@ class Selector:
         shown = state.every_shown if case.eligible is state.every else case.eligible
         return Decision(decided, state.arm_ids, scored, shown, odds, sure)
 
+    # -- a slate -----------------------------------------------------------------------------
+
+    def slate(
+        self,
+        row: Floats,
+        ids: list[ItemId],
+        version: int,
+        among: tuple[ArmId, ...] | None,
+        places: int,
+        propensity: bool,
+        at: float | None,
+        *,
+        ask: bool = False,
+        question: ItemId | None = None,
+        item: ArmId | None = None,
+    ) -> SlateDecision | Abstention:
+        """Choose several arms at once, best first; the id of the first keys their draws.
+
+        It waits for nobody: a question is filed with the first place, where agents file some.
+        """
+        state, id = self._state, ids[0]
+        numbers = None if among is None else [state.arm_number(arm) for arm in among]
+        eligible = state.eligible(row, numbers, item, self.policy)
+        case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
+        if state.shared is not None:
+            chosen = self._joint_slate(case, places)
+        else:
+            chosen = self._plain_slate(case, places)
+        arms = chosen.slate.arms
+        if not len(arms):
+            k = -1 if state.purse is not None and state.purse.frozen else chosen.fall_back()
+            arms = np.array([k] if k >= 0 else [], np.int64)
+        shares = chosen.odds(arms) if propensity and len(arms) else None
+        wanted, worth, lesson, asks = -1, 0.0, 0.0, False
+        may_ask = ask and state.settings.on_doubt == "play_safe" and state.questions.left > 0
+        if may_ask and question is not None and self.policy.needs_limits:
+            wanted, worth, lesson, asks = chosen.nearest()
+        lost = NOTHING_LOST
+        if wanted >= 0 and not asks:
+            lost = (state.arm_ids[wanted], worth, lesson)
+        context = tuple(row.tolist())
+        sure = None if state.certificate is None else state.certified(row)
+        asked = None
+        if asks and question is not None:
+            arm = state.arm_ids[wanted]
+            asked = Question(Asked(question, context, arm, version, at, id, among, None, item))
+        if not len(arms):
+            chance = None if not propensity else 1.0
+            nothing = Abstained(id, context, version, among, at, ask, chance, item, *lost)
+            return Abstention(nothing, None, sure, asked)
+        coins = self.coins(ids[: len(arms)], arms.copy(), [item] * len(arms))
+        scored = chosen.scored()
+        made = []
+        for n, k in enumerate(arms.tolist()):
+            share, draws = (None, None) if shares is None else shares[n]
+            event = Decided(
+                ids[n],
+                context,
+                state.arm_ids[k],
+                version,
+                among,
+                share,
+                at,
+                ask,
+                item,
+                *(lost if n == 0 else NOTHING_LOST),
+                *(NO_COIN if coins is None else coins[n]),
+                None,
+                draws,
+                id,
+                n + 1,
+                places,
+            )
+            filed = asked if n == 0 else None
+            made.append(Decision(event, state.arm_ids, scored, eligible, None, sure, filed))
+        return SlateDecision(made, chosen.slate.how, chosen.slate.bound)
+
+    def _joint_slate(self, case: _Case, places: int) -> _ChosenSlate:
+        """Choose a slate where arms share what is learned of them."""
+        joint = JointChoice(self, case.row, case.id, case.among, (), case.item)
+        slate = joint.slate(places)
+
+        def odds(arms: Ints) -> list[tuple[float, int | None]]:
+            if slate.chain is not None:
+                return [(share, None) for share in slate.chain.tolist()]
+            if not len(slate.arms):
+                return [(1.0, None)]
+            return [(share, DRAWS) for share in joint.slate_odds(arms, places).tolist()]
+
+        def fall_back() -> int:
+            at = joint.fall_back()
+            return joint.candidates.number(at) if at >= 0 else -1
+
+        def nearest() -> tuple[int, float, float, bool]:
+            at, worth, lesson, pays = joint.nearest()
+            return (joint.candidates.number(at) if at >= 0 else -1), worth, lesson, pays
+
+        return _ChosenSlate(slate, joint.scored, odds, fall_back, nearest)
+
+    def _plain_slate(self, case: _Case, places: int) -> _ChosenSlate:
+        """Choose a slate where every arm learns alone."""
+        state, policy = self._state, self.policy
+        start, number = self.decide_key(case.id)
+        key = int(keys.key_of(start, number))
+        parts = np.empty((7, len(state.arms)))
+        state.reward_parts(case.row, parts)
+        seen = state.limits_state.seen(case.row.tobytes())
+        said = state.said(case.row, case.eligible, case.item)
+        marks = self._marks(seen, said)
+        parts[2], parts[3] = self._limit_scores(case.row)
+        may = marks == questions.SAFE if policy.needs_limits else case.eligible.copy()
+        if state.purse is not None and state.purse.frozen:
+            may = np.zeros(len(may), np.bool_)
+        choice.choose(self._weights, parts, may, may, start, number)
+        inner = policy.policy if isinstance(policy, Masked) else policy
+        scores = scores_for(parts, may, state.totals[1])
+        draws = isinstance(inner, Weighted) and inner.weights.epsilon == 0.0
+        if draws:
+            slate = choose_slate(parts[6], may, places, state.sets, key)
+        else:
+            slate = drawn(policy, scores, places, key, state.sets)
+
+        def odds(arms: Ints) -> list[tuple[float, int | None]]:
+            if slate.chain is not None:
+                return [(share, None) for share in slate.chain.tolist()]
+            if not len(slate.arms):
+                return [(1.0, None)]
+            aside = np.uint64(keys.aside(np.uint64(key)))
+            scratch = parts.copy()
+
+            def draw(i: int) -> Floats:
+                choice.choose(self._weights, scratch, may, may, aside, np.uint64(i))
+                scores: Floats = scratch[6]
+                return scores
+
+            found = place_odds(draw, DRAWS, arms, may, places, state.sets, int(aside))
+            return [(share, DRAWS) for share in found.places.tolist()]
+
+        def fall_back() -> int:
+            if not policy.needs_limits:
+                return -1
+            return self._fall_back(case.row, case.among, case.item, seen.p, said)
+
+        def nearest() -> tuple[int, float, float, bool]:
+            return self._nearest(case, parts, seen, marks, 0)
+
+        return _ChosenSlate(slate, lambda: parts, odds, fall_back, nearest)
+
     # -- a batch -----------------------------------------------------------------------------
 
     def numbers(self, first: int, names: list[ItemId] | None, n: int) -> tuple[Any, Uints]:
@@ -634,11 +949,47 @@ class Selector:
                 wins.propensities_many(self._weights, parts, running, odds)
             else:
                 for i, may in enumerate(np.broadcast_to(running, (n, K))):
-                    odds[i] = odds_of(policy, scores_for(parts[i], may))
+                    odds[i] = odds_of(policy, scores_for(parts[i], may, state.totals[1]))
             if masked:
                 for i in np.flatnonzero(~running.any(axis=1) & (arms >= 0)).tolist():
                     odds[i] = np.arange(K) == arms[i]
         return arms, eligible, parts if details or propensity else None, odds
+
+    def joint_batch(
+        self,
+        rows: Floats,
+        among: tuple[ArmId, ...] | None,
+        ids: list[ItemId],
+        details: bool,
+        propensity: bool,
+        items: list[ArmId | None],
+    ) -> JointBatch:
+        """Choose an arm for each row where arms share what is learned of them, never asking."""
+        K, n = len(self._state.arms), len(rows)
+        if details and 7 * n * K > MOST_DETAILS:
+            remedy = "Say details=False, or decide fewer at once."
+            raise LimitReached("numbers in the details of a batch", MOST_DETAILS, remedy)
+        made = JointBatch(np.empty(n, np.int64), None, None, None, None)
+        if details:
+            made = made._replace(
+                eligible=np.zeros((n, K), np.bool_), parts=np.zeros((n, 7, K)), odds=None
+            )
+        chances: list[tuple[float, int | None]] = []
+        odds = np.zeros((n, K)) if propensity and details else None
+        for i, (row, id, item) in enumerate(zip(rows, ids, items, strict=True)):
+            joint = JointChoice(self, row, id, among, (), item)
+            at, numbers = joint.choose(), joint.candidates.numbers
+            made.arms[i] = joint.candidates.number(at) if at >= 0 else -1
+            which = slice(None) if numbers is None else numbers
+            if made.parts is not None and made.eligible is not None:
+                made.parts[i] = joint.shown()
+                made.eligible[i] = joint.shown_may()
+            if propensity:
+                each, chance, draws = joint.odds(at)
+                chances.append((chance, draws))
+                if odds is not None:
+                    odds[i][which] = each.play
+        return made._replace(odds=odds, chances=chances if propensity else None)
 
     def _pick_many(
         self,
@@ -684,18 +1035,18 @@ class Selector:
         Where the promise is frozen nothing is played: `arms` is changed to -1 there.
         """
         state = self._state
-        rates = state.limits_state.rates
+        rates = state.limits_state.rates if self.policy.needs_limits else None
         purse = None if state.purse is None else state.purse.copy()
         if rates is None and purse is None:
             return None
-        unit_of = state.limits_state.unit_of.tolist()
+        rate_unit = state.limits_state.rate_unit
         unjudged = [] if rates is None else rates.unjudged.tolist()
         plays, drawn = sum(unjudged), 0
         out: list[tuple[float | None, bool]] = []
         for ahead, (id, k, item) in enumerate(zip(ids, arms.tolist(), items, strict=True)):
             if purse is not None and purse.frozen:
                 arms[ahead] = k = -1
-            coin, judged, u = 0.0, k >= 0 and state.is_allowed(k, item), unit_of[k]
+            coin, judged, u = 0.0, k >= 0 and state.is_allowed(k, item), rate_unit(k)
             new = rates is not None and k >= 0 and not judged
             if new and rates is not None and state.checks.may(state.decisions + ahead + 1, drawn):
                 coin = coin_of(rates.zeal[u], plays, unjudged[u])
@@ -772,9 +1123,3 @@ class Selector:
         if isinstance(id, int):
             return start, np.uint64(id)
         return named, np.uint64(hashed(id))
-
-
-def scores_for(parts: Floats, may: Bools) -> Scores:
-    """Return what somebody else's policy sees, in arrays of its own."""
-    mean, sd, limit_mean, limit_sd = parts[:4].copy()
-    return Scores(mean, sd, limit_mean, limit_sd, may.copy(), may.copy())

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from bridle.agent.config import Arm, ArmId, ItemId, Json, Settings, arm_id
+from bridle.agent.config import Arm, ArmId, ItemId, Json, Settings, arm_id, rows_of
 from bridle.agent.drift import SurpriseTest
 from bridle.agent.events import (
     Decided,
@@ -46,9 +46,13 @@ from bridle.certificates.certificate import Certificate
 from bridle.errors import BridleError, CorruptState, NotRegistered
 from bridle.limits.declared import Rule
 from bridle.limits.kinds import limits_from_state
+from bridle.limits.pairs import PairLimits
+from bridle.policies import Policy, policy_to_json, with_sigma
 from bridle.reward.base import DEFAULT as OUR_REWARD
+from bridle.reward.base import SHARED as OUR_SHARED
 from bridle.reward.base import model_from_state
 from bridle.reward.posterior import LinearArms
+from bridle.reward.shared import SharedArms
 from bridle.validation import MAX_MAGNITUDE
 
 __all__ = [
@@ -218,6 +222,8 @@ _META = {
     "certificate",
     "wait",
 }
+# What is written only where there is something to write: an agent without it keeps its bytes.
+_SPARSE = {"status", "policy"}
 # What logs of the first form have not.
 _PRICED = {"costs", "lessons"}
 # What those of the second form have not, either.
@@ -228,6 +234,7 @@ _ARRAYS = {
     for part in ("contexts", "arms")
 }
 _ARRAYS |= {"examples.allowed", "totals"}
+_BARE = {"by": None, "note": None, "at": None}
 # Arrays that a part of an agent reads itself.
 PARTS = ("reward.", "limits.", "teachers.")
 # What of the limits' arrays follows from the settings, the arms and the rules.
@@ -282,6 +289,7 @@ def state_to_arrays(state: AgentState) -> tuple[dict[str, Json], Arrays]:
                 w.asks,
                 w.propensity,
                 *named(w.item, list(w.allowed)),
+                *(() if w.visitors is None else ([arm.to_json() for arm in w.visitors],)),
             ]
             for id, w in waiting.items()
         ],
@@ -299,6 +307,10 @@ def state_to_arrays(state: AgentState) -> tuple[dict[str, Json], Arrays]:
         meta["lessons"] = [[unit, cost] for unit, cost in state.lessons.items()]
     if state.settings.lives:
         meta |= _checks_to_state(state)
+    if state.status.any():
+        meta["status"] = state.status.tolist()
+    if state.policy != _dialled(state.settings.policy, meta["sigma"]):
+        meta["policy"] = cast("Json", policy_to_json(state.policy))
     teachers = state.teachers.to_state() if state.settings.teachers else {}
     width = state.settings.features.width
     examples = state.examples.values()
@@ -332,7 +344,7 @@ def state_from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
 
 def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     others = {name for name in arrays if not name.startswith(PARTS)}
-    if meta.keys() - _PRICED - _CHECKED != _META or others != _ARRAYS:
+    if meta.keys() - _PRICED - _CHECKED - _SPARSE != _META or others != _ARRAYS:
         raise CorruptState("There is more, or less, in the file than an agent.")
     settings = Settings.from_json(meta["settings"])
     later = (set() if settings.legacy else _PRICED) | (_CHECKED if settings.lives else set())
@@ -342,6 +354,7 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     K, d = len(arms), settings.features.width
     D = d + (settings.prior == "centred")
     ours = settings.reward == OUR_REWARD
+    arms = [arm.encoded(settings.arm_features) for arm in arms]
     # So that what follows is no larger than the file.
     if ours and (arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D)):
         raise CorruptState(f"The arrays are not those of {K} arms and {d} features.")
@@ -349,7 +362,14 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     state.add_arms(arms[len(settings.arms) :])
     if state.arm_ids != tuple(arm.id for arm in arms):
         raise CorruptState("The arms are not those of the settings.")
-    if meta["sigma"] is not None:
+    if settings.arm_features is not None:
+        state.arm_rows = rows_of(arms, settings.arm_features.width)
+    if "policy" in meta:
+        changed_policy = event_from_json(
+            {"event": "PolicyChanged", "policy": meta["policy"], **_BARE}
+        )
+        state.fold(changed_policy)
+    elif meta["sigma"] is not None:
         state.fold(SigmaChanged(meta["sigma"]))
     changed = WaitChanged(*meta["wait"])
     check_event(changed)
@@ -359,6 +379,8 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
         state.reward_model = LinearArms.from_state(rewards)
         if state.reward_arms.ridge != settings.ridge:
             raise CorruptState("The arrays do not fit the settings.")
+    elif settings.reward == OUR_SHARED:
+        _read_shared(state, rewards)
     else:
         name, version = settings.reward, settings.reward_version
         state.reward_model = model_from_state(name, version, rewards, arms=K, features=d)
@@ -378,7 +400,9 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     _read_judged(state, meta.get("judged", []), _under("teachers.", arrays), d)
     if meta["certificate"] is not None:
         state.certificate = Certificate.from_json(meta["certificate"])
-    units = state.limits_state.limits.units
+    if "status" in meta:
+        _read_status(state, meta["status"])
+    units = state.limits_state.accounts
     for case, here in meta.get("costs", ()):
         state.costs[_case_from_json(case, d)] = {
             _unit(unit, units): _cost(cost) for unit, cost in here
@@ -386,6 +410,29 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     for unit, cost in meta.get("lessons", ()):
         state.lessons[_unit(unit, units)] = _cost(cost)
     return state
+
+
+def _dialled(policy: Policy, sigma: Any) -> Policy:
+    """Return the policy that an agent was created with, its dial as it stands now."""
+    return policy if sigma is None else with_sigma(policy, sigma)
+
+
+def _read_shared(state: AgentState, arrays: Arrays) -> None:
+    """Read the reward model that arms share, or raise `CorruptState`."""
+    fresh, saved = state.shared, SharedArms.from_state(arrays)
+    assert fresh is not None and state.arm_rows is not None
+    shape = (saved.arms, saved.features, saved.arm_features)
+    if shape != (fresh.arms, fresh.features, fresh.arm_features):
+        raise CorruptState("The reward model is not one of these arms and features.")
+    state.reward_model = saved
+
+
+def _read_status(state: AgentState, status: Any) -> None:
+    """Read which arms are retired, or only known from requests."""
+    known = isinstance(status, list) and all(type(one) is int and 0 <= one <= 2 for one in status)
+    if not known or len(status) != len(state.arms):
+        raise CorruptState(f"No arms have the status {status!r:.100}.")
+    state.set_status(np.array(status, np.int8))
 
 
 def _read_examples(
@@ -417,6 +464,9 @@ def _read_limits(
     settings = state.settings
     state.regroup(arms, meta["limits"], [Rule.from_json(rule) for rule in meta["rules"]])
     saved = _under("limits.", arrays)
+    if state.limits_state.pairs is not None:
+        _read_pairs(state, state.limits_state.pairs, saved)
+        return
     for name, array in state.limits_state.limits.to_state().items():  # untaught as yet
         if name.rpartition("/")[2] in _SETTLED and not _equal(array, saved[name]):
             raise CorruptState(f"The limits do not fit the settings: '{name}' is another.")
@@ -430,6 +480,18 @@ def _read_limits(
         or limits.features != settings.features.width
     ):
         raise CorruptState("The limits do not fit the arms and features.")
+    state.limits_state.take(limits, state.examples.values())
+
+
+def _read_pairs(state: AgentState, fresh: PairLimits, saved: Arrays) -> None:
+    """Read limits over pairs, or raise `CorruptState` where they are of another agent."""
+    limits = PairLimits.from_state(saved)
+    for name in ("settings", "kind_of"):
+        mine, its = fresh.to_state()[name], limits.to_state()[name]
+        if name == "settings" and not np.array_equal(mine, its):
+            raise CorruptState("The limits do not fit the settings.")
+        if mine.shape != its.shape:
+            raise CorruptState("The limits do not fit the arms and features.")
     state.limits_state.take(limits, state.examples.values())
 
 
@@ -488,7 +550,8 @@ def _read_checks(state: AgentState, meta: Mapping[str, Any], d: int) -> None:
     if meta["rates"] is not None:
         rates = {name: np.array(counts, np.int64) for name, counts in meta["rates"].items()}
         limits_state.take_rates(rates)
-        if limits_state.rates is None or limits_state.rates.units != limits_state.limits.units:
+        units = limits_state.limits.units if limits_state.pairs is None else 1
+        if limits_state.rates is None or limits_state.rates.units != units:
             raise CorruptState("The rates of exceptions are of other limits.")
     if meta["drift"] is not None:
         kinds = {"counts": np.int64}
@@ -614,6 +677,10 @@ def _read_questions(state: AgentState, meta: Mapping[str, Any], arrays: Arrays, 
         id, among, looks, question, asks, propensity, *rest = entry
         item: ArmId | None = None
         here: tuple[int, ...] = ()
+        visitors: tuple[Arm, ...] | None = None
+        if state.settings.arm_features is not None and len(rest) == 3:
+            schema = state.settings.arm_features
+            visitors = tuple(Arm.from_json(arm).encoded(schema) for arm in rest.pop())
         if not state.settings.legacy:
             here = tuple(_unit(k, K) for k in rest.pop())
             item = _item(rest, state)
@@ -625,7 +692,9 @@ def _read_questions(state: AgentState, meta: Mapping[str, Any], arrays: Arrays, 
             raise CorruptState(f"The decision {id!r:.100} has {looks!r:.100} answers.")
         if question is not None and state.questions.get(question).decision != id:
             raise CorruptState(f"The decision {id!r:.100} waits for a question of another.")
-        waits = Waiting(raw, given, looks, question, settled, asks, propensity, item, here)
+        waits = Waiting(
+            raw, given, looks, question, settled, asks, propensity, item, here, visitors
+        )
         state.questions.waiting[id] = waits
 
 

@@ -27,10 +27,16 @@ from bridle.agent.config import (
     check_default,
     check_size,
     plain_id,
+    rows_of,
+    sets_of,
 )
 from bridle.agent.events import (
     Abstained,
     ArmsAdded,
+    ArmsChanged,
+    ArmsRestored,
+    ArmsRetired,
+    ArmsVisited,
     Asked,
     Certified,
     Context,
@@ -43,6 +49,7 @@ from bridle.agent.events import (
     Lapsed,
     Learned,
     Note,
+    PolicyChanged,
     Promised,
     PromiseDropped,
     Regrouped,
@@ -69,11 +76,14 @@ from bridle.kernels import choice, doubt
 from bridle.kernels.posterior import add_in_order
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.declared import CompiledRule, Rule, compile_rule, denied_arms
-from bridle.policies import Policy, Weighted, kernel_weights, with_sigma
+from bridle.policies import Policy, Weighted, kernel_weights, policy_to_json, with_sigma
 from bridle.reward.base import DEFAULT as OUR_REWARD
+from bridle.reward.base import SHARED as OUR_SHARED
 from bridle.reward.base import RewardModel, make_model, scores_of
 from bridle.reward.posterior import LinearArms
+from bridle.reward.shared import SharedArms
 from bridle.schema import Context as AnyContext
+from bridle.slates import Sets
 
 __all__ = ["AgentState", "Example", "JudgedCase", "OpenCheck", "SpotChecks", "item_of"]
 
@@ -174,6 +184,10 @@ def item_of(state: AgentState, context: AnyContext, item: ArmId | None, owner: s
     return named[0]
 
 
+# Variance of an arm's own effect, in units of that of the noise, where it is not found.
+OWN_EFFECTS = 0.1
+# What may be done with an arm: play it; play it where a request names it; not play it.
+STANDING, VISITING, RETIRED = np.int8(0), np.int8(1), np.int8(2)
 # Cases whose lack of an answer is accounted for; the oldest are dropped.
 MAX_COSTS = 1_000_000
 # What one decision may lose, in rewards: far above what any can.
@@ -198,23 +212,13 @@ class AgentState:
         self.arms: list[Arm] = list(settings.arms)
         self.number_of: dict[ArmId, int] = {}
         self.check_arms(settings.arms)
-        ours = settings.reward == OUR_REWARD
-        self.centred = ours and settings.prior == "centred"
-        self.reward_model: RewardModel = (
-            LinearArms(
-                arms=len(self.arms),
-                features=settings.features.width + self.centred,
-                ridge=settings.ridge,
-            )
-            if ours
-            else make_model(
-                settings.reward,
-                settings.reward_version,
-                arms=len(self.arms),
-                features=settings.features.width,
-                options=settings.reward_options or {},
-            )
-        )
+        # The encoded features of arms, (K, p); None if they have none.
+        self.arm_rows: Floats | None = None
+        if settings.arm_features is not None:
+            self.arm_rows = rows_of(self.arms, settings.arm_features.width)
+        self.status: npt.NDArray[np.int8] = np.zeros(len(self.arms), np.int8)
+        self.centred = settings.reward == OUR_REWARD and settings.prior == "centred"
+        self.reward_model: RewardModel | SharedArms = self._new_model()
         self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
         self._vouched: weakref.ref[Floats] | None = None  # rows of history that were just checked
         self.unscored = Unscored()  # decisions in use, for what they may be asked yet
@@ -237,12 +241,13 @@ class AgentState:
         self._names = {teacher.name for teacher in settings.teachers}
         self.promise: Promised | None = None
         self.purse: Purse | None = None
+        self._sets: Sets | None = None
         self.certificate: Certificate | None = None
         self._certified: dict[bytes, Bools] = {}
         self.rules: dict[str, Rule] = {}
         self.compiled_rules: list[CompiledRule] = []
         self._name_arms()
-        self.limits_state = LimitsState(settings, settings.limits, self.arms)
+        self.limits_state = LimitsState(settings, settings.limits, self.arms, (), self.arm_rows)
         self.set_rules(settings.rules)
 
     def set_policy(self, policy: Policy) -> None:
@@ -251,7 +256,46 @@ class AgentState:
         self.weights = kernel_weights(policy)
         self.compiled = isinstance(policy, Weighted)  # else it chooses in plain Python
 
+    def check_policy(self, policy: Policy) -> None:
+        """Raise an error for a policy that no agent can choose by."""
+        policy_to_json(policy)
+        if getattr(policy, "needs_truth", False):
+            wanted = "one that is not told the truth"
+            raise InvalidValue("policy", "Agent.set_policy", wanted, policy)
+
     # -- the reward part ---------------------------------------------------------------------
+
+    def _new_model(self) -> RewardModel | SharedArms:
+        """Return a reward model that has learned nothing yet."""
+        settings = self.settings
+        if settings.joint is not None and self.arm_rows is not None:
+            # Unless it finds its own scale, equal-looking arms differ by a little.
+            scaled = settings.prior == "scaled"
+            return SharedArms(
+                rows=self.arm_rows,
+                features=settings.features.width,
+                interactions=settings.joint,
+                lam=None if scaled else settings.ridge,
+                rho=None if scaled else OWN_EFFECTS,
+            )
+        if settings.reward == OUR_REWARD:
+            return LinearArms(
+                arms=len(self.arms),
+                features=settings.features.width + self.centred,
+                ridge=settings.ridge,
+            )
+        return make_model(
+            settings.reward,
+            settings.reward_version,
+            arms=len(self.arms),
+            features=settings.features.width,
+            options=settings.reward_options or {},
+        )
+
+    @property
+    def shared(self) -> SharedArms | None:
+        """The reward model that arms share by what they are like; None if it is another."""
+        return self.reward_model if isinstance(self.reward_model, SharedArms) else None
 
     @property
     def reward_arms(self) -> LinearArms:
@@ -278,6 +322,8 @@ class AgentState:
         if isinstance(model, LinearArms):
             arms = model.kernel_state
             choice.reward_parts(arms.A, arms.mu, self.pull, row, parts)
+        elif isinstance(model, SharedArms):
+            parts[0], parts[1] = model.scores(row)
         else:
             parts[0], parts[1] = scores_of(model, row)
 
@@ -288,12 +334,12 @@ class AgentState:
             choice.reward_parts_many(arms.A, arms.mu, self.pull, rows, parts)
         else:
             for row, one in zip(rows, parts, strict=True):
-                one[0], one[1] = scores_of(self.reward_model, row)
+                self.reward_parts(row, one)
 
     def _update_reward(self, arms: Ints, contexts: Floats, units: Floats) -> None:
         """Fold rewards of [0, 1], in order, into the reward part: contexts are (n, d)."""
-        if isinstance(self.reward_model, LinearArms):
-            self.reward_model.fold_many(arms, contexts, units)  # it adds the trailing 1
+        if isinstance(self.reward_model, LinearArms | SharedArms):
+            self.reward_model.fold_many(arms, contexts, units)  # the first adds a trailing 1
         else:
             for arm, row, unit in zip(arms.tolist(), contexts, units.tolist(), strict=True):
                 self.reward_model.update(arm, row, unit)
@@ -410,7 +456,7 @@ class AgentState:
     def is_allowed(self, arm: int, item: ArmId | None) -> bool:
         """Return whether the teacher allowed an arm, or one of its unit, for this very item."""
         here = None if item is None or not self.remembers else self.allowances.get(item)
-        if not here:
+        if not here or arm >= len(self.arms):  # or one that a request brought along
             return False
         unit_of = self.limits_state.unit_of
         return any(unit_of[k] == unit_of[arm] for k in here)
@@ -490,7 +536,7 @@ class AgentState:
             eligible = self.every.copy()
         else:
             eligible = np.zeros(len(self.arms), np.bool_)
-            eligible[among] = True
+            eligible[among] = self.status[among] != RETIRED
         eligible[denied_here] = False
         if self.compiled_rules:
             eligible &= ~denied_arms(self.compiled_rules, context, len(self.arms))
@@ -610,8 +656,8 @@ class AgentState:
     def check_arms(self, arms: Sequence[Arm]) -> None:
         """Raise an error for arms whose ids are taken, or that are too many."""
         more = len(arms) if self.number_of else 0
-        width = self.settings.features.width + (self.settings.prior == "centred")
-        check_size(len(self.arms) + more, width)
+        width = self.settings.features.width + (self.settings.prior != "paper")
+        check_size(len(self.arms) + more, 0 if self.settings.reward == OUR_SHARED else width)
         if self.number_of:
             self.limits_state.check_grow(len(arms))
         seen = set(self.number_of)
@@ -637,11 +683,39 @@ class AgentState:
                 if group not in names:
                     wanted = f"such that {group!r}, which rule {rule.id!r} names, keeps an arm"
                     raise InvalidValue("groups", "Agent.regroup", wanted, dict(event.groups))
-        limits_state = LimitsState(
-            self.settings, event.limits, arms
-        )  # refuses a kind that does not fit
+        # Refuses a kind that does not fit.
+        limits_state = LimitsState(self.settings, event.limits, arms, (), self.arm_rows)
         limits_state.check(int(limits_state.unit_of[e.arm]) for e in self.examples.values())
         return arms
+
+    def check_changed(self, arms: Sequence[Arm]) -> list[tuple[int, Arm]]:
+        """Return arms as they will be, encoded, with their numbers; or raise an error."""
+        out: list[tuple[int, Arm]] = []
+        met: set[int] = set()
+        for arm in arms:
+            k = self.arm_number(arm.id)
+            if k in met:
+                raise InvalidValue("arms", "Agent.change_arms", "arms of distinct ids", arm.id)
+            met.add(k)
+            if arm.group != self.arms[k].group:
+                wanted = f"of the group that it has, {self.arms[k].group!r}"
+                remedy = "Groups are changed by agent.regroup."
+                raise InvalidValue(
+                    f"arm {arm.id!r}", "Agent.change_arms", wanted, arm.group, remedy
+                )
+            out.append((k, arm.encoded(self.settings.arm_features, "Agent.change_arms")))
+        return out
+
+    def check_retired(self, arms: Sequence[ArmId]) -> list[int]:
+        """Return the numbers of arms that may be retired, or raise an error."""
+        numbers = [self.arm_number(arm) for arm in arms]
+        safe = self.settings.safe_arm
+        if safe is not None and self.number_of[safe] in numbers:
+            raise NotPossible(
+                f"The arm {safe!r} is the safe arm of this agent, which is played where no other "
+                "may be: it cannot be retired."
+            )
+        return numbers
 
     def compile(self, rule: Rule) -> CompiledRule:
         """Return a new rule in the form that decides, or raise an error."""
@@ -675,11 +749,22 @@ class AgentState:
             self._declare(rule)
         self._know_rules()
 
+    @property
+    def sets(self) -> Sets | None:
+        """What no slate may hold together, over the arms as they are; None if anything may be."""
+        limits = self.settings.set_limits
+        if limits is None:
+            return None
+        if self._sets is None:
+            self._sets = sets_of(limits, self.arms, self.settings.arm_features)
+        return self._sets
+
     def _name_arms(self) -> None:
+        self._sets = None
         self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
         self.arm_ids = tuple(self.number_of)
         self.ids_are_numbers = self.arm_ids == tuple(range(len(self.arms)))
-        self.every: Bools = np.ones(len(self.arms), np.bool_)
+        self.every: Bools = self.status == STANDING
         self.every_shown = self.every.view()  # to hand out
         self.every_shown.flags.writeable = False
 
@@ -689,7 +774,10 @@ class AgentState:
 
     def _compile(self, rule: Rule) -> CompiledRule:
         groups = [arm.group for arm in self.arms]
-        return compile_rule(rule, self.settings.features, self.arm_ids, groups)
+        settings = self.settings
+        return compile_rule(
+            rule, settings.features, self.arm_ids, groups, settings.arm_features, self.arm_rows
+        )
 
     def _compile_rules(self) -> None:
         # A rule for a group covers the arms that join it later.
@@ -709,8 +797,10 @@ class AgentState:
     def fold(self, event: Event) -> None:
         """Fold one event of our own, or one that `check_event` let pass."""
         kind = type(event)
-        if self.unscored and kind not in LEAVES_SCORES:
+        if kind not in LEAVES_SCORES:
             self.unscored.score_all()
+        if kind not in CHOICES:
+            self.unscored.moved += 1
         _FOLDERS[kind](self, event)
         self.version += 1
 
@@ -762,6 +852,7 @@ class AgentState:
     def fold_rewards(self, ids: Sequence[ItemId], rewards: Floats) -> None:
         """Fold many rewards at once: the same state as `fold` of their events, one by one."""
         self.unscored.score_all()
+        self.unscored.moved += 1
         taken = [self.pending.pop(id) for id in ids]
         arms = np.array([k for _, k in taken], np.int64)
         raw = bytearray().join([raw for raw, _ in taken])
@@ -774,6 +865,49 @@ class AgentState:
 
     def _arms_added(self, event: ArmsAdded) -> None:
         self.add_arms(event.arms)
+
+    def _arms_visited(self, event: ArmsVisited) -> None:
+        self.add_arms(event.arms, VISITING)
+
+    def _arms_changed(self, event: ArmsChanged) -> None:
+        changed = self.check_changed(event.arms)
+        arms = list(self.arms)
+        rows = None if self.arm_rows is None else self.arm_rows.copy()
+        for k, arm in changed:
+            arms[k] = arm
+            if rows is not None and self.settings.arm_features is not None:
+                rows[k] = rows_of([arm], self.settings.arm_features.width)[0]
+        self.arms, self.arm_rows = arms, rows
+        self._sets = None
+        if rows is None:
+            return
+        for k, _ in changed:
+            if isinstance(self.reward_model, SharedArms):
+                self.reward_model.change(k, rows[k])
+        groups = [arm.group for _, arm in changed]
+        self.limits_state.change_arms([k for k, _ in changed], rows, groups)
+        self._compile_rules()
+        self._know_rules()
+
+    def _arms_retired(self, event: ArmsRetired) -> None:
+        self._mark(self.check_retired(event.arms), RETIRED)
+
+    def _arms_restored(self, event: ArmsRestored) -> None:
+        self._mark([self.arm_number(arm) for arm in event.arms], STANDING)
+
+    def _mark(self, numbers: Sequence[int], status: np.int8) -> None:
+        marked = self.status.copy()
+        marked[numbers] = status
+        self.set_status(marked)
+
+    def set_status(self, status: npt.NDArray[np.int8]) -> None:
+        """Take what may be done with each arm: (K,) of STANDING, VISITING and RETIRED."""
+        self.status = status
+        self._name_arms()
+
+    def _policy_changed(self, event: PolicyChanged) -> None:
+        self.check_policy(event.policy)
+        self.set_policy(event.policy)
 
     def _taught(self, event: Taught) -> None:
         k = self.arm_number(event.arm)
@@ -903,6 +1037,8 @@ class AgentState:
             del certain[example.case]
 
     def _asked(self, event: Asked) -> None:
+        if event.visitors is not None:
+            self._meet(event, [event.arm])
         k = self.arm_number(event.arm)
         self.questions.check(event.id)
         self._check_id(event.id, self.questions.asked, event.version)
@@ -921,13 +1057,22 @@ class AgentState:
                 self._drop_words(key)
         if event.decision is not None:
             self._settle(question.case, k)
-        self.questions.ask(event.id, question, event.among, event.propensity)
+        self.questions.ask(event.id, question, event.among, event.propensity, event.visitors)
 
     def _lapsed(self, event: Lapsed) -> None:
         self.questions.get(event.question)
         self.questions.lapse(event.question)
 
+    def _meet(self, event: Asked | Decided, arms: Sequence[ArmId | None]) -> None:
+        """Take in those of these arms that a request brought along."""
+        known = {arm.id: arm for arm in event.visitors or ()}
+        named = dict.fromkeys(arm for arm in arms if arm in known and arm not in self.number_of)
+        if named:
+            self.add_arms([known[arm] for arm in named if arm is not None], VISITING)
+
     def _decided(self, event: Decided) -> None:
+        if event.visitors is not None:
+            self._meet(event, [event.arm, event.wanted])
         k = self.arm_number(event.arm)
         self._check_id(event.id, self.decisions, event.version)
         raw = self.raw(event.context)
@@ -971,6 +1116,8 @@ class AgentState:
         if isinstance(model, LinearArms):
             if self.unscored:
                 self.unscored.save(k, model.kernel_state.A, model.kernel_state.mu)
+            model.fold(k, row, unit)
+        elif isinstance(model, SharedArms):
             model.fold(k, row, unit)
         else:
             model.update(k, row, unit)
@@ -1037,8 +1184,9 @@ class AgentState:
 
     def regroup(self, arms: Sequence[Arm], kind: str, rules: Sequence[Rule]) -> None:
         """Begin anew with limits of this kind, for the same arms in these groups."""
-        limits_state = LimitsState(self.settings, kind, arms)
+        limits_state = LimitsState(self.settings, kind, arms, (), self.arm_rows)
         self.arms, self.limits_state = list(arms), limits_state
+        self._sets = None
         self.costs.clear()  # they were of units that are no more
         self.lessons.clear()
         self.set_rules(rules)
@@ -1096,14 +1244,26 @@ class AgentState:
             del self.pending[next(iter(self.pending))]
             self.dropped += 1
 
-    def add_arms(self, arms: Sequence[Arm]) -> None:
+    def add_arms(self, arms: Sequence[Arm], status: np.int8 = STANDING) -> None:
         """Put arms after the others; in a known group they start with what it knows."""
+        schema = self.settings.arm_features
+        arms = [arm.encoded(schema) for arm in arms]
         self.check_arms(arms)
         if not arms:
             return
+        self.unscored.moved += 1
         self.arms = [*self.arms, *arms]
-        self.reward_model.grow(len(arms))
-        self.limits_state.grow(arms)
+        self.status = np.concatenate([self.status, np.full(len(arms), status)])
+        rows = None
+        if schema is not None and self.arm_rows is not None:
+            rows = rows_of(arms, schema.width)
+            self.arm_rows = np.concatenate([self.arm_rows, rows])
+        if isinstance(self.reward_model, SharedArms):
+            assert rows is not None
+            self.reward_model.grow(rows)
+        else:
+            self.reward_model.grow(len(arms))
+        self.limits_state.grow(arms, rows)
         self._name_arms()
         self._compile_rules()
         self._know_rules()
@@ -1142,7 +1302,7 @@ class AgentState:
         if wanted is None or event.worth is None:
             return
         case: Case = raw if event.item is None else event.item
-        unit = int(self.limits_state.unit_of[wanted])
+        unit = int(self.limits_state.account_of[wanted])
         here = self.costs.setdefault(case, {})
         here[unit] = here.get(unit, 0.0) + event.worth
         if event.lesson:
@@ -1152,7 +1312,7 @@ class AgentState:
 
     def _settle(self, case: Case, arm: int) -> None:
         """Close the account of a case and unit: the teacher is asked, or has spoken."""
-        unit = int(self.limits_state.unit_of[arm])
+        unit = int(self.limits_state.account_of[arm])
         self.lessons.pop(unit, None)
         here = self.costs.get(case)
         if here is not None:
@@ -1163,10 +1323,16 @@ class AgentState:
 
 # After these, decisions made before can still compute their scores; see `Unscored`.
 LEAVES_SCORES = frozenset({Decided, Abstained, Asked, Rewarded, Expired, Shadowed})
+# These move no score.
+CHOICES = frozenset({Decided, Abstained, Asked})
 
 _FOLDERS: dict[type, Callable[[AgentState, Any], None]] = {
     Created: AgentState._created,
     ArmsAdded: AgentState._arms_added,
+    ArmsVisited: AgentState._arms_visited,
+    ArmsChanged: AgentState._arms_changed,
+    ArmsRetired: AgentState._arms_retired,
+    ArmsRestored: AgentState._arms_restored,
     Asked: AgentState._asked,
     Lapsed: AgentState._lapsed,
     Taught: AgentState._taught,
@@ -1179,6 +1345,7 @@ _FOLDERS: dict[type, Callable[[AgentState, Any], None]] = {
     Shadowed: AgentState._shadowed,
     Learned: AgentState._learned,
     SigmaChanged: AgentState._sigma_changed,
+    PolicyChanged: AgentState._policy_changed,
     WaitChanged: AgentState._wait_changed,
     Regrouped: AgentState._regrouped,
     Certified: AgentState._adopted,

@@ -128,7 +128,8 @@ class PolicyForm(Form):
         Words,
         Field(
             description="LearnedMask, BehaviorConstrained, Thompson, Uniform, Greedy, "
-            "EpsilonGreedy, LinUCB, or a policy that is registered at the server"
+            "EpsilonGreedy, LinUCB, SquareCB, Softmax, PlackettLuce, Masked, or a policy that is "
+            "registered at the server"
         ),
     ]
     sigma: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -136,6 +137,12 @@ class PolicyForm(Form):
     v_constraint: Annotated[float, Field(ge=0, le=1e6)] | None = None
     epsilon: Annotated[float, Field(ge=0, le=1)] | None = None
     alpha: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    gamma: Annotated[float, Field(ge=0, le=1e12)] | None = None
+    temperature: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
+    policy: Annotated[
+        Words | None,
+        Field(description="Of Masked: the kind inside, whose parameters stand beside it"),
+    ] = None
     options: Annotated[
         RegisteredOptions | None, Field(description="Parameters of a policy that is registered")
     ] = None

@@ -441,7 +441,8 @@ class _Surveyor:
             self._others_choose = [Selector(self.state, one) for one in self._policies[1:]]
         for policy, selector in zip(self._policies[1:], self._others_choose, strict=True):
             if not own.needs_limits and not policy.needs_limits:
-                yield _blended(policy, made) if isinstance(made, Decision) else mine
+                plays = float(self.state.totals[1])
+                yield _blended(policy, made, plays) if isinstance(made, Decision) else mine
                 continue
             theirs = self._made(selector, event, row).odds
             yield mine if theirs is None else theirs
@@ -485,7 +486,7 @@ class _Surveyor:
         return np.where(said == doubt.SAID_NO, 0.0, np.where(said == doubt.SAID_YES, 1.0, p))
 
 
-def _blended(policy: Policy, made: Decision) -> Odds:
+def _blended(policy: Policy, made: Decision, plays: float) -> Odds:
     """Return the odds of a policy that has the same arms in the running as the agent had.
 
     The scores are there already: it is four times as fast as to decide anew.
@@ -493,7 +494,7 @@ def _blended(policy: Policy, made: Decision) -> Odds:
     eligible = made.eligible.copy()
     play, none = np.zeros((2, len(eligible)))
     if not isinstance(policy, Weighted):
-        return Odds(odds_of(policy, scores_for(made.parts, eligible)), none, 0.0)
+        return Odds(odds_of(policy, scores_for(made.parts, eligible, plays)), none, 0.0)
     w = np.array(policy.weights)
     loc, scale = choice.locations(w, made.parts), choice.spreads(w, made.parts)
     wins.propensities(w, loc, scale, eligible, eligible, play)

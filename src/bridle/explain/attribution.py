@@ -19,7 +19,6 @@ from bridle.kernels import keys
 from bridle.kernels.types import Floats
 from bridle.limits import Beliefs
 from bridle.limits.declared import denied_arms
-from bridle.reward.base import scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.schema import Schema
 
@@ -98,7 +97,9 @@ def _moved(state: AgentState, row: Floats, k: int) -> Contributions:
     there = np.flatnonzero(row != absent)
     rows: Floats = np.tile(row, (len(there) + 1, 1))
     rows[np.arange(len(there)) + 1, there] = absent[there]
-    mean = [float(scores_of(state.reward_model, one)[0][k]) for one in rows]
+    parts = np.empty((len(rows), 7, len(state.arms)))
+    state.reward_parts_many(rows, parts)
+    mean = parts[:, 0, k].tolist()
     shares = tuple(
         Share(names[i], float(row[i]), mean[0] - without)
         for i, without in zip(there.tolist(), mean[1:], strict=True)

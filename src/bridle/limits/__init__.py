@@ -2,7 +2,8 @@
 
 `LinearLimits` are the paper's. `RuleLimits`, `BoundLimits` (rules with bounds on numbers),
 `LogisticLimits`, `PooledLimits`, `MixtureLimits`, which weigh all of these, and `FoundLimits`,
-which find groups of arms that share a rule, know what they do not know.
+which find groups of arms that share a rule, know what they do not know. `PairLimits` are about
+pairs of a context and an arm, where arms have features.
 """
 
 from bridle.limits.base import Attribution, Beliefs, Limits, Prediction, Predictions
@@ -13,11 +14,13 @@ from bridle.limits.legacy import AutoLimits
 from bridle.limits.linear import LABEL_CODINGS, LinearLimits
 from bridle.limits.logistic import LogisticLimits, PooledLimits
 from bridle.limits.mixture import MixtureLimits, Surprise
+from bridle.limits.pairs import PAIR_KINDS, PairLimits, PairReading
 from bridle.limits.rules import Reading, RuleLimits, Term, Terms, thresholds_of
 
 __all__ = [
     "KINDS",
     "LABEL_CODINGS",
+    "PAIR_KINDS",
     "STATES",
     "Attribution",
     "AutoLimits",
@@ -29,6 +32,8 @@ __all__ = [
     "LinearLimits",
     "LogisticLimits",
     "MixtureLimits",
+    "PairLimits",
+    "PairReading",
     "PooledLimits",
     "Prediction",
     "Predictions",

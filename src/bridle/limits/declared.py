@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
@@ -42,7 +42,9 @@ class When:
     Parameters
     ----------
     feature : str
-        The feature's name.
+        The name of a feature of the context.
+    arm : str
+        Instead of that: the name of a feature of the arm.
     equals : bool or str, optional
         For a flag True or False, for a category one of its values.
     has : str, optional
@@ -56,18 +58,27 @@ class When:
     --------
     >>> When("age", at_least=12, at_most=17)
     When(feature='age', equals=None, has=None, at_least=12.0, at_most=17.0)
+    >>> When(arm="genres", has="Horror").to_json()
+    {'has': 'Horror', 'arm': 'genres'}
     """
 
-    feature: str
+    feature: str | None = None
     _: KW_ONLY
     equals: bool | str | None = None
     has: str | None = None
     at_least: float | None = None
     at_most: float | None = None
+    arm: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        text(self.feature, "feature", "When")
-        owner = f"When {self.feature!r}"
+        if (self.feature is None) == (self.arm is None):
+            wanted = "the name of a feature; or left out, with arm= that of an arm's"
+            raise InvalidValue("feature", "When", wanted, self.feature)
+        if self.arm is not None:
+            text(self.arm, "arm", "When")
+        else:
+            text(self.feature, "feature", "When")
+        owner = f"When {self.name!r}"
         bounded = self.at_least is not None or self.at_most is not None
         if (self.equals is not None) + (self.has is not None) + bounded != 1:
             got = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -87,6 +98,16 @@ class When:
         if low > high:
             raise InvalidValue("at_least", owner, f"no more than at_most = {high}", low)
 
+    @property
+    def name(self) -> str:
+        """The name of the feature, of the context's or of the arm's."""
+        return str(self.feature if self.arm is None else self.arm)
+
+    def __repr__(self) -> str:
+        names = ("equals", "has", "at_least", "at_most")
+        about = f"feature={self.feature!r}" if self.arm is None else f"arm={self.arm!r}"
+        return f"When({', '.join([about, *(f'{n}={getattr(self, n)!r}' for n in names)])})"
+
     def _interval(self) -> tuple[float, float]:
         """Return the raw values, both included, between which a number makes this hold."""
         low = -math.inf if self.at_least is None else self.at_least
@@ -95,15 +116,15 @@ class When:
 
     def _words(self) -> str:
         if self.has is not None:
-            return f"{self.feature} has {self.has}"
+            return f"{self.name} has {self.has}"
         if isinstance(self.equals, bool):
-            return f"{self.feature} is {'true' if self.equals else 'false'}"
+            return f"{self.name} is {'true' if self.equals else 'false'}"
         if self.equals is not None:
-            return f"{self.feature} is {self.equals}"
+            return f"{self.name} is {self.equals}"
         ends = [("at least", self.at_least), ("at most", self.at_most)]
         # repr and not a format: a threshold must be readable to its last digit.
         shown = [f"{word} {end!r}".removesuffix(".0") for word, end in ends if end is not None]
-        return f"{self.feature} is {' and '.join(shown)}"
+        return f"{self.name} is {' and '.join(shown)}"
 
     def to_json(self) -> dict[str, object]:
         """Return the condition as plain JSON values, without what is not set.
@@ -121,7 +142,8 @@ class When:
         >>> When.from_json({"feature": "genres", "has": "Horror"}) == When("genres", has="Horror")
         True
         """
-        return cls(**_settings(cls, data, ["feature"], "When.from_json"))
+        side = "arm" if isinstance(data, dict) and "arm" in data else "feature"
+        return cls(**_settings(cls, data, [side], "When.from_json"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +155,8 @@ class Rule:
     id : str
         Its name, for logs and explanations.
     when : list or tuple of When
-        The conditions, at most 100; with none the arms are always denied.
+        The conditions, at most 100, on the context and, if arms have features, on the arm; with
+        none the arms are always denied.
     arms, groups : list or tuple
         The ids (int or str) of the denied arms, and the groups whose arms are denied. With
         neither, every arm is.
@@ -147,6 +170,8 @@ class Rule:
     '12-17: not if genres has Horror'
     >>> Rule.from_json(rule.to_json()) == rule
     True
+    >>> describe(Rule("r", when=[When("age", at_most=17), When(arm="genres", has="Horror")]))
+    'every arm if genres has Horror: not if age is at most 17'
     """
 
     id: str
@@ -206,9 +231,11 @@ class CompiledRule:
     rule : Rule
         Where it comes from.
     arms : ndarray of bool, shape (K,)
-        The arms that it denies, read only.
+        The arms that it denies, read only: named, and with features that fulfil its conditions.
     conditions : tuple of (column, low, high)
-        It holds where each column is in its closed interval, in encoded units.
+        It holds where each column of the context is in its closed interval, in encoded units.
+    arm_conditions : tuple of (column, low, high)
+        The same of the columns of an arm.
 
     Examples
     --------
@@ -219,10 +246,19 @@ class CompiledRule:
     rule: Rule
     arms: Bools
     conditions: tuple[tuple[int, float, float], ...]
+    arm_conditions: tuple[tuple[int, float, float], ...] = ()
 
     def denied(self, context: Floats) -> bool:
         """Return whether all conditions hold in an encoded context, so that `arms` are denied."""
         return all(low <= context[column] <= high for column, low, high in self.conditions)
+
+    def speaks_of(self, arm: ArmId, group: str | None, row: Floats | None) -> bool:
+        """Return whether it is about an arm, maybe one that no agent has stored."""
+        rule = self.rule
+        named = not rule.arms and not rule.groups
+        if not named and arm not in rule.arms and group not in rule.groups:
+            return False
+        return row is None or all(low <= row[at] <= high for at, low, high in self.arm_conditions)
 
 
 def compile_rule(
@@ -230,6 +266,8 @@ def compile_rule(
     schema: Schema,
     arm_ids: Sequence[ArmId],
     arm_groups: Sequence[str | None],
+    arm_schema: Schema | None = None,
+    arm_rows: Floats | None = None,
 ) -> CompiledRule:
     """Check a rule against the schema and the arms, and make it ready for decisions.
 
@@ -241,6 +279,8 @@ def compile_rule(
         The features that its conditions name.
     arm_ids, arm_groups : sequence, length K
         The id and the group (None for none) of each arm.
+    arm_schema, arm_rows : Schema and array (K, p), optional
+        The features of arms, and those of each arm, encoded.
 
     Examples
     --------
@@ -271,8 +311,20 @@ def compile_rule(
     listed, groups = set(rule.arms), set(rule.groups)
     pairs = zip(arm_ids, arm_groups, strict=True)
     arms = np.array([everyone or arm in listed or group in groups for arm, group in pairs], bool)
+    ours = [when for when in rule.when if when.arm is None]
+    theirs = [when for when in rule.when if when.arm is not None]
+    if theirs and (arm_schema is None or arm_rows is None):
+        remedy = "Declare what arms are like: Agent(arm_features=Schema([...]))."
+        wanted = "a condition on the context, as arms have no features"
+        raise InvalidValue(f"when arm {theirs[0].arm}", owner, wanted, theirs[0].to_json(), remedy)
+    conditions = tuple(_condition(when, schema, owner) for when in ours)
+    of_arms: tuple[tuple[int, float, float], ...] = ()
+    if arm_schema is not None and arm_rows is not None:
+        of_arms = tuple(_condition(when, arm_schema, owner) for when in theirs)
+        for column, low, high in of_arms:
+            arms &= (low <= arm_rows[:, column]) & (arm_rows[:, column] <= high)
     arms.flags.writeable = False
-    return CompiledRule(rule, arms, tuple(_condition(when, schema, owner) for when in rule.when))
+    return CompiledRule(rule, arms, conditions, of_arms)
 
 
 def denied_arms(rules: Sequence[CompiledRule], context: Floats, K: int) -> Bools:
@@ -300,14 +352,16 @@ def describe(rule: Rule) -> str:
     names = [str(name) for name in (*rule.arms, *rule.groups)]
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     who = f"{', '.join(names[:5])}{more}" if names else "every arm"
-    what = " and ".join(condition._words() for condition in rule.when)
+    like = " and ".join(one._words() for one in rule.when if one.arm is not None)
+    who += f" if {like}" if like else ""
+    what = " and ".join(one._words() for one in rule.when if one.arm is None)
     return f"{who}: not if {what}" if what else f"{who}: never"
 
 
 def _condition(when: When, schema: Schema, owner: str) -> tuple[int, float, float]:
     """Return the column of a condition and the closed interval in which it holds."""
-    feature, column = schema.place(when.feature, owner)
-    name, kind = f"when {when.feature}", type(feature).__name__.lower()
+    feature, column = schema.place(when.name, owner)
+    name, kind = f"when {when.name}", type(feature).__name__.lower()
     if isinstance(feature, Id):
         remedy = "An item is denied by its name: agent.teach(context, arm, False, item=...)."
         wanted = "a condition on a feature; an Id has no column"

@@ -18,6 +18,7 @@ from bridle.limits.legacy import AutoLimits
 from bridle.limits.linear import LinearLimits
 from bridle.limits.logistic import MAX_COLUMNS, LogisticLimits, columns
 from bridle.limits.mixture import MixtureLimits
+from bridle.limits.pairs import PairLimits
 from bridle.limits.rules import MAX_TERMS, RuleLimits, Term, how_many, thresholds_of
 from bridle.schema import Schema
 
@@ -38,6 +39,7 @@ READERS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs]] = {
     "logistic": LogisticLimits.from_state,
     "found": FoundLimits.from_state,
     "linear": LinearLimits.from_state,
+    "pairs": PairLimits.from_state,
 }
 STATES = tuple(READERS)
 

@@ -12,10 +12,12 @@ from bridle import registry
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.kernels.types import Floats
 
-__all__ = ["DEFAULT", "RewardModel", "make_model", "model_from_state", "scores_of"]
+__all__ = ["DEFAULT", "SHARED", "RewardModel", "make_model", "model_from_state", "scores_of"]
 
 # The name of ours: `bridle.reward.posterior.LinearArms`.
 DEFAULT = "linear"
+# The name of ours where arms have features: `bridle.reward.shared.SharedArms`.
+SHARED = "shared"
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from bridle.testing.base import Check, Fit, expect, expect_bits, expect_near
 __all__ = ["POLICY"]
 
 KEYS = 1_500
+# What a policy sees of each arm.
+ARRAYS = tuple(field.name for field in fields(Scores) if field.name != "plays")
 
 
 def scores_of(name: str) -> Scores:
     """Return what a policy sees in one of the cases, in arrays of its own."""
     mean, sd, limit_mean, limit_sd, eligible, allowed = (np.array(row) for row in CASES[name])
-    return Scores(mean, sd, limit_mean, limit_sd, eligible, allowed)
+    return Scores(mean, sd, limit_mean, limit_sd, eligible, allowed, plays=9.0)
 
 
 # reward mean and sd, limit mean and sd, eligible, allowed; some arm is always both.
@@ -97,9 +99,9 @@ def leaves_its_input_alone(policy: Policy) -> None:
         given, kept = scores_of(case), scores_of(case)
         policy.choose(given, 1)
         policy.propensities(given)
-        for field in fields(Scores):
-            array = getattr(kept, field.name)
-            expect_bits(getattr(given, field.name), array, f"{field.name} as it was given ({case})")
+        for name in ARRAYS:
+            array = getattr(kept, name)
+            expect_bits(getattr(given, name), array, f"{name} as it was given ({case})")
 
 
 def propensities_are_probabilities(policy: Policy) -> None:
@@ -142,8 +144,8 @@ def order_of_arms_does_not_matter(policy: Policy) -> None:
         plain = policy.propensities(scores_of(case))
         for order in ((3, 2, 1, 0), (1, 2, 3, 0), (2, 0, 3, 1), (0, 1, 3, 2)):
             at = np.array(order)
-            values = (getattr(scores_of(case), field.name)[at] for field in fields(Scores))
-            seen = policy.propensities(Scores(*values))
+            values = {name: getattr(scores_of(case), name)[at] for name in ARRAYS}
+            seen = policy.propensities(replace(scores_of(case), **values))
             expect_near(
                 seen, plain[at], 1e-9, f"the same propensities in the order {order} ({case})"
             )

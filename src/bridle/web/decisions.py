@@ -854,6 +854,11 @@ _POLICIES = {
     "EpsilonGreedy": "It plays what earned most so far, and now and then anything. What was taught "
     "has no say.",
     "LinUCB": "It plays what could promise most. What was taught has no say.",
+    "SquareCB": "It tries what falls behind the less often, the further it does. What was taught "
+    "has no say.",
+    "Softmax": "It plays what earned more the more often. What was taught has no say.",
+    "PlackettLuce": "It plays what earned more the more often. What was taught has no say.",
+    "Masked": "It plays only what is surely allowed, and chooses among that by reward.",
 }
 
 

@@ -298,6 +298,10 @@ WITHOUT = {
     "LinUCB": "It goes by reward alone, and prefers what it knows little of.",
     "Greedy": "It always plays what has earned most so far.",
     "EpsilonGreedy": "It plays what has earned most so far, and now and then anything.",
+    "SquareCB": "It tries what falls behind the less often, the further it does.",
+    "Softmax": "It plays what has earned more the more often.",
+    "PlackettLuce": "It plays what has earned more the more often.",
+    "Masked": "It plays only what is surely allowed, and of that by reward alone.",
     "Uniform": "It plays anything, each as often as any other.",
     "KnownMask": "It is told what is allowed, and goes by reward among that.",
 }

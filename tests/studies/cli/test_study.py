@@ -71,12 +71,12 @@ def test_a_policy_and_a_reward_model_of_others(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_known", {})
     write_world(synthetic_movies(people=6, movies=40), tmp_path / "mine")
     mine = ["own", "--data", str(tmp_path / "mine"), "--out", str(tmp_path / "out"), *TINY]
-    plugins = ",".join(str(EXAMPLES / name) for name in ("squarecb.py", "logistic_reward.py"))
-    names = ["--policy", "SquareCB", "--reward", "logistic"]
+    plugins = ",".join(str(EXAMPLES / name) for name in ("top_few.py", "logistic_reward.py"))
+    names = ["--policy", "TopFew", "--reward", "logistic"]
     result = run(*mine, *names, "--plugin", plugins)
-    assert result.exit_code == 0 and "SquareCB@1" in result.output
+    assert result.exit_code == 0 and "TopFew@1" in result.output
     plan = json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["plan"]
-    assert plan["policies"] == [{"name": "SquareCB", "version": "1"}]
+    assert plan["policies"] == [{"name": "TopFew", "version": "1"}]
     assert plan["reward"] == {"name": "logistic", "version": "1"}
     refused = run(*mine, "--policy", "Nobody")
     assert refused.exit_code == 2 and "'Nobody' is not registered" in refused.output

@@ -354,5 +354,5 @@ def test_agents_have_an_order_a_label_and_a_colour():
     assert len({colour(agent) for agent in AGENTS}) == len(AGENTS)
     assert colour("sigma=0.1") not in {colour(agent) for agent in AGENTS}
     assert colour("uniform") == colour("mask")
-    assert colour("SquareCB@1") not in {colour(agent) for agent in AGENTS}
+    assert colour("TopFew@1") not in {colour(agent) for agent in AGENTS}
     assert [number(E, "E") for E in (0.0, 6.6, 348.6, 22006.8)] == ["0", "6.6", "349", "22,007"]

@@ -23,8 +23,8 @@ from bridle_studies.real.scope import TEACHERS, Scene, Scope
 from bridle_studies.scaffold.extensions import Extension, find_extensions, load_plugin
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-SQUARE, TREE, LOGISTIC = (
-    str(EXAMPLES / f"{name}.py") for name in ("squarecb", "tree_limits", "logistic_reward")
+FEW, TREE, LOGISTIC = (
+    str(EXAMPLES / f"{name}.py") for name in ("top_few", "tree_limits", "logistic_reward")
 )
 RECIPE = Movies(synthetic_block(people=6, movies=40, seed=3))
 KINDS = ("single", "pairs", "both")
@@ -41,8 +41,8 @@ def unregistered():
     registry._known.update(before)
 
 
-def square_cb() -> tuple[Extension, ...]:
-    return find_extensions("policy", ["SquareCB"], [SQUARE])
+def top_few() -> tuple[Extension, ...]:
+    return find_extensions("policy", ["TopFew"], [FEW])
 
 
 def tree() -> tuple[Extension, ...]:
@@ -51,40 +51,38 @@ def tree() -> tuple[Extension, ...]:
 
 
 def test_a_plugin_is_a_file_a_module_or_an_entry_point(monkeypatch, tmp_path):
-    (found,) = square_cb()
-    assert (found.label, found.plugins) == ("SquareCB@1", (SQUARE,))
-    (tmp_path / "some_plugin.py").write_text(Path(SQUARE).read_text().replace('"Square', '"Own'))
+    (found,) = top_few()
+    assert (found.label, found.plugins) == ("TopFew@1", (FEW,))
+    (tmp_path / "some_plugin.py").write_text(Path(FEW).read_text().replace('"TopFew', '"OwnFew'))
     monkeypatch.syspath_prepend(tmp_path)
-    assert find_extensions("policy", ["OwnCB"], ["some_plugin"])[0].plugins == ("some_plugin",)
+    assert find_extensions("policy", ["OwnFew"], ["some_plugin"])[0].plugins == ("some_plugin",)
     entry = EntryPoint("Entered", "late_plugin", "bridle.policies")
-    (tmp_path / "late_plugin.py").write_text(
-        Path(SQUARE).read_text().replace("SquareCB", "Entered")
-    )
+    (tmp_path / "late_plugin.py").write_text(Path(FEW).read_text().replace("TopFew", "Entered"))
     monkeypatch.setattr(registry, "entry_points", lambda **_: [entry])
     assert find_extensions("policy", ["Entered"])[0].label == "Entered@1"
     (tmp_path / "broken.py").write_text("raise RuntimeError('no')")
     for wrong in ("no_such_module", str(tmp_path / "none.py"), str(tmp_path / "broken.py")):
         with pytest.raises(NotPossible, match="cannot be loaded"):
             load_plugin(wrong)
-    with pytest.raises(NotRegistered, match=r"--plugin.*SquareCB"):
-        find_extensions("policy", ["Nobody"], [SQUARE])
+    with pytest.raises(NotRegistered, match=r"--plugin.*TopFew"):
+        find_extensions("policy", ["Nobody"], [FEW])
 
 
 def test_a_worker_loads_the_plugin_and_refuses_another_version():
-    (found,) = square_cb()
-    registry.unregister("policy", "SquareCB")
+    (found,) = top_few()
+    registry.unregister("policy", "TopFew")
     there = copy.copy(found)
-    assert there.load().name == "SquareCB" and there == found
+    assert there.load().name == "TopFew" and there == found
     with pytest.raises(NotRegistered, match="'2'"):
         dataclasses.replace(found, version="2").load()
 
 
 def test_a_plan_takes_what_fits_alone():
-    policies = square_cb()
+    policies = top_few()
     with pytest.raises(InvalidValue, match="reward"):
         dataclasses.replace(PLAN, reward=policies[0])
     with pytest.raises(InvalidValue, match="policy"):
-        dataclasses.replace(PLAN, policies=("SquareCB",))
+        dataclasses.replace(PLAN, policies=("TopFew",))
     with pytest.raises(InvalidValue, match="repetitions"):
         dataclasses.replace(PLAN, policies=policies * 2)
     with pytest.raises(InvalidValue, match="limits"):
@@ -95,26 +93,26 @@ def test_a_plan_takes_what_fits_alone():
 
 @pytest.mark.parametrize("engine", ["in-process", "processes"])
 def test_a_policy_beside_the_dial(tmp_path, engine):
-    plan = dataclasses.replace(PLAN, policies=square_cb())
-    assert any("SquareCB%401" in job.key for job in jobs(plan)[1])
+    plan = dataclasses.replace(PLAN, policies=top_few())
+    assert any("TopFew%401" in job.key for job in jobs(plan)[1])
     made = study(RECIPE, plan, tmp_path / "out", engine=engine, workers=1)
-    runs = made.results.filter(pl.col("agent") == "SquareCB@1")
+    runs = made.results.filter(pl.col("agent") == "TopFew@1")
     assert runs.height == PLAN.folds and runs["sigma"].is_null().all()
     assert made.results.height == plan.runs and runs["blend_regret"].is_null().all()
     settings = json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]
-    assert settings["plan"]["policies"] == [{"name": "SquareCB", "version": "1"}]
-    assert "SquareCB@1: of others" in (tmp_path / "out" / "tables.md").read_text()
+    assert settings["plan"]["policies"] == [{"name": "TopFew", "version": "1"}]
+    assert "TopFew@1: of others" in (tmp_path / "out" / "tables.md").read_text()
     # All others have the bits that they have without it.
     alone = study(RECIPE, PLAN, tmp_path / "alone", engine="in-process")
-    assert made.results.filter(pl.col("agent") != "SquareCB@1").equals(alone.results)
+    assert made.results.filter(pl.col("agent") != "TopFew@1").equals(alone.results)
 
 
 def test_another_version_is_another_study(tmp_path):
-    plan = dataclasses.replace(PLAN, policies=square_cb())
+    plan = dataclasses.replace(PLAN, policies=top_few())
     study(RECIPE, plan, tmp_path, engine="in-process")
-    policy = registry.require("policy", "SquareCB", "1").factory
-    registry.register("policy", "SquareCB", policy, version="2")
-    later = dataclasses.replace(PLAN, policies=find_extensions("policy", ["SquareCB"]))
+    policy = registry.require("policy", "TopFew", "1").factory
+    registry.register("policy", "TopFew", policy, version="2")
+    later = dataclasses.replace(PLAN, policies=find_extensions("policy", ["TopFew"]))
     with pytest.raises(NotPossible, match="holds another study"):
         study(RECIPE, later, tmp_path, engine="in-process")
 

@@ -20,7 +20,7 @@ Plugins = Annotated[
     Option(
         "--plugin",
         metavar="FILES",
-        help="Files or modules that register these names, by commas: examples/squarecb.py.",
+        help="Files or modules that register these names, by commas: examples/top_few.py.",
     ),
 ]
 Limits = Annotated[

@@ -69,7 +69,7 @@ def find_extensions(
     names : sequence of str
         What they are registered by, in a plug-in or in an entry point.
     plugins : sequence of str
-        Files (`examples/squarecb.py`) or modules (`my_package.squarecb`) that register them.
+        Files (`examples/top_few.py`) or modules (`my_package.top_few`) that register them.
     """
     sources = tuple(map(load_plugin, plugins))
     found = []

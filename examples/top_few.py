@@ -1,9 +1,6 @@
-"""SquareCB as a policy of one's own: probabilities by how far each arm falls behind the best.
+"""A policy of one's own: one of the few best arms, each as often as the other.
 
-SquareCB (Foster and Rakhlin 2020) plays an arm whose predicted reward falls behind the best by
-`gap` with probability 1 / (A + gamma · gap), for A arms that may be played; the best has the rest.
-
-    python examples/squarecb.py
+python examples/top_few.py
 """
 
 from __future__ import annotations
@@ -20,20 +17,19 @@ from bridle.testing import check_policy
 
 
 @dataclass(frozen=True)
-class SquareCB:
-    gamma: float = 200.0  # the higher, the greedier
+class TopFew:
+    few: int = 2  # the fewer, the greedier
     needs_limits: ClassVar[bool] = True  # only what is surely allowed is ever eligible
 
     def propensities(self, scores: Scores) -> np.ndarray:
         parts, eligible, _ = scores.parts()  # checked: a bad score is refused here
-        if not eligible.any():
+        places = min(self.few, int(eligible.sum()))
+        if not places:
             return np.zeros(len(eligible))
         mean = np.where(eligible, parts[0], -np.inf)
-        behind = mean.max() - mean
-        odds = np.where(eligible, 1.0 / (eligible.sum() + self.gamma * behind), 0.0)
-        best = behind == 0.0
-        odds[best] += (1.0 - odds.sum()) / best.sum()  # ties share what is left
-        return odds
+        last = np.sort(mean)[-places]  # of the places that there are
+        above, at = mean > last, mean == last
+        return above / places + at * (1.0 - above.sum() / places) / at.sum()  # ties share a place
 
     def choose(self, scores: Scores, key: int) -> int:
         odds = self.propensities(scores)
@@ -43,13 +39,13 @@ class SquareCB:
         return int(np.searchsorted(odds.cumsum(), u * odds.sum(), side="right"))
 
 
-bridle.register("policy", "SquareCB", SquareCB, version="1")
+bridle.register("policy", "TopFew", TopFew, version="1")
 
 
 def main() -> None:
-    print(f"{check_policy(SquareCB()).ran} checks of a policy hold.")
+    print(f"{check_policy(TopFew()).ran} checks of a policy hold.")
     arms, log = ["horror", "drama", "comedy"], list[Event]()
-    agent = bridle.Agent(arms=arms, features=2, policy=SquareCB(), seed=1, sink=log.extend)
+    agent = bridle.Agent(arms=arms, features=2, policy=TopFew(), seed=1, sink=log.extend)
     child, adult = [1.0, 0.0], [0.0, 1.0]
     for _ in range(3):
         for arm in arms:

@@ -1,0 +1,1236 @@
+"""One linear model for all arms over joint features, with an own effect an arm: fold, draw, score.
+
+A reward is θᵀφ(x, a_k) + u_k + noise, with φ = (1, x) ⊗ (1, a). In units of the noise, with
+ρ = ω²/s² the variance of an own effect, and n_k, S_k = Σφ, R_k = Σr over the plays of arm k:
+
+    κ = ρ / (1 + n_k ρ),  v = φ − κ S_k,  y = r − κ R_k,  w = 1 / (1 + κ)
+    B = λI + Σ w v vᵀ,  f = Σ w v y
+
+with n_k, S_k, R_k as before each play. Then θ | data ~ N(B⁻¹f, s²B⁻¹), and
+u_k | θ ~ N(κ(R_k − S_kᵀθ), s²κ). With R (D, D), RᵀR = B⁻¹, a play changes R by one outer product
+(Potter 1963), and a draw is μ + s·Rᵀz.
+
+The prior mean of θ is r̄, the mean of all rewards, on the constant feature: as Σ w v (1 − κ n_k) is
+the first column of Σ w v vᵀ, the mean is B⁻¹f + r̄·λ·B⁻¹e₀, and nothing but r̄ is kept for it.
+
+Forgetting multiplies what was learned by γ before each play. All sums are stored in units of g, the
+power of γ that has passed since the last refresh, so that a play multiplies nothing; a refresh
+brings g back to 1 and the prior to its full weight. Loops run along rows (vector code) and in a
+fixed order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle.kernels.compiling import njit
+from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, GOLDEN, bits_of, mix, normal
+from bridle.kernels.posterior import SETTLE_AFTER, add, add_scaled
+from bridle.kernels.types import Bools, Floats, Ints, Places, Uints
+
+Singles = npt.NDArray[np.float32]
+
+# Arms that are scored together, one lane each.
+LANES = 64
+# Draws that share one reading of the root.
+DRAWS = 8
+# Powers of γ below this are not waited for: a refresh restores the prior.
+FADED = 0.9
+# The noise before anything was seen, as one observation: rewards are in [0, 1].
+FIRST_NOISE = 0.0625
+# No draw of `keys.normal` is larger.
+Z_TOP = 8.5
+_ROOT_KEY = np.uint64(0xA0761D6478BD642F)
+
+# Places in `num`.
+LAM, RHO, PASSED, GAMMA, RSS, MASS, SUM_R, SUM_RR, NOISE = range(9)
+NUMBERS = 9
+# Places in `counts`.
+ARMS, PLAYS, SINCE, OLD, FIXED = range(5)
+COUNTS = 5
+
+RHOS = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+LAMS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0])
+
+
+class Shared(NamedTuple):
+    """The arrays of the model: C ≥ K arms have room, D kept joint features, T = D(D+1)/2."""
+
+    rows: Floats  # (C, p+1) (1, a) of every arm
+    tiles: Singles  # (C/LANES, p+1, LANES) the same, arms last
+    X: Floats  # (C, d+1) Σ (1, x) over an arm's plays with its present features
+    own: Floats  # (C, 2) n_k and R_k
+    old_of: npt.NDArray[np.int32]  # (C,) row of `old` of an arm whose features have changed, or -1
+    old: Floats  # (M, D) Σφ over an arm's plays with former features
+    at: Places  # (2, D) context and arm index of every kept joint feature
+    tri: Floats  # (3, T) lower triangle of Σ w v vᵀ: sum, what rounding dropped, the newest
+    vec: Floats  # (5, D) f, what rounding dropped, the newest; then μ = B⁻¹f and B⁻¹e₀
+    root: Floats  # (D, D) R
+    raw: Floats  # (T + D,) Σφφᵀ and Σφr, kept while forgetting; else (0,)
+    num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set
+    counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
+    ref: Floats  # (D,) θ for which `hint` was computed
+    hint: Singles  # (3, C) own effect at `ref`, √κ, κ‖S_k‖: what bounds an own effect
+
+
+@njit(cache=True, inline="always")
+def zero_mean(st: Shared) -> bool:
+    """Return whether there is no constant feature, so that the prior mean is 0."""
+    return bool(st.at[0, 0] != 0 or st.at[1, 0] != 0)
+
+
+@njit(cache=True, inline="always")
+def base_rate(st: Shared) -> float:
+    """Return r̄, the mean of all rewards and of one of .5; 0 where there is no constant feature."""
+    if zero_mean(st):
+        return 0.0
+    rate: float = (st.num[SUM_R] + 0.5) / (st.num[MASS] + 1.0)
+    return rate
+
+
+@njit(cache=True, inline="always")
+def noise(st: Shared) -> float:
+    """Return s, the standard deviation of the noise: what was set, or what was seen so far."""
+    given: float = st.num[NOISE]
+    if given > 0.0:
+        return given
+    return math.sqrt((st.num[RSS] + FIRST_NOISE) / (st.num[MASS] + 1.0))
+
+
+@njit(cache=True)
+def with_first(x: Floats) -> Floats:
+    """Return (1, x)."""
+    out = np.empty(x.shape[0] + 1)
+    out[0] = 1.0
+    out[1:] = x
+    return out
+
+
+@njit(cache=True)
+def joint(at: Places, x: Floats, a: Floats, out: Floats) -> None:
+    """Fill φ from (1, x) and (1, a)."""
+    for e in range(out.shape[0]):
+        out[e] = x[at[0, e]] * a[at[1, e]]
+
+
+@njit(cache=True)
+def arm_sum(st: Shared, k: int, out: Floats) -> None:
+    """Fill S_k, in units of g."""
+    joint(st.at, st.X[k], st.rows[k], out)
+    if st.old_of[k] >= 0:
+        add_scaled(out, 1.0, st.old[st.old_of[k]])
+
+
+@njit(cache=True, inline="always")
+def shrink(st: Shared, k: int) -> float:
+    """Return κ = ρ / (1 + n_k ρ)."""
+    kappa: float = st.num[RHO] / (1.0 + st.num[RHO] * st.num[PASSED] * st.own[k, 0])
+    return kappa
+
+
+@njit(cache=True)
+def centre(st: Shared, out: Floats) -> None:
+    """Fill the posterior mean of θ."""
+    pull = base_rate(st) * st.num[LAM]
+    for e in range(out.shape[0]):
+        out[e] = st.vec[3, e] + pull * st.vec[4, e]
+
+
+@njit(cache=True)
+def times_root(root: Floats, v: Floats, out: Floats) -> None:
+    """Fill R v: eight rows at a time, so that eight sums run side by side."""
+    D = v.shape[0]
+    full = D - D % 8
+    for r in range(0, full, 8):
+        r0, r1, r2, r3 = root[r], root[r + 1], root[r + 2], root[r + 3]
+        r4, r5, r6, r7 = root[r + 4], root[r + 5], root[r + 6], root[r + 7]
+        t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = 0.0
+        for i in range(D):
+            x = v[i]
+            t0 += r0[i] * x
+            t1 += r1[i] * x
+            t2 += r2[i] * x
+            t3 += r3[i] * x
+            t4 += r4[i] * x
+            t5 += r5[i] * x
+            t6 += r6[i] * x
+            t7 += r7[i] * x
+        out[r], out[r + 1], out[r + 2], out[r + 3] = t0, t1, t2, t3
+        out[r + 4], out[r + 5], out[r + 6], out[r + 7] = t4, t5, t6, t7
+    for r in range(full, D):
+        row = root[r]
+        total = 0.0
+        for i in range(D):
+            total += row[i] * v[i]
+        out[r] = total
+
+
+@njit(cache=True)
+def root_times(root: Floats, h: Floats, out: Floats) -> None:
+    """Add Rᵀh to `out`: four rows at a time, added one after the other."""
+    D = h.shape[0]
+    full = D - D % 4
+    for r in range(0, full, 4):
+        h0, h1, h2, h3 = h[r], h[r + 1], h[r + 2], h[r + 3]
+        r0, r1, r2, r3 = root[r], root[r + 1], root[r + 2], root[r + 3]
+        for i in range(r0.shape[0]):
+            out[i] = (((out[i] + h0 * r0[i]) + h1 * r1[i]) + h2 * r2[i]) + h3 * r3[i]
+    for r in range(full, D):
+        add_scaled(out, h[r], root[r])
+
+
+@njit(cache=True)
+def settle(st: Shared) -> None:
+    """Move the newest sums into the sums before them."""
+    high, low, new = st.tri[0], st.tri[1], st.tri[2]
+    for i in range(high.shape[0]):
+        add(high, low, i, new[i])
+        new[i] = 0.0
+    high, low, new = st.vec[0], st.vec[1], st.vec[2]
+    for i in range(high.shape[0]):
+        add(high, low, i, new[i])
+        new[i] = 0.0
+
+
+@njit(cache=True)
+def add_outer(tri: Floats, weight: float, v: Floats) -> None:
+    """Add weight·v vᵀ to a packed lower triangle."""
+    p = 0
+    for i in range(v.shape[0]):
+        c = weight * v[i]
+        if c != 0.0:
+            add_scaled(tri[p : p + i + 1], c, v[: i + 1])
+        p += i + 1
+
+
+@njit(cache=True)
+def factor(tri: Floats, low: Floats, new: Floats, lam: float, U: Floats) -> float:
+    """Fill U, upper, UᵀU = λI + the triangle; return log det.
+
+    As the matrix is at least λI, no pivot is below λ. Where rounding has eaten one, only λ is known
+    of what is left, and the rest of its row is noise.
+    """
+    D = U.shape[0]
+    p = 0
+    for j in range(D):
+        for i in range(j + 1):
+            U[i, j] = tri[p + i] + (low[p + i] + new[p + i])
+        p += j + 1
+    log_det = 0.0
+    for i in range(D):
+        U[i, i] += lam
+        diagonal = U[i, i]
+        row = U[i, i:]
+        fours = i - i % 4
+        for r in range(0, fours, 4):
+            u0, u1, u2, u3 = -U[r, i], -U[r + 1, i], -U[r + 2, i], -U[r + 3, i]
+            r0, r1, r2, r3 = U[r, i:], U[r + 1, i:], U[r + 2, i:], U[r + 3, i:]
+            for j in range(row.shape[0]):
+                row[j] = (((row[j] + u0 * r0[j]) + u1 * r1[j]) + u2 * r2[j]) + u3 * r3[j]
+        for r in range(fours, i):
+            add_scaled(row, -U[r, i], U[r, i:])
+        if not row[0] >= max(lam * (1.0 - 1e-9), D * 2e-15 * diagonal):
+            row[0] = max(lam, row[0])
+            for j in range(1, row.shape[0]):
+                row[j] = 0.0
+        log_det += math.log(row[0])
+        scale = 1.0 / math.sqrt(row[0])
+        for j in range(row.shape[0]):
+            row[j] *= scale
+    return log_det
+
+
+@njit(cache=True)
+def invert_factor(U: Floats, V: Floats) -> None:
+    """Fill V = U⁻ᵀ, lower."""
+    D = U.shape[0]
+    for i in range(D):
+        row = V[i]
+        for j in range(D):
+            row[j] = 0.0
+        row[i] = 1.0
+        for r in range(i):
+            if U[r, i] != 0.0:
+                add_scaled(row[: r + 1], -U[r, i], V[r, : r + 1])
+        scale = 1.0 / U[i, i]
+        for j in range(i + 1):
+            row[j] *= scale
+
+
+@njit(cache=True)
+def missing(st: Shared, i: int) -> float:
+    """Entry i of f − Bμ, with products and sums to twice the usual precision."""
+    high: float = st.vec[0, i]
+    low: float = st.vec[1, i] + st.vec[2, i]
+    D = st.vec.shape[1]
+    for j in range(D + 1):
+        if j == D:  # the prior's part
+            a = st.num[LAM]
+            rest = 0.0
+            b = st.vec[3, i]
+        else:
+            p = i * (i + 1) // 2 + j if j <= i else j * (j + 1) // 2 + i
+            a = st.tri[0, p]
+            rest = st.tri[1, p] + st.tri[2, p]
+            b = st.vec[3, j]
+        # Dekker's product: a·b = x + y exactly, from halves of 26 bits.
+        a_top = 134217729.0 * a
+        a_top -= a_top - a
+        b_top = 134217729.0 * b
+        b_top -= b_top - b
+        x = a * b
+        y = ((a_top * b_top - x) + a_top * (b - b_top) + (a - a_top) * b_top) + (a - a_top) * (
+            b - b_top
+        )
+        new = high - x
+        part = new - high
+        low += (high - (new - part)) - (x + part) - y
+        low -= rest * b
+        high = new
+    return high + low
+
+
+@njit(cache=True)
+def bring_back(st: Shared) -> None:
+    """Multiply every sum by g, the power of γ that has passed, and begin with g = 1 again."""
+    g = st.num[PASSED]
+    if g == 1.0:
+        return
+    for i in range(2):
+        for j in range(st.tri.shape[1]):
+            st.tri[i, j] *= g
+        for j in range(st.vec.shape[1]):
+            st.vec[i, j] *= g
+    for j in range(st.raw.shape[0]):
+        st.raw[j] *= g
+    for k in range(st.counts[ARMS]):
+        if st.own[k, 0] > 0.0:
+            st.own[k, 0] *= g
+            st.own[k, 1] *= g
+            for i in range(st.X.shape[1]):
+                st.X[k, i] *= g
+    for m in range(st.counts[OLD]):
+        for e in range(st.old.shape[1]):
+            st.old[m, e] *= g
+    st.num[PASSED] = 1.0
+
+
+@njit(cache=True)
+def residue(st: Shared) -> float:
+    """Return Σ(r − r̄)² − Σ_k c_k Y_k² − fᵀB⁻¹f of what was learned: the noise's sum of squares."""
+    r = base_rate(st)
+    rho = st.num[RHO]
+    total: float = st.num[SUM_RR] - 2.0 * r * st.num[SUM_R] + r * r * st.num[MASS]
+    for k in range(st.counts[ARMS]):
+        n = st.own[k, 0]
+        if n > 0.0:
+            y = st.own[k, 1] - r * n
+            total -= rho / (1.0 + rho * n) * y * y
+    D = st.vec.shape[1]
+    p = 0
+    for e in range(D):
+        # f − r̄·(the first column), times μ of it: B⁻¹f + r̄(λB⁻¹e₀ − e₀).
+        f = st.vec[0, e] + (st.vec[1, e] + st.vec[2, e])
+        mu = st.vec[3, e] + r * st.num[LAM] * st.vec[4, e]
+        if r != 0.0:
+            f -= r * (st.tri[0, p] + (st.tri[1, p] + st.tri[2, p]))
+        if e == 0:
+            mu -= r
+        total -= f * mu
+        p += e + 1
+    return max(total, 0.0)
+
+
+@njit(cache=True)
+def look_ahead(st: Shared, k: int, S: Floats) -> None:
+    """Compute anew what bounds the own effect of one arm; S (D) is scratch."""
+    kappa = shrink(st, k)
+    n = st.own[k, 0]
+    if n == 0.0 or kappa == 0.0:
+        st.hint[0, k] = 0.0
+        st.hint[1, k] = math.sqrt(kappa) * (1.0 + 1e-6)
+        st.hint[2, k] = 0.0
+        return
+    arm_sum(st, k, S)
+    g = st.num[PASSED]
+    fit = 0.0
+    length = 0.0
+    for e in range(S.shape[0]):
+        fit += S[e] * st.ref[e]
+        length += S[e] * S[e]
+    effect = kappa * g * (st.own[k, 1] - fit)
+    margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
+    wide = 1.0 + 1e-5
+    if st.num[GAMMA] < 1.0:  # until the next refresh n_k may fall to FADED of what it is
+        margin += (1.0 / FADED - 1.0) * abs(effect)
+        wide /= FADED
+    st.hint[0, k] = effect + margin
+    st.hint[1, k] = math.sqrt(kappa) * wide
+    st.hint[2, k] = kappa * g * math.sqrt(length) * wide
+
+
+@njit(cache=True)
+def look_ahead_all(st: Shared) -> None:
+    """Compute anew what bounds the own effects of all arms."""
+    centre(st, st.ref)
+    S = np.empty(st.ref.shape[0])
+    for k in range(st.counts[ARMS]):
+        look_ahead(st, k, S)
+
+
+@njit(cache=True)
+def refresh(st: Shared) -> None:
+    """Compute R, μ and B⁻¹e₀ anew from the sums, by Cholesky."""
+    bring_back(st)
+    settle(st)
+    st.counts[SINCE] = 0
+    D = st.vec.shape[1]
+    U = np.empty((D, D))
+    factor(st.tri[0], st.tri[1], st.tri[2], st.num[LAM], U)
+    invert_factor(U, st.root)
+    h = np.empty(D)
+    f = np.empty(D)
+    for e in range(D):
+        f[e] = st.vec[0, e] + (st.vec[1, e] + st.vec[2, e])
+        st.vec[3, e] = 0.0
+        st.vec[4, e] = 0.0
+    times_root(st.root, f, h)
+    root_times(st.root, h, st.vec[3])
+    # f is as large as B, and B⁻¹f loses what would be kept: once more, with what is missing.
+    for e in range(D):
+        f[e] = missing(st, e)
+    times_root(st.root, f, h)
+    root_times(st.root, h, st.vec[3])
+    if not zero_mean(st):
+        for r in range(D):
+            h[r] = st.root[r, 0]
+        root_times(st.root, h, st.vec[4])
+    if st.num[GAMMA] == 1.0:
+        st.num[RSS] = residue(st)
+    look_ahead_all(st)
+
+
+@njit(cache=True)
+def fold_sums(st: Shared, k: int, x: Floats, r: float, v: Floats, S: Floats) -> float:
+    """Add one play to the sums; fill v, return y. x: (1, context); v, S: (D) scratch."""
+    num = st.num
+    if num[GAMMA] < 1.0:
+        for i in (PASSED, RSS, MASS, SUM_R, SUM_RR):
+            num[i] *= num[GAMMA]
+    g = num[PASSED]
+    kappa = shrink(st, k)
+    joint(st.at, x, st.rows[k], v)
+    if st.raw.shape[0] > 0:
+        T = st.tri.shape[1]
+        add_outer(st.raw[:T], 1.0 / g, v)
+        add_scaled(st.raw[T:], r / g, v)
+    y = r
+    if st.own[k, 0] > 0.0 and kappa > 0.0:
+        arm_sum(st, k, S)
+        add_scaled(v, -kappa * g, S)
+        y -= kappa * g * st.own[k, 1]
+    weight = 1.0 / ((1.0 + kappa) * g)
+    add_outer(st.tri[2], weight, v)
+    add_scaled(st.vec[2], weight * y, v)
+    st.own[k, 0] += 1.0 / g
+    st.own[k, 1] += r / g
+    add_scaled(st.X[k], 1.0 / g, x)
+    num[MASS] += 1.0
+    num[SUM_R] += r
+    num[SUM_RR] += r * r
+    st.counts[PLAYS] += 1
+    st.counts[SINCE] += 1
+    if st.counts[SINCE] % SETTLE_AFTER == 0:
+        settle(st)
+    return y
+
+
+@njit(cache=True)
+def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work: Floats) -> None:
+    """Take one play into R, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (2, D) scratch."""
+    h, b = work[0], work[1]
+    D = v.shape[0]
+    times_root(st.root, v, h)
+    for e in range(D):
+        b[e] = 0.0
+    root_times(st.root, h, b)
+    q = 0.0
+    fit = 0.0
+    first = 0.0
+    for e in range(D):
+        q += h[e] * h[e]
+        fit += v[e] * st.vec[3, e]
+        first += v[e] * st.vec[4, e]
+    q *= weight
+    share = weight / (1.0 + q)
+    off = y - (fit + rate * st.num[LAM] * first)
+    st.num[RSS] += st.num[PASSED] * share * off * off
+    add_scaled(st.vec[3], share * (y - fit), b)
+    add_scaled(st.vec[4], -share * first, b)
+    # (I − βhhᵀ)² = I − hhᵀ·weight/(1 + q)
+    beta = share / (1.0 + 1.0 / math.sqrt(1.0 + q))
+    for r in range(D):
+        add_scaled(st.root[r], -beta * h[r], b)
+
+
+@njit(cache=True, inline="always")
+def is_due(plays: int) -> bool:
+    """Return whether λ and ρ are estimated after so many plays: 50·2^j."""
+    times = plays // 50
+    return plays % 50 == 0 and times > 0 and times & (times - 1) == 0
+
+
+@njit(cache=True)
+def period(D: int, gamma: float) -> int:
+    """Return after how many plays R is computed anew."""
+    most = max(100, D)
+    if gamma < 1.0:
+        most = min(most, int(math.log(FADED) / math.log(gamma)))
+    return max(most, 1)
+
+
+@njit(cache=True)
+def fold(st: Shared, k: int, x: Floats, r: float, v: Floats, work: Floats, every: int) -> None:
+    """Fold one play: arm k in context x, (1, context), earned r. v (D), work (2, D) are scratch."""
+    rate = base_rate(st)
+    n = st.own[k, 0]
+    y = fold_sums(st, k, x, r, v, work[0])
+    due = is_due(st.counts[PLAYS]) and st.counts[FIXED] == 0
+    if due or st.counts[SINCE] >= every:
+        finish(st, due)
+        return
+    kappa = st.num[RHO] / (1.0 + st.num[RHO] * st.num[PASSED] * n)
+    fold_root(st, 1.0 / ((1.0 + kappa) * st.num[PASSED]), v, y, rate, work)
+    look_ahead(st, k, work[0])
+
+
+@njit(cache=True)
+def finish(st: Shared, due: bool) -> None:
+    """Refresh, with λ and ρ estimated before if that is due."""
+    if due:
+        bring_back(st)
+        settle(st)
+        estimate(st)
+    refresh(st)
+
+
+@njit(cache=True)
+def fold_many(st: Shared, arms: Ints, C: Floats, y: Floats) -> None:
+    """Fold plays in order: the bits of one by one.
+
+    A refresh needs the sums alone, so before the last one of the batch R is left as it is. With
+    forgetting the noise is not a function of the sums, and every play is taken in.
+    """
+    D = st.vec.shape[1]
+    v = np.empty(D)
+    work = np.empty((2, D))
+    every = period(D, st.num[GAMMA])
+    last = -1
+    plays, since = st.counts[PLAYS], st.counts[SINCE]
+    if st.num[GAMMA] == 1.0:
+        for t in range(arms.shape[0]):
+            plays += 1
+            since += 1
+            if since >= every or (is_due(plays) and st.counts[FIXED] == 0):
+                last = t
+                since = 0
+    for t in range(arms.shape[0]):
+        x = with_first(C[t])
+        if t > last:
+            fold(st, arms[t], x, y[t], v, work, every)
+        else:
+            fold_sums(st, arms[t], x, y[t], v, work[0])
+            due = is_due(st.counts[PLAYS]) and st.counts[FIXED] == 0
+            if t == last:
+                finish(st, due)
+            elif due:
+                bring_back(st)
+                settle(st)
+                estimate(st)
+                st.counts[SINCE] = 0
+            elif st.counts[SINCE] >= every:
+                settle(st)
+                st.counts[SINCE] = 0
+
+
+@njit(cache=True)
+def own_sums(st: Shared, start: Floats, rhos: Floats, now: float) -> tuple[Floats, Floats]:
+    """Return Σ w v vᵀ (n, T) and f (n, D) for each of n values of ρ, from those for `now` (T + D,).
+
+    They differ by Σ_k (c_k(ρ) − c_k(now)) S_k S_kᵀ and S_k R_k, with c_k = ρ / (1 + n_k ρ). Arms of
+    equal n_k are summed first, as their c_k are equal for every ρ.
+    """
+    D = st.vec.shape[1]
+    T = D * (D + 1) // 2
+    tris = np.empty((rhos.shape[0], T))
+    fs = np.empty((rhos.shape[0], D))
+    for i in range(rhos.shape[0]):
+        tris[i] = start[:T]
+        fs[i] = start[T:]
+    played = np.nonzero(st.own[: st.counts[ARMS], 0] > 0.0)[0]
+    order = np.argsort(st.own[played, 0], kind="mergesort")
+    S = np.empty(D)
+    group = np.zeros(T)
+    both = np.zeros(D)
+    for place in range(order.shape[0]):
+        k = played[order[place]]
+        n = st.own[k, 0]
+        arm_sum(st, k, S)
+        add_outer(group, 1.0, S)
+        add_scaled(both, st.own[k, 1], S)
+        if place + 1 < order.shape[0] and st.own[played[order[place + 1]], 0] == n:
+            continue
+        for i in range(rhos.shape[0]):
+            change = rhos[i] / (1.0 + n * rhos[i]) - now / (1.0 + n * now)
+            if change != 0.0:
+                add_scaled(tris[i], -change, group)
+                add_scaled(fs[i], -change, both)
+        group[:] = 0.0
+        both[:] = 0.0
+    return tris, fs
+
+
+@njit(cache=True)
+def evidence(st: Shared, tri: Floats, f: Floats, lam: float, rho: float, U: Floats) -> float:
+    """Return the log marginal likelihood of λ and ρ, s profiled; U (D, D) is scratch."""
+    D = f.shape[0]
+    r = base_rate(st)
+    none = np.zeros(tri.shape[0])
+    log_det: float = factor(tri, none, none, lam, U) - D * math.log(lam)
+    total: float = st.num[SUM_RR] - 2.0 * r * st.num[SUM_R] + r * r * st.num[MASS]
+    for k in range(st.counts[ARMS]):
+        n = st.own[k, 0]
+        if n > 0.0:
+            y = st.own[k, 1] - r * n
+            total -= rho / (1.0 + rho * n) * y * y
+            log_det += math.log(1.0 + n * rho)
+    left = np.empty(D)
+    p = 0
+    for e in range(D):
+        left[e] = f[e] - r * tri[p] if r != 0.0 else f[e]
+        p += e + 1
+    for i in range(D):
+        y = left[i] / U[i, i]
+        total -= y * y
+        add_scaled(left[i + 1 :], -y, U[i, i + 1 :])
+    n = float(st.num[MASS])
+    fit: float = (n + 1.0) * math.log((max(total, 0.0) + FIRST_NOISE) / (n + 1.0))
+    return -0.5 * (fit + log_det)
+
+
+@njit(cache=True)
+def estimate(st: Shared) -> None:
+    """Choose λ and ρ on their grids by marginal likelihood, one after the other, twice.
+
+    The sums were settled before, with g = 1. Σ w v vᵀ and f are formed anew for the new ρ.
+    """
+    D = st.vec.shape[1]
+    T = D * (D + 1) // 2
+    start = np.empty(T + D)
+    now = st.num[RHO]
+    if st.raw.shape[0] > 0:
+        start[:] = st.raw
+        now = 0.0
+    else:
+        start[:T] = st.tri[0] + st.tri[1]
+        start[T:] = st.vec[0] + st.vec[1]
+    tris, fs = own_sums(st, start, RHOS, now)
+    U = np.empty((D, D))
+    lam = st.num[LAM]
+    best = -1
+    for _turn in range(2):
+        top = -math.inf
+        for i in range(RHOS.shape[0]):
+            value = evidence(st, tris[i], fs[i], lam, RHOS[i], U)
+            if value > top:
+                best, top = i, value
+        top = -math.inf
+        found = lam
+        for j in range(LAMS.shape[0]):
+            value = evidence(st, tris[best], fs[best], LAMS[j], RHOS[best], U)
+            if value > top:
+                found, top = LAMS[j], value
+        if found == lam:
+            break
+        lam = found
+    st.num[LAM] = lam
+    if RHOS[best] != st.num[RHO] or st.raw.shape[0] > 0:
+        st.num[RHO] = RHOS[best]
+        st.tri[0] = tris[best]
+        st.vec[0] = fs[best]
+        for i in (1, 2):
+            st.tri[i] = 0.0
+            st.vec[i] = 0.0
+
+
+# -- draws ----------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def draw_theta(st: Shared, key: np.uint64, spread: float, z: Floats, out: Floats) -> float:
+    """Fill θ̃, one joint draw; return its distance from `ref`. z (D) is scratch."""
+    centre(st, out)
+    D = out.shape[0]
+    scale = spread * noise(st) / math.sqrt(st.num[PASSED])
+    if scale > 0.0:
+        mine = mix(key ^ _ROOT_KEY)
+        for e in range(D):
+            z[e] = scale * normal(bits_of(mine, e))
+        root_times(st.root, z, out)
+    total = 0.0
+    for e in range(D):
+        off = out[e] - st.ref[e]
+        total += off * off
+    return math.sqrt(total)
+
+
+@njit(cache=True)
+def contract(at: Places, theta: Floats, x: Floats, out: Floats) -> None:
+    """Fill w = Θᵀ(1, x), p + 1 numbers."""
+    for j in range(out.shape[0]):
+        out[j] = 0.0
+    for e in range(theta.shape[0]):
+        out[at[1, e]] += x[at[0, e]] * theta[e]
+
+
+@njit(cache=True)
+def tile_scores(tile: Singles, w: Singles, out: Singles) -> None:
+    """Fill (1, a)ᵀw of the arms of one tile, in single precision, feature after feature."""
+    P = w.shape[0]
+    w0 = w[0]
+    row = tile[0]
+    for i in range(out.shape[0]):
+        out[i] = w0 * row[i]
+    fours = P - (P - 1) % 4
+    for j in range(1, fours, 4):
+        w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+        r0, r1, r2, r3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        for i in range(out.shape[0]):
+            out[i] = (((out[i] + w0 * r0[i]) + w1 * r1[i]) + w2 * r2[i]) + w3 * r3[i]
+    for j in range(fours, P):
+        w0 = w[j]
+        row = tile[j]
+        for i in range(out.shape[0]):
+            out[i] += w0 * row[i]
+
+
+@njit(cache=True)
+def own_effect(st: Shared, k: int, theta: Floats, scale: float, bits: np.uint64) -> float:
+    """Return ũ_k given θ̃; scale: spread times noise."""
+    kappa = shrink(st, k)
+    if kappa == 0.0:
+        return 0.0
+    effect = 0.0
+    if st.own[k, 0] > 0.0:
+        effect = kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta))
+    if scale > 0.0:
+        effect += scale * math.sqrt(kappa) * normal(bits)
+    return effect
+
+
+@njit(cache=True)
+def fitted(st: Shared, k: int, theta: Floats) -> float:
+    """Return S_kᵀθ, in units of g."""
+    at, X, a = st.at, st.X[k], st.rows[k]
+    d1, p1 = X.shape[0], a.shape[0]
+    total = 0.0
+    if theta.shape[0] == d1 * p1:
+        for i in range(d1):
+            if X[i] != 0.0:
+                row = theta[i * p1 : (i + 1) * p1]
+                part = 0.0
+                for j in range(p1):
+                    part += row[j] * a[j]
+                total += X[i] * part
+    else:
+        for e in range(theta.shape[0]):
+            total += X[at[0, e]] * (a[at[1, e]] * theta[e])
+    if st.old_of[k] >= 0:
+        old = st.old[st.old_of[k]]
+        for e in range(theta.shape[0]):
+            total += old[e] * theta[e]
+    return total
+
+
+@njit(cache=True)
+def draw_some(
+    st: Shared, x: Floats, key: np.uint64, spread: float, arms: Ints, out: Floats
+) -> None:
+    """Fill the scores of one joint draw for the given arms; x: (1, context)."""
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    theta = np.empty(D)
+    draw_theta(st, key, spread, np.empty(D), theta)
+    w = np.empty(P)
+    contract(st.at, theta, x, w)
+    single = w.astype(np.float32)
+    scale = spread * noise(st)
+    score = np.empty(LANES, np.float32)
+    tile = -1
+    for i in range(arms.shape[0]):
+        k = arms[i]
+        if k // LANES != tile:
+            tile = k // LANES
+            tile_scores(st.tiles[tile], single, score)
+        bits = bits_of(key, k)
+        out[i] = np.float64(score[k % LANES]) + own_effect(st, k, theta, scale, bits)
+
+
+@njit(cache=True)
+def draw_rows(
+    st: Shared,
+    x: Floats,
+    key: np.uint64,
+    spread: float,
+    rows: Floats,
+    ids: Uints,
+    out: Floats,
+) -> None:
+    """Fill the scores of one joint draw for arms that nobody stored: rows (n, p), one key each."""
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    theta = np.empty(D)
+    draw_theta(st, key, spread, np.empty(D), theta)
+    w = np.empty(P)
+    contract(st.at, theta, x, w)
+    single = w.astype(np.float32)
+    scale = spread * noise(st) * math.sqrt(st.num[RHO])
+    for i in range(rows.shape[0]):
+        total = single[0]
+        for j in range(1, P):
+            total += single[j] * np.float32(rows[i, j - 1])
+        out[i] = np.float64(total)
+        if scale > 0.0:
+            out[i] += scale * normal(mix(key ^ mix(ids[i] + GOLDEN)))
+
+
+@njit(cache=True)
+def reach_tile(
+    score: Singles, hint: Singles, low: int, wide: np.float32, far: np.float32, reach: Singles
+) -> np.float32:
+    """Fill an upper bound on the score of every arm of a tile; return the largest.
+
+    hint[:, low:]: see `Shared`; wide: largest z times the spread; far: ‖θ̃ − ref‖.
+    """
+    effect, root, length = hint[0, low:], hint[1, low:], hint[2, low:]
+    slack = np.float32(1e-6)
+    for i in range(score.shape[0]):
+        more = wide * root[i] + far * length[i]
+        reach[i] = (score[i] + effect[i]) + (
+            more + slack * (abs(score[i]) + (abs(effect[i]) + more))
+        )
+    half = reach.shape[0] // 2
+    top = np.empty(LANES // 2, np.float32)
+    for i in range(half):
+        a, b = reach[i], reach[i + half]
+        top[i] = a if a > b else b
+    while half > 4:
+        half //= 2
+        for i in range(half):
+            a, b = top[i], top[i + half]
+            top[i] = a if a > b else b
+    best: np.float32 = top[0]
+    for i in range(1, half):
+        best = max(best, top[i])
+    return best
+
+
+@njit(cache=True)
+def insert(best: Ints, top: Floats, tie: Uints, k: int, s: float, b: np.uint64) -> None:
+    """Put arm k with score s into the best so far, best first; ties fall by random bits."""
+    m = top.shape[0]
+    if not (s > top[m - 1] or best[m - 1] < 0 or (s == top[m - 1] and b > tie[m - 1])):
+        return
+    i = m - 1
+    while i > 0 and (best[i - 1] < 0 or s > top[i - 1] or (s == top[i - 1] and b > tie[i - 1])):
+        best[i], top[i], tie[i] = best[i - 1], top[i - 1], tie[i - 1]
+        i -= 1
+    best[i], top[i], tie[i] = k, s, b
+
+
+@njit(cache=True)
+def best_of(
+    st: Shared,
+    theta: Floats,
+    distance: float,
+    w: Floats,
+    may: Bools,
+    key: np.uint64,
+    scale: float,
+    score: Singles,
+    reach: Singles,
+    most: Singles,
+    best: Ints,
+    top: Floats,
+) -> int:
+    """Fill `best` with the arms of the highest scores of one draw, best first; `top` with those.
+
+    Own effects are computed only for arms that can still win. score, reach (tiles·LANES) and most
+    (tiles) are scratch. Return how many were computed. An arm is -1 where there is none.
+    """
+    K = st.counts[ARMS]
+    tiles = (K + LANES - 1) // LANES
+    single = w.astype(np.float32)
+    tie = np.zeros(best.shape[0], np.uint64)
+    best[:] = -1
+    top[:] = -math.inf
+    plain = st.num[RHO] == 0.0
+    first = 0
+    for t in range(tiles):
+        low = t * LANES
+        mine = score[low : low + LANES]
+        tile_scores(st.tiles[t], single, mine)
+        most[t] = reach_tile(
+            mine,
+            st.hint,
+            low,
+            np.float32(Z_TOP * scale),
+            np.float32(distance),
+            reach[low : low + LANES],
+        )
+        if most[t] > most[first]:
+            first = t
+    computed = 0
+    m = best.shape[0] - 1
+    # The most promising arms go first, so that most others are passed over at a glance.
+    for turn in range(-1, tiles):
+        t = first if turn < 0 else turn
+        if turn == first or (best[m] >= 0 and most[t] < top[m]):
+            continue
+        for k in range(t * LANES, min(K, (t + 1) * LANES)):
+            if not may[k] or (best[m] >= 0 and reach[k] < top[m]):
+                continue
+            bits = bits_of(key, k)
+            drawn = np.float64(score[k])
+            if not plain:
+                if best[m] >= 0 and scale > 0.0:
+                    z = max(BIN_TOP[bits >> BIN_SHIFT], 0.0)
+                    if reach[k] - (Z_TOP - z) * scale * (st.hint[1, k] * (1.0 - 1e-4)) < top[m]:
+                        continue
+                drawn += own_effect(st, k, theta, scale, bits)
+                computed += 1
+            insert(best, top, tie, k, drawn, bits)
+    return computed
+
+
+@njit(cache=True)
+def best_arms(
+    st: Shared, x: Floats, may: Bools, key: np.uint64, spread: float, best: Ints, top: Floats
+) -> int:
+    """Do what `best_of` does for the joint draw under a key; x: (1, context)."""
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    tiles = (st.counts[ARMS] + LANES - 1) // LANES
+    theta = np.empty(D)
+    distance = draw_theta(st, key, spread, np.empty(D), theta)
+    w = np.empty(P)
+    contract(st.at, theta, x, w)
+    return best_of(
+        st,
+        theta,
+        distance,
+        w,
+        may,
+        key,
+        spread * noise(st),
+        np.empty(tiles * LANES, np.float32),
+        np.empty(tiles * LANES, np.float32),
+        np.empty(tiles, np.float32),
+        best,
+        top,
+    )
+
+
+@njit(cache=True)
+def draw_thetas(st: Shared, keys: Uints, spread: float, out: Floats) -> None:
+    """Fill joint draws, one a row, with one reading of the root; the bits of one by one."""
+    n, D = out.shape
+    scale = spread * noise(st) / math.sqrt(st.num[PASSED])
+    z = np.empty((n, D))
+    for m in range(n):
+        centre(st, out[m])
+        mine = mix(keys[m] ^ _ROOT_KEY)
+        if scale > 0.0:
+            for e in range(D):
+                z[m, e] = scale * normal(bits_of(mine, e))
+    if scale == 0.0:
+        return
+    full = D - D % 4
+    for r in range(0, full, 4):
+        r0, r1, r2, r3 = st.root[r], st.root[r + 1], st.root[r + 2], st.root[r + 3]
+        for m in range(n):
+            h0, h1, h2, h3 = z[m, r], z[m, r + 1], z[m, r + 2], z[m, r + 3]
+            row = out[m]
+            for i in range(r0.shape[0]):
+                row[i] = (((row[i] + h0 * r0[i]) + h1 * r1[i]) + h2 * r2[i]) + h3 * r3[i]
+    for r in range(full, D):
+        for m in range(n):
+            add_scaled(out[m], z[m, r], st.root[r])
+
+
+@njit(cache=True)
+def win_counts(
+    st: Shared,
+    x: Floats,
+    may: Bools,
+    key: np.uint64,
+    spread: float,
+    draws: int,
+    places: int,
+    counts: Ints,
+) -> int:
+    """Add to counts (places, K) how often each arm has each place in draws with their own keys.
+
+    Return how many own effects were computed. Draw number m has the key `bits_of(key, m)`.
+    """
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    tiles = (st.counts[ARMS] + LANES - 1) // LANES
+    score = np.empty(tiles * LANES, np.float32)
+    reach = np.empty(tiles * LANES, np.float32)
+    most = np.empty(tiles, np.float32)
+    theta = np.empty((DRAWS, D))
+    keys = np.empty(DRAWS, np.uint64)
+    w = np.empty(P)
+    best = np.empty(places, np.int64)
+    top = np.empty(places)
+    scale = spread * noise(st)
+    computed = 0
+    for start in range(0, draws, DRAWS):
+        n = min(DRAWS, draws - start)
+        for m in range(n):
+            keys[m] = bits_of(key, start + m)
+        draw_thetas(st, keys[:n], spread, theta[:n])
+        for m in range(n):
+            distance = 0.0
+            for e in range(D):
+                off = theta[m, e] - st.ref[e]
+                distance += off * off
+            contract(st.at, theta[m], x, w)
+            computed += best_of(
+                st,
+                theta[m],
+                math.sqrt(distance),
+                w,
+                may,
+                keys[m],
+                scale,
+                score,
+                reach,
+                most,
+                best,
+                top,
+            )
+            for place in range(places):
+                if best[place] >= 0:
+                    counts[place, best[place]] += 1
+    return computed
+
+
+# -- means and standard deviations ------------------------------------------------------------
+
+
+@njit(cache=True)
+def contracted_root(st: Shared, x: Floats, out: Floats) -> None:
+    """Fill E (D, p+1), E = R·((1, x) ⊗ I): the root of the covariance of Θᵀ(1, x) is Eᵀ."""
+    D = st.vec.shape[1]
+    for r in range(D):
+        row = out[r]
+        for j in range(row.shape[0]):
+            row[j] = 0.0
+        root = st.root[r]
+        for e in range(D):
+            row[st.at[1, e]] += x[st.at[0, e]] * root[e]
+
+
+@njit(cache=True)
+def contracted_covariance(st: Shared, x: Floats) -> Floats:
+    """Return C (p+1, p+1), the covariance of Θᵀ(1, x) in units of s²."""
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    E = np.empty((D, P))
+    contracted_root(st, x, E)
+    C = np.zeros((P, P))
+    for r in range(D):
+        for j in range(P):
+            add_scaled(C[j], E[r, j], E[r])
+    for j in range(P):
+        for i in range(P):
+            C[j, i] /= st.num[PASSED]
+    return C
+
+
+@njit(cache=True)
+def square_of(C: Floats, a: Floats, h: Floats) -> float:
+    """Return aᵀCa; h is scratch."""
+    for j in range(a.shape[0]):
+        h[j] = 0.0
+    for j in range(a.shape[0]):
+        if a[j] != 0.0:
+            add_scaled(h, a[j], C[j])
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += h[j] * a[j]
+    return max(total, 0.0)
+
+
+@njit(cache=True)
+def effect_square(st: Shared, k: int, x: Floats, v: Floats, S: Floats, h: Floats) -> float:
+    """Return the variance of the score of an arm that was played, in units of s²."""
+    kappa = shrink(st, k)
+    g = st.num[PASSED]
+    joint(st.at, x, st.rows[k], v)
+    arm_sum(st, k, S)
+    add_scaled(v, -kappa * g, S)
+    times_root(st.root, v, h)
+    total = 0.0
+    for e in range(h.shape[0]):
+        total += h[e] * h[e]
+    return float(total / g + kappa)
+
+
+@njit(cache=True)
+def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
+    """Fill mean and standard deviation of the score of the given arms; x: (1, context)."""
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    theta = np.empty(D)
+    centre(st, theta)
+    w = np.empty(P)
+    contract(st.at, theta, x, w)
+    C = contracted_covariance(st, x)
+    s = noise(st)
+    rho = st.num[RHO]
+    work = np.empty((3, D))
+    h = np.empty(P)
+    for i in range(arms.shape[0]):
+        k = arms[i]
+        a = st.rows[k]
+        total = 0.0
+        for j in range(P):
+            total += w[j] * a[j]
+        if rho > 0.0 and st.own[k, 0] > 0.0:
+            kappa = shrink(st, k)
+            total += kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta))
+            square = effect_square(st, k, x, work[0], work[1], work[2])
+        else:
+            square = square_of(C, a, h) + rho
+        mean[i] = total
+        sd[i] = s * math.sqrt(square)
+
+
+@njit(cache=True)
+def score_rows(st: Shared, x: Floats, rows: Floats, mean: Floats, sd: Floats) -> None:
+    """Do what `scores` does for arms that nobody stored: rows (n, p)."""
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    theta = np.empty(D)
+    centre(st, theta)
+    w = np.empty(P)
+    contract(st.at, theta, x, w)
+    C = contracted_covariance(st, x)
+    h = np.empty(P)
+    for i in range(rows.shape[0]):
+        a = with_first(rows[i])
+        total = 0.0
+        for j in range(P):
+            total += w[j] * a[j]
+        mean[i] = total
+        sd[i] = noise(st) * math.sqrt(square_of(C, a, h) + st.num[RHO])
+
+
+@njit(cache=True)
+def fold_one(
+    rows: Floats,
+    tiles: Singles,
+    X: Floats,
+    own: Floats,
+    old_of: npt.NDArray[np.int32],
+    old: Floats,
+    at: Places,
+    tri: Floats,
+    vec: Floats,
+    root: Floats,
+    raw: Floats,
+    num: Floats,
+    counts: Ints,
+    ref: Floats,
+    hint: Singles,
+    k: int,
+    context: Floats,
+    r: float,
+) -> None:
+    """Fold one play; the model in pieces, as numba looks up a named tuple 100 times slower."""
+    st = Shared(rows, tiles, X, own, old_of, old, at, tri, vec, root, raw, num, counts, ref, hint)
+    D = vec.shape[1]
+    fold(st, k, with_first(context), r, np.empty(D), np.empty((2, D)), period(D, num[GAMMA]))
+
+
+@njit(cache=True)
+def choose_one(
+    rows: Floats,
+    tiles: Singles,
+    X: Floats,
+    own: Floats,
+    old_of: npt.NDArray[np.int32],
+    old: Floats,
+    at: Places,
+    tri: Floats,
+    vec: Floats,
+    root: Floats,
+    raw: Floats,
+    num: Floats,
+    counts: Ints,
+    ref: Floats,
+    hint: Singles,
+    context: Floats,
+    may: Bools,
+    key: np.uint64,
+    spread: float,
+    best: Ints,
+    top: Floats,
+) -> int:
+    """Find the best arms of one draw; the model in pieces, as `fold_one` takes it."""
+    st = Shared(rows, tiles, X, own, old_of, old, at, tri, vec, root, raw, num, counts, ref, hint)
+    return best_arms(st, with_first(context), may, key, spread, best, top)
+
+
+@njit(cache=True)
+def set_rows(st: Shared, first: int, rows: Floats) -> None:
+    """Store the features of arms from number `first` on."""
+    for i in range(rows.shape[0]):
+        k = first + i
+        st.rows[k, 0] = 1.0
+        st.rows[k, 1:] = rows[i]
+        for j in range(st.rows.shape[1]):
+            st.tiles[k // LANES, j, k % LANES] = np.float32(st.rows[k, j])
+
+
+@njit(cache=True)
+def keep_old(st: Shared, k: int) -> None:
+    """Keep Σφ of arm k by its features as they are in its row of `old`, before they change."""
+    S = np.empty(st.old.shape[1])
+    arm_sum(st, k, S)
+    st.old[st.old_of[k]] = S
+    st.X[k] = 0.0
+
+
+@njit(cache=True)
+def raw_sums(st: Shared) -> Floats:
+    """Return Σφφᵀ and Σφr, (T + D,), from what is kept; g = 1 and settled."""
+    T = st.tri.shape[1]
+    start = np.empty(T + st.vec.shape[1])
+    start[:T] = st.tri[0] + st.tri[1]
+    start[T:] = st.vec[0] + st.vec[1]
+    tris, fs = own_sums(st, start, np.zeros(1), st.num[RHO])
+    start[:T] = tris[0]
+    start[T:] = fs[0]
+    return start
+
+
+@njit(cache=True)
+def form(st: Shared, raw: Floats) -> None:
+    """Form Σ w v vᵀ and f anew from Σφφᵀ and Σφr and the sums of the arms."""
+    tris, fs = own_sums(st, raw, np.full(1, st.num[RHO]), 0.0)
+    st.tri[0] = tris[0]
+    st.vec[0] = fs[0]
+    for i in (1, 2):
+        st.tri[i] = 0.0
+        st.vec[i] = 0.0

@@ -1,0 +1,771 @@
+"""`PairLimits`: limits over pairs of a context and an arm, where arms have features of their own.
+
+What is taught about one arm serves all that look like it, also those that come later. Arms with
+equal features are one *kind*: what is believed is worked out once for each kind that is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import validation
+from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached
+from bridle.kernels.types import Bools, Floats, Ints
+from bridle.limits import joint
+from bridle.limits.base import Answer, Attribution, Beliefs, Prediction
+from bridle.limits.joint import Grid, JointRules, Mixture, Side, Space
+from bridle.limits.mixture import DEGREES, DOUBT
+from bridle.limits.rules import (
+    CHAINS,
+    DAMAGE,
+    SWEEPS,
+    Reading,
+    check,
+    checked_groups,
+    doubt_of,
+)
+from bridle.schema import Schema
+
+__all__ = ["PAIR_KINDS", "PairLimits", "PairReading"]
+
+PAIR_KINDS = ("auto", "rules", "logistic")
+OWNER = "PairLimits"
+MAX_ARMS = 1_000_000
+# Numbers that are kept of what was predicted since the last answer.
+MAX_KEPT = 8_000_000
+# Answers that are kept, to be folded again where one is taken back.
+MAX_ANSWERS = 1_000_000
+# So many exceptions, and words that are unsure, are named in a sentence.
+SHOWN = 5
+
+
+class PairReading(NamedTuple):
+    """What is believed of pairs whose contexts share a word, read back.
+
+    Attributes
+    ----------
+    where : str
+        The word of the context, "under 13"; empty: all contexts.
+    denied, unsure, allowed : tuple of str
+        Words of an arm, or several of them together.
+    exceptions : tuple of int
+        Arms of which the teacher said otherwise.
+    """
+
+    where: str
+    denied: tuple[str, ...]
+    unsure: tuple[str, ...]
+    allowed: tuple[str, ...]
+    exceptions: tuple[int, ...] = ()
+
+    def sentence(self, names: Sequence[str] = (), everywhere: str = "all") -> str:
+        """Return it as a sentence; of what is unsure, and of exceptions, no more than a few.
+
+        >>> PairReading("under 13", ("Horror",), (), (), (0,)).sentence(["Gremlins"])
+        'under 13: not Horror; exceptions: Gremlins'
+        """
+        parts = [", ".join(f"not {name}" for name in self.denied)] if self.denied else []
+        if self.unsure:
+            parts.append(f"unsure: {_listed(self.unsure)}")
+        if self.exceptions:
+            said = [str(names[k]) if k < len(names) else f"arm {k}" for k in self.exceptions]
+            parts.append(f"exceptions: {_listed(said)}")
+        return f"{self.where or everywhere}: {'; '.join(parts) or 'all is allowed'}"
+
+
+class _Answer(NamedTuple):
+    """An answer as it was taught: the arm's features may have changed since."""
+
+    context: bytes
+    row: bytes  # the arm's, with its group
+    arm: int
+    allowed: bool
+    key: int
+
+
+class PairLimits(Beliefs):
+    """Limits over pairs of a context and an arm: one belief for all arms.
+
+    A pair is denied by a rule if it holds any of its terms: a word of the context, a word of the
+    arm, or both ("under 13" with "Horror"); and, among other members, if its log odds say so. A
+    declared group of arms is one more word of an arm. So an arm that comes later is covered by what
+    was taught about the others, and is in doubt where that does not settle it.
+
+    Every arm is a unit of its own here, since what an answer is certain of is its own arm; what is
+    *believed* is the same of all arms of one kind, those with equal features (`kind_of`).
+
+    Parameters
+    ----------
+    kind : {"auto", "rules", "logistic"}
+        What limits are like.
+    context, arm : Schema
+        The features of a context, and of an arm.
+    rows : array (K, p)
+        The features of each arm, encoded.
+    groups : sequence of K str or None, optional
+        The group of each arm.
+    error : float or None, default 0.001
+        How often the teacher errs; None: it is estimated.
+    doubt : float, optional
+        Safe is what is allowed with probability 1 − doubt or more, possible with doubt or more; by
+        default .01.
+    crosses : bool, default False
+        Of rules: whether two words of one side can stand together in a term. "auto" tries it.
+    chains, sweeps : int
+        Sampled rules, and Gibbs sweeps an answer.
+    seed : int, default 0
+        With an answer's key it gives all random numbers.
+
+    Examples
+    --------
+    >>> from bridle.schema import Category, Labels
+    >>> bands = Schema([Category("band", ["under 13", "adult"])])
+    >>> films = Schema([Labels("genre", ["Horror", "Comedy"])])
+    >>> limits = PairLimits(kind="rules", context=bands, arm=films, rows=[[1, 0], [0, 1], [1, 1]])
+    >>> child, adult = [1, 0], [0, 1]
+    >>> for band, film, allowed in (child, 0, False), (child, 1, True), (adult, 2, True):
+    ...     _ = limits.learn(band, film, allowed)
+    >>> _ = limits.learn(child, 2, False)
+    >>> limits.grow(1, rows=[[1, 0]])  # another film of the kind of the first
+    >>> limits.predict_all([[1.0, 0.0], [0.0, 1.0]]).safe.tolist()
+    [[False, True], [True, True], [False, True], [False, True]]
+    >>> print(limits.readings()[1].sentence())
+    under 13: not Horror
+    """
+
+    has_sentences = True
+    knows_errors = True
+    order_matters = True
+    calibrated = True
+
+    def __init__(
+        self,
+        *,
+        kind: str = "auto",
+        context: Schema,
+        arm: Schema,
+        rows: npt.ArrayLike,
+        groups: Sequence[str | None] | None = None,
+        error: float | None = 0.001,
+        doubt: float | None = None,
+        crosses: bool = False,
+        chains: int = 400,
+        sweeps: int = 3,
+        seed: int = 0,
+    ) -> None:
+        self.kind = validation.one_of(kind, PAIR_KINDS, "limits", "Agent")
+        doubt_of(None, error, OWNER)  # refuses an error that can not be
+        self.doubt = DOUBT if doubt is None else doubt_of(doubt, None, OWNER)
+        self._given: dict[str, Any] = {
+            "error": error,
+            "crosses": validation.truth(crosses, "crosses", OWNER),
+            "chains": CHAINS.check(chains, "chains", OWNER),
+            "sweeps": SWEEPS.check(sweeps, "sweeps", OWNER),
+            "seed": validation.SEED.check(seed, "seed", OWNER),
+        }
+        A = validation.matrix(rows, arm.width, "rows", OWNER)
+        named = checked_groups(groups, len(A), OWNER)
+        self._make(context, arm, [str(g) for g in dict.fromkeys(named) if g is not None])
+        self._kinds: Floats = np.empty((0, self._space.arm.width))
+        self._number: dict[bytes, int] = {}  # of each kind
+        self._kind_of: Ints = np.empty(0, np.int64)
+        self._answers: list[_Answer] = []
+        self._kept: dict[bytes, _Kept] = {}
+        self._taught: Bools | None = None  # the terms that any answer has held
+        self._add(A, named)
+
+    def _make(self, context: Schema, arm: Schema, groups: Sequence[str]) -> None:
+        space = Space(Side(context), Side(arm, groups))
+        joint.check_kind(self.kind, space, crosses=self._given["crosses"])
+        members, prior, self.left_out = joint.make_members(
+            space, self.kind, doubt=self.doubt, **self._given
+        )
+        self._space = space
+        self._inner = Mixture(space, members, prior, doubt=self.doubt, error=self._given["error"])
+        rooms = [m.room for m in members.values() if m.room is not None]
+        self.room = min(rooms, default=None)
+        self.floor = self._inner._floor
+
+    # -- what it is about --------------------------------------------------------------------
+
+    @property
+    def arms(self) -> int:
+        """Number of arms, K."""
+        return len(self._kind_of)
+
+    @property
+    def features(self) -> int:
+        """Length of a context, d."""
+        return self._space.context.width
+
+    @property
+    def space(self) -> Space:
+        """Both sides of a pair."""
+        return self._space
+
+    @property
+    def kind_of(self) -> Ints:
+        """The kind of each arm: (K,). Arms of one kind have equal features and one group."""
+        return self._kind_of
+
+    @property
+    def kinds(self) -> int:
+        """Number of kinds of arms."""
+        return len(self._kinds)
+
+    @property
+    def members(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """What takes part in the mixture."""
+        return self._inner.members
+
+    @property
+    def surprises(self) -> Sequence[Any]:  # type: ignore[override]
+        """Answers that the mixture was sure would not come."""
+        return self._inner.surprises
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the teacher seems to err so often that one answer is not the truth."""
+        return self._inner.noisy
+
+    def weights(self, unit: int | None = None) -> dict[str, float]:
+        """Return how much each member is believed by now: the same of all arms."""
+        return self._inner.weights
+
+    def exceptions(self, unit: int) -> dict[str, float]:
+        """Return how often what each member allows is expected to be denied all the same."""
+        return self._inner.exceptions
+
+    def by_degrees(self, unit: int) -> bool:
+        """Return whether members that no sentence describes have most of the weight."""
+        weights = self._inner.weights
+        return weights.get("logistic", 0.0) + weights.get("pooled", 0.0) > DEGREES
+
+    # -- learning ----------------------------------------------------------------------------
+
+    def learn(self, context: npt.ArrayLike, arm: int, allowed: bool, key: int = 0) -> Ints:
+        """Fold one answer of the teacher; return the arms whose belief changed: all."""
+        owner = f"{OWNER}.learn"
+        row = validation.vector(context, self.features, "context", owner)
+        k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
+        answer = validation.truth(allowed, "allowed", owner)
+        self.update(row, k, answer, validation.SEED.check(key, "key", owner))
+        return np.arange(self.arms)
+
+    def update(self, context: Floats, arm: int, allowed: bool, key: int) -> Prediction:
+        """Fold an answer that was checked before; return what was believed there until then."""
+        if len(self._answers) >= MAX_ANSWERS:
+            raise LimitReached("answers about pairs", MAX_ANSWERS, "Begin the limits anew.")
+        row = self._kinds[self._kind_of[arm]]
+        given = _Answer((context + 0.0).tobytes(), row.tobytes(), arm, allowed, key)
+        before = self._fold(given)
+        self._answers.append(given)
+        return before
+
+    def refit(
+        self, unit: int, contexts: npt.ArrayLike, allowed: npt.ArrayLike, keys: npt.ArrayLike
+    ) -> Ints:
+        """Forget an arm's answers and fold these: all that was taught is folded again, in order.
+
+        An answer whose key was taught before keeps its place, and the features that the arm had
+        then. Raise `InvalidValue` before anything has changed.
+        """
+        owner = f"{OWNER}.refit"
+        k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        answers = validation.truths(allowed, len(C), "allowed", owner).tolist()
+        bits = [validation.SEED.check(each, "keys", owner) for each in np.asarray(keys).tolist()]
+        if len(bits) != len(C):
+            raise InvalidValue("keys", owner, f"{len(C)} keys", keys)
+        given = [(row, k, a, b) for row, a, b in zip(C, answers, bits, strict=True)]
+        mine = {(a.context, a.key): a for a in self._answers if a.arm == k}
+        kept: dict[int, _Answer] = {}
+        more: list[_Answer] = []
+        place = {(a.context, a.key): i for i, a in enumerate(self._answers) if a.arm == k}
+        for row, _, answer, bit in given:
+            name = (row.tobytes(), bit)
+            if name in mine and place[name] not in kept:
+                kept[place[name]] = mine[name]._replace(allowed=answer)
+            else:
+                raw = self._kinds[self._kind_of[k]].tobytes()
+                more.append(_Answer(row.tobytes(), raw, k, answer, bit))
+        standing = [kept.get(i, a) for i, a in enumerate(self._answers) if a.arm != k or i in kept]
+        self._refold([*standing, *more])
+        return np.arange(self.arms)
+
+    def refit_all(self, answers: Sequence[Answer]) -> Ints:  # type: ignore[override]
+        """Forget everything and fold these answers, in order, with the arms' features as they are.
+
+        An answer whose context, arm and key were taught before keeps the features of then.
+        """
+        had = {(a.context, a.arm, a.key): a.row for a in self._answers}
+        fresh = []
+        for context, arm, allowed, key in answers:
+            row = validation.vector(context, self.features, "context", f"{OWNER}.refit_all")
+            name = (row.tobytes(), int(arm), int(key))
+            raw = had.get(name, self._kinds[self._kind_of[arm]].tobytes())
+            fresh.append(_Answer(name[0], raw, name[1], bool(allowed), name[2]))
+        self._refold(fresh)
+        return np.arange(self.arms)
+
+    def grow(
+        self,
+        arms: int = 1,
+        groups: Sequence[str | int | None] | None = None,
+        rows: npt.ArrayLike | None = None,
+    ) -> None:
+        """Add arms, after the others, with these features, (n, p); covered by what was taught.
+
+        A group that is new is one more word: what was taught is folded again.
+        """
+        owner = f"{OWNER}.grow"
+        n = validation.IntRange(0, MAX_ARMS - self.arms).check(arms, "arms", owner)
+        if rows is None:
+            wanted = "the features of each arm that is added"
+            raise InvalidValue("rows", owner, wanted, None)
+        A = validation.matrix(rows, self._space.arm.schema.width, "rows", owner)
+        if len(A) != n:
+            raise InvalidValue("rows", owner, f"{n} rows, one an arm", A.shape)
+        self._add(A, checked_groups(groups, n, owner))
+
+    def change(self, arm: int, row: npt.ArrayLike, group: str | None = None) -> None:
+        """Give an arm other features; what was taught of it before counts with the old ones."""
+        owner = f"{OWNER}.change"
+        k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
+        A = validation.vector(row, self._space.arm.schema.width, "row", owner)[None]
+        self._kind_of = self._kind_of.copy()
+        self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner))[0]
+
+    def check_room(self, unit: int, more: int) -> None:
+        """Raise `LimitReached` if so many answers more could be more than there is room for."""
+        if self.room is not None and len(self._answers) + more > self.room:
+            raise LimitReached("answers about pairs", self.room, "Begin the limits anew.")
+
+    def check_grow(self, arms: int) -> None:
+        """Raise `LimitReached` if there is no room for so many arms more."""
+        if self.arms + arms > MAX_ARMS:
+            raise LimitReached("arms", MAX_ARMS, "Retire arms that are not offered any more.")
+
+    # -- predictions -------------------------------------------------------------------------
+
+    def predict(self, unit: int, contexts: npt.ArrayLike) -> Prediction:
+        """Return what is believed of an arm in each of n contexts, (n, d)."""
+        owner = f"{OWNER}.predict"
+        k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        return self._inner.predict(self._grid(C, self._kind_of[k : k + 1]))
+
+    def predict_all(self, contexts: npt.ArrayLike) -> Prediction:
+        """Return what is believed of all arms: (K, n); worked out once for each kind of arm."""
+        return self.predict_kinds(contexts).of(self._kind_of)
+
+    def predict_kinds(self, contexts: npt.ArrayLike, kinds: Ints | None = None) -> Prediction:
+        """Return what is believed of kinds of arms, all by default: (kinds, n)."""
+        C = validation.matrix(contexts, self.features, "contexts", f"{OWNER}.predict_kinds")
+        which = np.arange(self.kinds) if kinds is None else kinds
+        each = max(1, joint.BLOCK // max(1, len(C) * self._widest))
+        blocks = [
+            self._inner.predict(self._grid(C, which[at : at + each]))
+            for at in range(0, len(which), each)
+        ]
+        shape = len(C), -1
+        parts = [
+            np.concatenate([getattr(b, name).reshape(shape) for b in blocks], axis=1)
+            if blocks
+            else np.empty((len(C), 0))
+            for name in ("p", "safe", "possible", "information", "sd")
+        ]
+        return Prediction(*(np.ascontiguousarray(part.T) for part in parts))
+
+    def predict_pairs(self, context: npt.ArrayLike, arms: npt.ArrayLike) -> Prediction:
+        """Return what is believed of some arms in one context: arrays of as many as asked for.
+
+        What was worked out is kept until the next answer: asking for a few of many arms costs by
+        the kinds that are new, not by all that there are.
+        """
+        c = validation.vector(context, self.features, "context", f"{OWNER}.predict_pairs")
+        which = self._kind_of[np.asarray(arms, np.int64)]
+        return self.predict_pair_kinds(c, which)
+
+    def predict_pair_kinds(self, context: Floats, kinds: Ints) -> Prediction:
+        """Return what `predict_pairs` does, for kinds of arms; the context was checked before."""
+        raw = context.tobytes()
+        kept = self._kept.get(raw)
+        if kept is None:
+            if (len(self._kept) + 1) * 4 * self.kinds > MAX_KEPT:
+                self._kept.clear()
+            kept = self._kept[raw] = _Kept(self.kinds)
+        kept.grow(self.kinds)
+        new = np.unique(kinds[~kept.known[kinds]])
+        if len(new):
+            found = self.predict_kinds(context[None], new)
+            kept.parts[:, new] = found.p[:, 0], found.information[:, 0], found.sd[:, 0]
+            kept.known[new] = True
+        p, information, sd = kept.parts[:, kinds]
+        return Prediction(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
+
+    def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
+        """Return the probability that the teacher, who may err, says "allowed": (n,)."""
+        owner = f"{OWNER}.predict_answer"
+        k = validation.IntRange(0, self.arms - 1).check(unit, "unit", owner)
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        return self._inner.predict_answer(self._grid(C, self._kind_of[k : k + 1]))
+
+    def predict_rows(self, contexts: npt.ArrayLike, rows: npt.ArrayLike) -> Prediction:
+        """Return what is believed of arms that nobody stored, by their features: (m, n)."""
+        owner = f"{OWNER}.predict_rows"
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        A = validation.matrix(rows, self._space.arm.schema.width, "rows", owner)
+        whole = self._with_groups(A, (None,) * len(A))
+        found = self._inner.predict(Grid(self._space, C, whole))
+        shape = len(C), len(A)
+        names = ("p", "safe", "possible", "information", "sd")
+        return Prediction(
+            *(np.ascontiguousarray(getattr(found, name).reshape(shape).T) for name in names)
+        )
+
+    # -- in words ----------------------------------------------------------------------------
+
+    @property
+    def unused_columns(self) -> set[int]:
+        """The columns of a context that play no part in what is believed: none."""
+        return set()
+
+    def readings(self) -> list[PairReading]:
+        """Return what rules believe, by words of a context: first what holds in all contexts.
+
+        Rules that are short sentences, weighed among themselves; what the members by degrees say is
+        in the probabilities alone. Exceptions are arms of which the teacher said otherwise than is
+        said of their features.
+        """
+        chance = self._chances()
+        d = self._space.context.width
+        names = _short(self._space.names)
+        by_context: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {(): {}}
+        for column in self._space.context.columns.tolist():
+            by_context[(column,)] = {}
+        for term, p in chance.items():
+            of_context = tuple(column for column in term if column < d)
+            of_arm = tuple(column for column in term if column >= d)
+            by_context.setdefault(of_context, {})[of_arm] = p
+        gone: set[tuple[int, ...]] = {arm for arm, p in by_context[()].items() if self._sure(p)}
+        out = []
+        for where, terms in by_context.items():
+            told: tuple[list[str], list[str], list[str]] = ([], [], [])
+            here = set(gone)
+            for arm, p in sorted(terms.items(), key=lambda each: (len(each[0]), each[0])):
+                if where and any(set(other) <= set(arm) for other in here):
+                    continue  # says nothing new
+                place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
+                if place == 0:
+                    if any(set(other) < set(arm) for other in here):
+                        continue
+                    here.add(arm)
+                told[place].append(" with ".join(names[c] for c in arm) or "anything")
+            if len(where) < 2 or told[0]:
+                words = " with ".join(names[column] for column in where)
+                found = self._exceptions_in(where)
+                denied, unsure, allowed = map(tuple, told)
+                out.append(PairReading(words, denied, unsure, allowed, found))
+        return out
+
+    def sentences(self, names: Sequence[str] = ()) -> list[str]:
+        """Return what is believed in sentences; those that say nothing are left out.
+
+        `names`: of the arms, for exceptions.
+        """
+        told = [reading.sentence(names) for reading in self.readings()]
+        return [line for line in told if not line.endswith(": all is allowed")]
+
+    def describe(self, unit: int, names: Sequence[str]) -> Reading:
+        """Return what is believed of an arm: words of a context that deny it, may, or do not.
+
+        `names` are those of the columns of a context.
+        """
+        validation.IntRange(0, self.arms - 1).check(unit, "unit", f"{OWNER}.describe")
+        row = self._kinds[self._kind_of[unit]]
+        side, d = self._space.arm, self._space.context.width
+        held = set((side.columns[row[side.columns] > side.above] + d).tolist())
+        chance: dict[tuple[int, ...], float] = {}
+        for term, p in self._chances().items():
+            if {column for column in term if column >= d} <= held:
+                word = tuple(column for column in term if column < d)
+                chance[word] = max(chance.get(word, 0.0), p)
+        short = _short(names)
+        told: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for word, p in chance.items():
+            place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
+            told[place].append(" with ".join(short[column] for column in word) or "anything")
+        return Reading(*map(tuple, told))
+
+    def read(self, unit: int, schema: Schema, alone: Floats, never: Collection[str]) -> Reading:
+        """Return what is to be said of an arm in a sentence."""
+        return self.describe(unit, schema.columns)
+
+    def attribute_arm(self, unit: int, context: Floats) -> Attribution:
+        """Return what each feature of an arm contributed to what is believed of it in a context.
+
+        Columns are those of an arm, its group after the features. A feature is left out in turn.
+        """
+        row = self._kinds[self._kind_of[unit]]
+        there = np.flatnonzero(row != 0.0)
+        rows: Floats = np.tile(row, (len(there) + 1, 1))
+        rows[np.arange(len(there)) + 1, there] = 0.0
+        p = self._inner.predict(Grid(self._space, context[None] + 0.0, rows)).p.tolist()
+        parts = tuple(
+            ((i,), float(row[i]), p[0] - without)
+            for i, without in zip(there.tolist(), p[1:], strict=True)
+        )
+        return Attribution("change of the probability", p[0], None, parts)
+
+    def novelty(self, context: Floats, arms: Ints | None = None) -> Floats:
+        """Return how much of a pair was never taught: 1: all of it, 0: nothing. (K,) or as asked.
+
+        It is the share of the words of a pair, each of its context with each of its arm, that no
+        answer has held; and of single words, where one side has none.
+        """
+        which = self._kind_of if arms is None else self._kind_of[arms]
+        if self._taught is None:
+            T = self._space.context.terms(1) * self._space.arm.terms(1) - 1
+            self._taught = np.zeros(T, np.bool_)
+            for answer in self._answers:
+                self._taught |= self._one(answer).held((1, 1))[0]
+        kinds = np.unique(which)
+        held = self._grid(context[None] + 0.0, kinds).held((1, 1))
+        total = held.sum(axis=1)
+        new = (held & ~self._taught).sum(axis=1)
+        share: Floats = np.where(total > 0, new / np.maximum(total, 1), float(not self._answers))
+        return share[np.searchsorted(kinds, which)]
+
+    # -- state -------------------------------------------------------------------------------
+
+    def noise(self, p: float) -> float:
+        """Return how far a belief of p moves by chance: the members' noise, by their weight."""
+        each = zip(self._inner.weights.values(), self._inner.members.values(), strict=True)
+        return float(sum(weight * member.noise(p) for weight, member in each))
+
+    def refit_seconds(self, n: int) -> float:
+        """Return how long a refit takes: all that was taught is folded again."""
+        every = self._inner.members.values()
+        return float(sum(m.refit_seconds(max(n, len(self._answers))) for m in every))
+
+    def copy(self) -> PairLimits:
+        """Return limits with the same knowledge that learn apart from now on."""
+        twin = object.__new__(PairLimits)
+        twin.__dict__.update(self.__dict__)
+        twin._inner = self._inner.copy()
+        twin._answers = list(self._answers)
+        twin._number = dict(self._number)
+        twin._forget_kept()
+        return twin
+
+    def to_state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that is known, as named arrays."""
+        settings = {
+            "kind": self.kind,
+            "context": self._space.context.schema.to_json(),
+            "arm": self._space.arm.schema.to_json(),
+            "groups": list(self._space.arm.groups),
+            "doubt": self.doubt,
+            **self._given,
+        }
+        d, W = self.features, self._space.arm.width
+        n = len(self._answers)
+        state: dict[str, npt.NDArray[Any]] = {
+            "settings": np.frombuffer(json.dumps(settings).encode(), np.uint8).copy(),
+            "kinds": self._kinds.copy(),
+            "kind_of": self._kind_of.copy(),
+            "contexts": np.frombuffer(b"".join(a.context for a in self._answers)).reshape(n, d),
+            "rows": np.frombuffer(b"".join(a.row for a in self._answers)).reshape(n, W),
+            "said": np.array([(a.arm, a.allowed) for a in self._answers], np.int64).reshape(-1, 2),
+            "keys": np.array([a.key for a in self._answers], np.uint64),
+        }
+        return state | {f"inner/{name}": a for name, a in self._inner.to_state().items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return limits as they were at `to_state`, or raise `CorruptState`."""
+        if not isinstance(state, Mapping):
+            raise CorruptState(f"{OWNER} needs named arrays, not {state!r:.200}.")
+        try:
+            return cls._read(dict(state))
+        except CorruptState:
+            raise
+        except (BridleError, *DAMAGE) as error:
+            raise CorruptState(f"{OWNER}: the state is damaged: {error}") from None
+
+    @classmethod
+    def _read(cls, rest: dict[str, npt.NDArray[Any]]) -> Self:
+        given = json.loads(rest.pop("settings").tobytes())
+        context, arm = (Schema.from_json(given.pop(name)) for name in ("context", "arm"))
+        groups, kind, doubt = given.pop("groups"), given.pop("kind"), given.pop("doubt")
+        blank = np.zeros((0, arm.width))
+        self = cls(kind=kind, context=context, arm=arm, rows=blank, doubt=doubt, **given)
+        self._make(context, arm, groups)
+        W = self._space.arm.width
+        kinds, kind_of = rest.pop("kinds"), rest.pop("kind_of")
+        check(kinds, np.float64, (len(kinds), W), "kinds", OWNER)
+        check(kind_of, np.int64, (len(kind_of),), "kind_of", OWNER)
+        inside = not len(kind_of) or (0 <= kind_of.min() and kind_of.max() < len(kinds))
+        if not inside or not np.isfinite(kinds).all():
+            raise CorruptState(f"{OWNER}: an arm is of a kind that cannot be.")
+        self._kinds, self._kind_of = kinds.copy(), kind_of.copy()
+        self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
+        if len(self._number) != len(kinds):
+            raise CorruptState(f"{OWNER}: two kinds are the same.")
+        contexts, rows = rest.pop("contexts"), rest.pop("rows")
+        said, bits = rest.pop("said"), rest.pop("keys")
+        n = len(bits)
+        check(contexts, np.float64, (n, self.features), "contexts", OWNER)
+        check(rows, np.float64, (n, W), "rows", OWNER)
+        check(said, np.int64, (n, 2), "said", OWNER)
+        check(bits, np.uint64, (n,), "keys", OWNER)
+        if n and not (0 <= said[:, 0].min() and said[:, 0].max() < len(kind_of)):
+            raise CorruptState(f"{OWNER}: an answer is about an arm that is not there.")
+        if n and not ((said[:, 1] == 0) | (said[:, 1] == 1)).all():
+            raise CorruptState(f"{OWNER}: an answer is neither yes nor no.")
+        self._answers = [
+            _Answer(c.tobytes(), r.tobytes(), k, bool(yes), key)
+            for c, r, (k, yes), key in zip(
+                contexts, rows, said.tolist(), bits.tolist(), strict=True
+            )
+        ]
+        counts: dict[bytes, dict[bytes, list[int]]] = {}
+        for a in self._answers:
+            counts.setdefault(a.context, {}).setdefault(a.row, [0, 0])[not a.allowed] += 1
+        head = "inner/"
+        own = {k.removeprefix(head): array for k, array in rest.items() if k.startswith(head)}
+        if len(own) != len(rest):
+            raise CorruptState(f"{OWNER}: no place for {sorted(rest)!r:.200}.")
+        self._inner.read(own, counts)
+        self._forget_kept()
+        return self
+
+    # -- small parts -------------------------------------------------------------------------
+
+    def _add(self, rows: Floats, groups: Sequence[str | int | None]) -> None:
+        have = self._space.arm.groups
+        new = [str(g) for g in dict.fromkeys(groups) if g is not None and str(g) not in have]
+        if new:
+            self._regroup((*have, *new))
+        self._kind_of = np.concatenate([self._kind_of, self._numbered(rows, groups)])
+        self._forget_kept()
+
+    def _regroup(self, groups: Sequence[str]) -> None:
+        """Make room for more groups: one more column each, which no arm so far has held."""
+        more = np.zeros(len(groups) - len(self._space.arm.groups))
+        self._make(self._space.context.schema, self._space.arm.schema, groups)
+        self._kinds = np.concatenate([self._kinds, np.tile(more, (len(self._kinds), 1))], axis=1)
+        self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
+        tail = more.tobytes()
+        self._refold([a._replace(row=a.row + tail) for a in self._answers])
+
+    def _with_groups(self, rows: Floats, groups: Sequence[str | int | None]) -> Floats:
+        have = {name: i for i, name in enumerate(self._space.arm.groups)}
+        flags: Floats = np.zeros((len(rows), len(have)))
+        for i, group in enumerate(groups):
+            if group is not None and str(group) in have:
+                flags[i, have[str(group)]] = 1.0
+        return np.concatenate([rows + 0.0, flags], axis=1)
+
+    def _numbered(self, rows: Floats, groups: Sequence[str | int | None]) -> Ints:
+        """Return the kind of each of some arms; those that are new are added."""
+        new: list[Floats] = []
+        out: Ints = np.empty(len(rows), np.int64)
+        for i, row in enumerate(self._with_groups(rows, groups)):
+            name = row.tobytes()
+            if name not in self._number:
+                self._number[name] = len(self._number)
+                new.append(row)
+            out[i] = self._number[name]
+        if new:
+            self._kinds = np.concatenate([self._kinds, np.array(new)])
+        return out
+
+    def _grid(self, contexts: Floats, kinds: Ints) -> Grid:
+        return Grid(self._space, contexts, self._kinds[kinds])
+
+    @property
+    def _widest(self) -> int:
+        rules = [len(m.family) for m in self._inner.members.values() if isinstance(m, JointRules)]
+        return max([joint.MOST_COLUMNS, *rules])
+
+    def _one(self, answer: _Answer) -> Grid:
+        context, row = (np.frombuffer(raw)[None] + 0.0 for raw in (answer.context, answer.row))
+        return Grid(self._space, context, row)
+
+    def _fold(self, answer: _Answer) -> Prediction:
+        self._forget_kept()
+        return self._inner.fold(self._one(answer), answer.allowed, answer.key)
+
+    def _refold(self, answers: Sequence[_Answer]) -> None:
+        self._inner.clear()
+        self._answers = list(answers)
+        for answer in self._answers:
+            self._fold(answer)
+        self._forget_kept()
+
+    def _forget_kept(self) -> None:
+        self._kept = {}
+        self._taught = None
+
+    def _sure(self, p: float) -> bool:
+        return p >= 1.0 - self.doubt
+
+    def _chances(self) -> dict[tuple[int, ...], float]:
+        """Return the probability that each term is denied, by the rules, weighed among them."""
+        rules = {n: m for n, m in self._inner.members.items() if isinstance(m, JointRules)}
+        weights = [self._inner.weights[name] + 1e-300 for name in rules]
+        out: dict[tuple[int, ...], float] = {}
+        for weight, member in zip(weights, rules.values(), strict=True):
+            share = weight / sum(weights)
+            for number, p in enumerate(member.marginals().tolist()):
+                term = member.family.term(number)
+                out[term] = out.get(term, 0.0) + share * p
+        return out
+
+    def _exceptions_in(self, where: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the arms of which the last answer in such a context differs from its features."""
+        if not where:
+            return ()
+        last: dict[tuple[bytes, int], _Answer] = {}
+        for answer in self._answers:
+            if all(np.frombuffer(answer.context)[column] > 0.5 for column in where):
+                last[answer.context, answer.arm] = answer
+        out: dict[int, None] = {}
+        for answer in last.values():
+            p = float(self._inner.predict(self._one(answer)).p[0])
+            if (answer.allowed and p < 0.5) or (not answer.allowed and p >= 0.5):
+                out[answer.arm] = None
+        return tuple(sorted(out))
+
+
+class _Kept:
+    """What was predicted in one context since the last answer, by kind of arm."""
+
+    def __init__(self, kinds: int) -> None:
+        self.parts: Floats = np.empty((3, kinds))
+        self.known: Bools = np.zeros(kinds, np.bool_)
+
+    def grow(self, kinds: int) -> None:
+        """Make room for kinds that are new."""
+        more = kinds - len(self.known)
+        if more > 0:
+            self.parts = np.concatenate([self.parts, np.empty((3, more))], axis=1)
+            self.known = np.concatenate([self.known, np.zeros(more, np.bool_)])
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """Return the words that columns stand for; the whole names where two share a word."""
+    short = [str(name).partition("=")[2] or str(name) for name in names]
+    return short if len(set(short)) == len(short) else [str(name) for name in names]
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - SHOWN
+    return f"{', '.join(words[:SHOWN])}{f' and {more} more' if more > 0 else ''}"

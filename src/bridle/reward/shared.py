@@ -1,0 +1,609 @@
+"""SharedArms: one linear posterior over joint features of contexts and arms, with own effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bridle import validation
+from bridle.errors import CorruptState, InvalidValue, LimitReached
+from bridle.kernels import shared as kernel
+from bridle.kernels.keys import bits_of
+from bridle.kernels.shared import (
+    ARMS,
+    FIXED,
+    GAMMA,
+    LAM,
+    MASS,
+    NOISE,
+    OLD,
+    PASSED,
+    PLAYS,
+    RHO,
+    Shared,
+)
+from bridle.kernels.types import Bools, Floats, Ints, Uints
+
+__all__ = ["MAX_JOINT", "SharedArms", "kept_pairs"]
+
+MAX_ARMS = 4_000_000
+# Of joint features: the covariance has MAX_JOINT² numbers.
+MAX_JOINT = 4096
+HALF_LIFE = validation.FloatRange(10.0, 1e12)
+NOISE_RANGE = validation.FloatRange(1e-6, 1e6)
+OWN_RANGE = validation.FloatRange(0.0, 1e6)
+DRAWS = validation.IntRange(1, 10_000_000)
+# How much of the honest posterior spread draws have by themselves.
+OWN_SPREAD = 0.3
+FIRST_LAM = 1.0
+FIRST_RHO = 0.1
+
+
+def kept_pairs(features: int, arm_features: int, interactions: object = "all") -> Bools:
+    """Return which entries of (1, x) ⊗ (1, a) are kept: a mask (d+1, p+1).
+
+    "all" keeps every product, "none" the constant, x and a alone; a mask is taken as it is.
+    """
+    mask = np.ones((features + 1, arm_features + 1), np.bool_)
+    if isinstance(interactions, str) and interactions == "none":
+        mask[1:, 1:] = False
+    elif not (isinstance(interactions, str) and interactions == "all"):
+        mask = np.array(interactions)
+        if mask.dtype != np.bool_ or mask.shape != (features + 1, arm_features + 1):
+            wanted = f"'all', 'none' or a mask of bools ({features + 1}, {arm_features + 1})"
+            raise InvalidValue("interactions", "SharedArms", wanted, interactions)
+    if not mask.any():
+        raise InvalidValue("interactions", "SharedArms", "a mask that keeps something", mask)
+    if mask.sum() > MAX_JOINT:
+        remedy = (
+            f"These interactions make {int(mask.sum())}: name the pairs that matter in "
+            "'interactions', or use interactions='none'."
+        )
+        raise LimitReached("joint features", MAX_JOINT, remedy)
+    return mask
+
+
+class SharedArms:
+    """A Bayesian linear model of reward over joint features, shared by all arms.
+
+    r = θᵀφ(x, a_k) + u_k + noise with φ = (1, x) ⊗ (1, a): θ ~ N(r̄e₀, s²/λ I) is shared, the own
+    effect u_k ~ N(0, ρs²) lets arms that look alike differ. Own effects are integrated out exactly.
+    The noise s follows from the residuals; λ and ρ have the largest marginal likelihood on a fixed
+    grid after 50, 100, 200, … plays, unless they are set. r̄ is the mean of all rewards.
+
+    What is known is a function of the plays in their order, bit for bit, however they are split
+    into batches. Arms are numbers; `fold` and the like take what was checked before.
+
+    Parameters
+    ----------
+    rows : array of (K, p)
+        Encoded features of the arms.
+    features : int
+        Length of a context, d.
+    interactions : "all", "none" or mask (d+1, p+1), default "all"
+        Which products of (1, x) and (1, a) are features.
+    lam, rho, noise : float, optional
+        Fixed values of λ, ρ and s. λ and ρ are set together or not at all.
+    forget : float, optional
+        Plays after which what was learned has half its weight; None: never.
+
+    Examples
+    --------
+    >>> arms = SharedArms(rows=[[0.0], [1.0], [1.0]], features=1)
+    >>> for _ in range(20):
+    ...     arms.update(0, [1.0], 0.2)
+    ...     arms.update(1, [1.0], 0.8)
+    >>> mean, sd = arms.scores([1.0])
+    >>> bool(mean[2] > 0.6)  # never played: what arm 1 taught
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: npt.ArrayLike,
+        features: int,
+        interactions: object = "all",
+        lam: float | None = None,
+        rho: float | None = None,
+        noise: float | None = None,
+        forget: float | None = None,
+    ) -> None:
+        d = validation.IntRange(0, MAX_JOINT).check(features, "features", "SharedArms")
+        A = _rows(rows, None)
+        if (lam is None) != (rho is None):
+            raise InvalidValue("rho", "SharedArms", "set if 'lam' is, and None if not", rho)
+        self.kept = kept_pairs(d, A.shape[1], interactions)
+        state = _untrained(self.kept)
+        if lam is not None and rho is not None:
+            state.counts[FIXED] = 1
+            state.num[LAM] = validation.RIDGE.check(lam, "lam", "SharedArms")
+            state.num[RHO] = OWN_RANGE.check(rho, "rho", "SharedArms")
+        if noise is not None:
+            state.num[NOISE] = NOISE_RANGE.check(noise, "noise", "SharedArms")
+        self.kernel_state = state
+        self.computed = 0  # own effects that the last choice needed
+        kernel.refresh(state)
+        self.grow(A)
+        if forget is not None:
+            self.forget(forget)
+
+    # -- what there is ----------------------------------------------------------------------
+
+    @property
+    def arms(self) -> int:
+        """Number of arms, K."""
+        return int(self.kernel_state.counts[ARMS])
+
+    @property
+    def features(self) -> int:
+        """Length of a context, d."""
+        return int(self.kept.shape[0] - 1)
+
+    @property
+    def arm_features(self) -> int:
+        """Length of an arm's features, p."""
+        return int(self.kept.shape[1] - 1)
+
+    @property
+    def joint_features(self) -> int:
+        """Number of kept joint features, D."""
+        return int(self.kernel_state.vec.shape[1])
+
+    @property
+    def rows(self) -> Floats:
+        """Features of the arms, (K, p)."""
+        return self.kernel_state.rows[: self.arms, 1:].copy()
+
+    @property
+    def counts(self) -> Floats:
+        """Plays folded, by arm; with forgetting their weight."""
+        return np.asarray(self.kernel_state.own[: self.arms, 0] * self.kernel_state.num[PASSED])
+
+    @property
+    def plays(self) -> int:
+        """Plays folded, all together."""
+        return int(self.kernel_state.counts[PLAYS])
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the noise, s."""
+        return float(kernel.noise(self.kernel_state))
+
+    @property
+    def spread(self) -> float:
+        """The rule's own spread of draws, in units of the posterior's standard deviation."""
+        return OWN_SPREAD
+
+    @property
+    def lam(self) -> float:
+        """λ = s²/τ², the prior's precision in units of the noise's."""
+        return float(self.kernel_state.num[LAM])
+
+    @property
+    def rho(self) -> float:
+        """ρ = ω²/s², the variance of own effects in units of the noise's."""
+        return float(self.kernel_state.num[RHO])
+
+    @property
+    def base_rate(self) -> float:
+        """The mean of all rewards, r̄."""
+        return float(kernel.base_rate(self.kernel_state))
+
+    @property
+    def half_life(self) -> float | None:
+        """Plays after which what was learned has half its weight; None: never."""
+        gamma = float(self.kernel_state.num[GAMMA])
+        return None if gamma == 1.0 else math.log(0.5) / math.log(gamma)
+
+    @property
+    def theta(self) -> Floats:
+        """The posterior mean of θ, (d+1, p+1), 0 where a joint feature is not kept."""
+        mean = np.empty(self.joint_features)
+        kernel.centre(self.kernel_state, mean)
+        out = np.zeros(self.kept.shape)
+        out[self.kept] = mean
+        return out
+
+    @property
+    def covariance(self) -> Floats:
+        """The posterior covariance of θ over the kept joint features, (D, D), s² included."""
+        st = self.kernel_state
+        return np.asarray(st.root.T @ st.root * (self.scale**2 / st.num[PASSED]))
+
+    @property
+    def memory_per_arm(self) -> int:
+        """Bytes that one more arm takes."""
+        st = self.kernel_state
+        room = len(st.rows)
+        parts = (st.rows, st.tiles, st.X, st.own, st.old_of, st.hint)
+        return sum(part.nbytes // room for part in parts)
+
+    def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of own effects at the posterior mean of θ, and given it."""
+        st = self.kernel_state
+        which = self._which(arms)
+        mean = np.empty(self.joint_features)
+        kernel.centre(st, mean)
+        kappa = st.num[RHO] / (1.0 + st.num[RHO] * st.num[PASSED] * st.own[which, 0])
+        fits = np.array([kernel.fitted(st, k, mean) for k in which.tolist()])
+        effects = kappa * st.num[PASSED] * (st.own[which, 1] - fits)
+        return effects, self.scale * np.sqrt(kappa)
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def update(self, arm: int, context: npt.ArrayLike, outcome: float) -> None:
+        """Fold the reward that an arm earned in a context."""
+        k = validation.IntRange(0, self.arms - 1).check(arm, "arm", "SharedArms.update")
+        x = validation.vector(context, self.features, "context", "SharedArms.update")
+        r = validation.OUTCOME.check(outcome, "outcome", "SharedArms.update")
+        self.fold(k, x, r)
+
+    def update_many(
+        self, arms: npt.ArrayLike, contexts: npt.ArrayLike, outcomes: npt.ArrayLike
+    ) -> None:
+        """Fold plays in order: the bits of `update` one by one."""
+        owner = "SharedArms.update_many"
+        C = validation.matrix(contexts, self.features, "contexts", owner)
+        y = validation.outcomes(outcomes, len(C), "outcomes", owner)
+        k = validation.indices(arms, len(C), self.arms, "arms", owner)
+        self.fold_many(k, C, y)
+
+    def fold(self, arm: int, context: Floats, outcome: float) -> None:
+        """`update` for values that were checked before."""
+        kernel.fold_one(*self.kernel_state, arm, context, outcome)
+
+    def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
+        """`update_many` for values that were checked before."""
+        kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
+
+    def grow(self, rows: npt.ArrayLike) -> None:
+        """Add arms that nobody played yet, after the others: rows (n, p)."""
+        more = _rows(rows, self.arm_features)
+        K = self.arms
+        if not K + len(more):
+            raise InvalidValue("rows", "SharedArms", "at least one arm", rows)
+        if K + len(more) > MAX_ARMS:
+            raise LimitReached("arms", MAX_ARMS, "Split the catalogue over several agents.")
+        self.kernel_state = st = _with_room(self.kernel_state, K + len(more))
+        kernel.set_rows(st, K, more)
+        st.counts[ARMS] += len(more)
+        st.hint[1, K : K + len(more)] = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
+
+    def change(self, arm: int, row: npt.ArrayLike) -> None:
+        """Give an arm new features: what it earned before counts with the old ones."""
+        k = validation.IntRange(0, self.arms - 1).check(arm, "arm", "SharedArms.change")
+        new = validation.vector(row, self.arm_features, "row", "SharedArms.change")
+        st = self.kernel_state
+        if st.own[k, 0] > 0.0:
+            st = self._with_old(k)
+            kernel.keep_old(st, k)
+        kernel.set_rows(st, k, new[np.newaxis])
+        kernel.look_ahead(st, k, np.empty(self.joint_features))
+
+    def forget(self, half_life: float | None) -> None:
+        """From now on, let what was learned have half its weight after so many plays; None: all."""
+        st = self.kernel_state
+        if half_life is None:
+            kernel.refresh(st)
+            st.num[GAMMA] = 1.0
+            if st.raw.size:
+                kernel.form(st, st.raw)
+                self.kernel_state = st = st._replace(raw=np.empty(0))
+        else:
+            gamma = 0.5 ** (1.0 / HALF_LIFE.check(half_life, "half_life", "SharedArms.forget"))
+            kernel.refresh(st)
+            st.num[GAMMA] = gamma
+            if not st.raw.size:
+                self.kernel_state = st = st._replace(raw=kernel.raw_sums(st))
+        kernel.refresh(st)
+
+    # -- scores and draws -------------------------------------------------------------------
+
+    def scores(self, context: npt.ArrayLike, arms: Ints | None = None) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the score of every arm (or of `arms`), each by itself."""
+        x = validation.vector(context, self.features, "context", "SharedArms.scores")
+        which = self._which(arms)
+        mean, sd = np.empty(len(which)), np.empty(len(which))
+        kernel.scores(self.kernel_state, kernel.with_first(x), which, mean, sd)
+        return mean, sd
+
+    def scores_many(self, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of every arm for each context: two arrays (n, K)."""
+        C = validation.matrix(contexts, self.features, "contexts", "SharedArms.scores_many")
+        both = np.empty((2, len(C), self.arms))
+        which = self._which(None)
+        for t, x in enumerate(C):
+            kernel.scores(self.kernel_state, kernel.with_first(x), which, both[0, t], both[1, t])
+        return both[0], both[1]
+
+    def score_rows(self, context: Floats, rows: Floats) -> tuple[Floats, Floats]:
+        """Do what `scores` does for arms that nobody stored: rows (n, p)."""
+        mean, sd = np.empty(len(rows)), np.empty(len(rows))
+        kernel.score_rows(self.kernel_state, kernel.with_first(context), rows, mean, sd)
+        return mean, sd
+
+    def draw(self, context: Floats, key: int, spread: float, arms: Ints | None = None) -> Floats:
+        """Scores of every arm (or of `arms`) in the one joint draw that belongs to a key."""
+        which = self._which(arms)
+        out = np.empty(len(which))
+        x = kernel.with_first(context)
+        kernel.draw_some(self.kernel_state, x, np.uint64(key), float(spread), which, out)
+        return out
+
+    def draw_rows(
+        self, context: Floats, key: int, spread: float, rows: Floats, ids: Uints
+    ) -> Floats:
+        """Scores in the same draw of arms that nobody stored: rows (n, p), one id each."""
+        out = np.empty(len(rows))
+        x = kernel.with_first(context)
+        kernel.draw_rows(self.kernel_state, x, np.uint64(key), float(spread), rows, ids, out)
+        return out
+
+    def best(self, context: Floats, may: Bools, key: int, spread: float) -> tuple[int, int]:
+        """The arm with the highest score of the draw among those that may be played; -1 for none.
+
+        Beside it, how many own effects had to be computed for it.
+        """
+        arms, _ = self.top(context, may, key, spread, 1)
+        return int(arms[0]), self.computed
+
+    def top(
+        self, context: Floats, may: Bools, key: int, spread: float, places: int
+    ) -> tuple[Ints, Floats]:
+        """The arms with the highest scores of the draw, best first, and their scores.
+
+        -1 fills the places for which there is no arm.
+        """
+        arms, top = np.empty(places, np.int64), np.empty(places)
+        self.computed = kernel.choose_one(
+            *self.kernel_state, context, may, np.uint64(key), float(spread), arms, top
+        )
+        return arms, top
+
+    def win_shares(self, context: Floats, may: Bools, key: int, spread: float, draws: int) -> Ints:
+        """How often each arm has the highest score in joint draws with their own keys."""
+        return np.asarray(self.place_shares(context, may, key, spread, draws, 1)[0])
+
+    def place_shares(
+        self, context: Floats, may: Bools, key: int, spread: float, draws: int, places: int
+    ) -> Ints:
+        """How often each arm has each of the first places: counts (places, K)."""
+        n = DRAWS.check(draws, "draws", "SharedArms.win_shares")
+        counts = np.zeros((places, self.arms), np.int64)
+        x = kernel.with_first(context)
+        self.computed = kernel.win_counts(
+            self.kernel_state, x, may, np.uint64(key), float(spread), n, places, counts
+        )
+        return counts
+
+    @staticmethod
+    def draw_key(key: int, number: int) -> int:
+        """The key of draw `number` of `win_shares`."""
+        return int(bits_of(np.uint64(key), number))
+
+    # -- state ------------------------------------------------------------------------------
+
+    def merge(self, other: SharedArms) -> None:
+        """Take in what `other` learned of the same arms apart from these.
+
+        Σφφᵀ, Σφr and the sums of the arms are added and the posterior is formed anew with λ and ρ
+        of the one that has more plays. Equal to one fold of both histories with these λ and ρ,
+        but for rounding.
+        """
+        if not isinstance(other, SharedArms):
+            raise InvalidValue("other", "SharedArms.merge", "a SharedArms", other)
+        same = np.array_equal(self.kept, other.kept) and np.array_equal(self.rows, other.rows)
+        if not same or self.half_life != other.half_life:
+            wanted = "of the same arms, features, interactions and half-life"
+            raise InvalidValue("other", "SharedArms.merge", wanted, other)
+        its = other.copy().kernel_state
+        mine = self.kernel_state
+        kernel.refresh(mine)
+        kernel.refresh(its)
+        raw = (mine.raw if mine.raw.size else kernel.raw_sums(mine)) + (
+            its.raw if its.raw.size else kernel.raw_sums(its)
+        )
+        if other.plays > self.plays:
+            mine.num[[LAM, RHO]] = its.num[[LAM, RHO]]
+        K = self.arms
+        mine.X[:K] += its.X[:K]
+        mine.own[:K] += its.own[:K]
+        for k in np.flatnonzero(its.old_of[:K] >= 0).tolist():
+            mine = self._with_old(k)
+            mine.old[mine.old_of[k]] += its.old[its.old_of[k]]
+        mine.num[MASS : MASS + 3] += its.num[MASS : MASS + 3]
+        mine.num[kernel.RSS] += its.num[kernel.RSS]
+        mine.counts[PLAYS] += its.counts[PLAYS]
+        if mine.raw.size:
+            mine.raw[:] = raw
+        kernel.form(mine, raw)
+        kernel.refresh(mine)
+
+    def copy(self) -> SharedArms:
+        """A model with the same knowledge that learns apart from now on."""
+        twin = object.__new__(SharedArms)
+        twin.kept = self.kept
+        twin.computed = 0
+        copies = {name: part.copy() for name, part in self.kernel_state._asdict().items()}
+        twin.kernel_state = Shared(**copies)
+        return twin
+
+    def to_state(self) -> dict[str, npt.NDArray[Any]]:
+        """All that is known, as named arrays; of arms never played the features alone."""
+        st, K = self.kernel_state, self.arms
+        played = np.flatnonzero(st.own[:K, 0] > 0.0)
+        changed = np.flatnonzero(st.old_of[:K] >= 0)
+        state = {name: getattr(st, name).copy() for name in _WHOLE}
+        return {
+            **state,
+            "kept": self.kept.copy(),
+            "rows": self.rows,
+            "played": played,
+            "X": st.X[played],
+            "own": st.own[played],
+            "changed": changed,
+            "old": st.old[st.old_of[changed]],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """A model as it was at `to_state`: what follows has the same bits as with no pause."""
+        names = {*_WHOLE, "kept", "rows", "played", "X", "own", "changed", "old"}
+        named = isinstance(state, Mapping) and all(
+            isinstance(array, np.ndarray) for array in state.values()
+        )
+        if not named or set(state) != names:
+            raise CorruptState(f"SharedArms needs the arrays {sorted(names)}, not {state!r:.200}.")
+        kept, rows = state["kept"], state["rows"]
+        if kept.ndim != 2 or kept.dtype != np.bool_ or not 1 <= kept.sum() <= MAX_JOINT:
+            raise CorruptState("SharedArms: 'kept' is no mask of joint features.")
+        if rows.ndim != 2 or not 1 <= len(rows) <= MAX_ARMS:
+            raise CorruptState("SharedArms: 'rows' has no arms.")
+        _check_state(state)
+        self = object.__new__(cls)
+        self.kept = np.array(kept)
+        self.computed = 0
+        blank = _untrained(self.kept)
+        whole = {name: np.array(state[name], order="C") for name in _WHOLE}
+        old = np.array(state["old"], order="C")
+        st = _with_room(blank._replace(**whole, old=old), len(rows))
+        kernel.set_rows(st, 0, np.ascontiguousarray(rows))
+        st.X[state["played"]] = state["X"]
+        st.own[state["played"]] = state["own"]
+        st.old_of[state["changed"]] = np.arange(len(old))
+        st.counts[ARMS], st.counts[OLD] = len(rows), len(old)
+        self.kernel_state = st
+        kernel.look_ahead_all(st)
+        return self
+
+    def _which(self, arms: Ints | None) -> Ints:
+        return np.arange(self.arms) if arms is None else np.asarray(arms, np.int64)
+
+    def _with_old(self, k: int) -> Shared:
+        """Return the arrays with a row of `old` for arm k."""
+        st = self.kernel_state
+        if st.old_of[k] < 0:
+            if st.counts[OLD] == len(st.old):
+                more = np.zeros((max(1, len(st.old)), self.joint_features))
+                self.kernel_state = st = st._replace(old=np.concatenate([st.old, more]))
+            st.old_of[k] = st.counts[OLD]
+            st.counts[OLD] += 1
+        return st
+
+
+_WHOLE = ("tri", "vec", "root", "raw", "num", "counts")
+
+
+def _rows(rows: npt.ArrayLike, width: int | None) -> Floats:
+    given = np.asarray(rows, np.float64)
+    if given.ndim != 2:
+        raise InvalidValue("rows", "SharedArms", "an array of (arms, features)", rows)
+    wide = given.shape[1] if width is None else width
+    return validation.matrix(given, wide, "rows", "SharedArms")
+
+
+def _untrained(kept: Bools) -> Shared:
+    """Return a model of no arms."""
+    d1, p1 = kept.shape
+    D = int(kept.sum())
+    num = np.zeros(kernel.NUMBERS)
+    num[[LAM, RHO, PASSED, GAMMA]] = FIRST_LAM, FIRST_RHO, 1.0, 1.0
+    return Shared(
+        rows=np.zeros((0, p1)),
+        tiles=np.zeros((0, p1, kernel.LANES), np.float32),
+        X=np.zeros((0, d1)),
+        own=np.zeros((0, 2)),
+        old_of=np.zeros(0, np.int32),
+        old=np.zeros((0, D)),
+        at=np.array(np.nonzero(kept), np.uint32),
+        tri=np.zeros((3, D * (D + 1) // 2)),
+        vec=np.zeros((5, D)),
+        root=np.zeros((D, D)),
+        raw=np.empty(0),
+        num=num,
+        counts=np.zeros(kernel.COUNTS, np.int64),
+        ref=np.zeros(D),
+        hint=np.zeros((3, 0), np.float32),
+    )
+
+
+def _with_room(st: Shared, arms: int) -> Shared:
+    """Return the arrays with room for so many arms; half as many again if they were full."""
+    room = len(st.rows)
+    if arms <= room:
+        return st
+    more = max(arms, room + room // 2)
+    more += -more % kernel.LANES
+
+    def longer(part: npt.NDArray[Any], fill: float = 0.0) -> npt.NDArray[Any]:
+        shape = (more, *part.shape[1:])
+        out = np.full(shape, fill, part.dtype) if fill else np.zeros(shape, part.dtype)
+        out[:room] = part
+        return out
+
+    tiles = np.zeros((more // kernel.LANES, *st.tiles.shape[1:]), np.float32)
+    tiles[: len(st.tiles)] = st.tiles
+    hint = np.zeros((3, more), np.float32)
+    hint[:, :room] = st.hint
+    return st._replace(
+        rows=longer(st.rows),
+        tiles=tiles,
+        X=longer(st.X),
+        own=longer(st.own),
+        old_of=longer(st.old_of, -1),
+        hint=hint,
+    )
+
+
+def _check_state(state: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Raise `CorruptState` unless every array has its type, its shape and sensible numbers."""
+    kept, K = state["kept"], len(state["rows"])
+    D = int(kept.sum())
+    T = D * (D + 1) // 2
+    played, changed = len(state["played"]), len(state["changed"])
+    raw = (T + D,) if state["raw"].size else (0,)
+    shapes: dict[str, tuple[type, tuple[int, ...]]] = {
+        "rows": (np.float64, (K, kept.shape[1] - 1)),
+        "played": (np.int64, (played,)),
+        "X": (np.float64, (played, kept.shape[0])),
+        "own": (np.float64, (played, 2)),
+        "changed": (np.int64, (changed,)),
+        "old": (np.float64, (changed, D)),
+        "tri": (np.float64, (3, T)),
+        "vec": (np.float64, (5, D)),
+        "root": (np.float64, (D, D)),
+        "raw": (np.float64, raw),
+        "num": (np.float64, (kernel.NUMBERS,)),
+        "counts": (np.int64, (kernel.COUNTS,)),
+    }
+    for name, (dtype, shape) in shapes.items():
+        given = state[name]
+        if given.shape != shape or given.dtype != dtype:
+            raise CorruptState(
+                f"SharedArms: array '{name}' must be {np.dtype(dtype)} of shape {shape}. "
+                f"Got {given.dtype} of shape {given.shape} instead."
+            )
+        if not np.isfinite(given).all():
+            raise CorruptState(f"SharedArms: array '{name}' holds numbers that are not finite.")
+    for name in ("played", "changed"):
+        numbers = state[name]
+        if len(numbers) and (numbers[0] < 0 or numbers[-1] >= K or (np.diff(numbers) <= 0).any()):
+            raise CorruptState(f"SharedArms: array '{name}' must hold arm numbers in order.")
+    num, count = state["num"], state["counts"]
+    sane = (
+        validation.RIDGE.low <= num[LAM] <= validation.RIDGE.high
+        and 0.0 <= num[RHO] <= OWN_RANGE.high
+        and 0.5 <= num[PASSED] <= 1.0
+        and 0.0 < num[GAMMA] <= 1.0
+        and (num[kernel.RSS] >= 0.0 and num[MASS] >= 0.0 and num[NOISE] >= 0.0)
+        and (state["own"][:, 0] > 0.0).all()
+        and (count >= 0).all()
+        and bool(state["raw"].size) == (num[GAMMA] < 1.0)
+    )
+    if not sane:
+        raise CorruptState("SharedArms: 'num', 'own' or 'counts' holds numbers out of range.")
