@@ -27,6 +27,7 @@ from bridle.agent.config import (
     check_size,
     plain_id,
     rows_of,
+    sets_of,
 )
 from bridle.agent.events import (
     Abstained,
@@ -66,10 +67,11 @@ from bridle.agent.events import (
 )
 from bridle.agent.limits_state import Case, Example, LimitsState, Open, Questions
 from bridle.agent.purse import Purse
+from bridle.agent.scoring import Unscored
 from bridle.agent.teachers import LEAST_P, SETTLES, Key, Teachers
 from bridle.certificates.certificate import Certificate, about_of
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.kernels import choice, doubt, loop
+from bridle.kernels import choice, doubt
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.declared import CompiledRule, Rule, compile_rule, denied_arms
 from bridle.policies import Policy, Weighted, kernel_weights, policy_to_json, with_sigma
@@ -79,6 +81,7 @@ from bridle.reward.base import RewardModel, make_model, scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms
 from bridle.schema import Context as AnyContext
+from bridle.slates import Sets
 
 __all__ = ["AgentState", "Example", "JudgedCase", "OpenCheck", "SpotChecks", "item_of"]
 
@@ -215,6 +218,7 @@ class AgentState:
         self.centred = settings.reward == OUR_REWARD and settings.prior == "centred"
         self.reward_model: RewardModel | SharedArms = self._new_model()
         self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
+        self.unscored = Unscored()  # decisions in use, for what they may be asked yet
         self.questions = Questions(settings)
         self.pending: dict[ItemId, tuple[bytes, int]] = {}
         self.examples: dict[ItemId, Example] = {}
@@ -234,6 +238,7 @@ class AgentState:
         self._names = {teacher.name for teacher in settings.teachers}
         self.promise: Promised | None = None
         self.purse: Purse | None = None
+        self._sets: Sets | None = None
         self.certificate: Certificate | None = None
         self._certified: dict[bytes, Bools] = {}
         self.rules: dict[str, Rule] = {}
@@ -304,15 +309,16 @@ class AgentState:
         """How far the means of all arms are drawn to the mean of all rewards."""
         if not self.centred:
             return 0.0
-        return float(loop.pull_of(True, self.settings.ridge, self.totals))
+        total, number = self.totals.tolist()  # as in `loop.pull_of`, without a call of a kernel
+        pull: float = self.settings.ridge * total / number
+        return pull
 
     def reward_parts(self, row: Floats, parts: Floats) -> None:
         """Predict the reward of every arm: parts[0] becomes its mean, parts[1] its sd."""
         model = self.reward_model
         if isinstance(model, LinearArms):
             arms = model.kernel_state
-            pull = loop.pull_of(True, self.settings.ridge, self.totals) if self.centred else 0.0
-            choice.reward_parts(arms.A, arms.mu, pull, row, parts)
+            choice.reward_parts(arms.A, arms.mu, self.pull, row, parts)
         elif isinstance(model, SharedArms):
             parts[0], parts[1] = model.scores(row)
         else:
@@ -726,7 +732,18 @@ class AgentState:
             self._declare(rule)
         self._know_rules()
 
+    @property
+    def sets(self) -> Sets | None:
+        """What no slate may hold together, over the arms as they are; None if anything may be."""
+        limits = self.settings.set_limits
+        if limits is None:
+            return None
+        if self._sets is None:
+            self._sets = sets_of(limits, self.arms, self.settings.arm_features)
+        return self._sets
+
     def _name_arms(self) -> None:
+        self._sets = None
         self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
         self.arm_ids = tuple(self.number_of)
         self.every: Bools = self.status == STANDING
@@ -761,7 +778,12 @@ class AgentState:
 
     def fold(self, event: Event) -> None:
         """Fold one event of our own, or one that `check_event` let pass."""
-        _FOLDERS[type(event)](self, event)
+        kind = type(event)
+        if kind not in LEAVES_SCORES:
+            self.unscored.score_all()
+        if kind not in CHOICES:
+            self.unscored.moved += 1
+        _FOLDERS[kind](self, event)
         self.version += 1
 
     def fold_decisions(
@@ -811,6 +833,8 @@ class AgentState:
 
     def fold_rewards(self, ids: Sequence[ItemId], rewards: Floats) -> None:
         """Fold many rewards at once: the same state as `fold` of their events, one by one."""
+        self.unscored.score_all()
+        self.unscored.moved += 1
         taken = [self.pending.pop(id) for id in ids]
         arms = np.array([k for _, k in taken], np.int64)
         raw = bytearray().join([raw for raw, _ in taken])
@@ -836,6 +860,7 @@ class AgentState:
             if rows is not None and self.settings.arm_features is not None:
                 rows[k] = rows_of([arm], self.settings.arm_features.width)[0]
         self.arms, self.arm_rows = arms, rows
+        self._sets = None
         if rows is None:
             return
         for k, _ in changed:
@@ -1069,12 +1094,18 @@ class AgentState:
         raw, k = self.pending_context(event.decision)
         unit = self.unit_reward(event.value)
         row = np.frombuffer(bytearray(raw + ONE if self.centred else raw))
-        if isinstance(self.reward_model, LinearArms | SharedArms):
-            self.reward_model.fold(k, row, unit)
+        model = self.reward_model
+        if isinstance(model, LinearArms):
+            if self.unscored:
+                self.unscored.save(k, model.kernel_state.A, model.kernel_state.mu)
+            model.fold(k, row, unit)
+        elif isinstance(model, SharedArms):
+            model.fold(k, row, unit)
         else:
-            self.reward_model.update(k, row, unit)
+            model.update(k, row, unit)
         del self.pending[event.decision]
-        self.totals += (unit, 1.0)
+        self.totals[0] += unit
+        self.totals[1] += 1.0
 
     def _expired(self, event: Expired) -> None:
         if event.value is not None:
@@ -1135,6 +1166,7 @@ class AgentState:
         """Begin anew with limits of this kind, for the same arms in these groups."""
         limits_state = LimitsState(self.settings, kind, arms, (), self.arm_rows)
         self.arms, self.limits_state = list(arms), limits_state
+        self._sets = None
         self.costs.clear()  # they were of units that are no more
         self.lessons.clear()
         self.set_rules(rules)
@@ -1199,6 +1231,7 @@ class AgentState:
         self.check_arms(arms)
         if not arms:
             return
+        self.unscored.moved += 1
         self.arms = [*self.arms, *arms]
         self.status = np.concatenate([self.status, np.full(len(arms), status)])
         rows = None
@@ -1267,6 +1300,11 @@ class AgentState:
             if not here:
                 del self.costs[case]
 
+
+# After these, decisions made before can still compute their scores; see `Unscored`.
+LEAVES_SCORES = frozenset({Decided, Abstained, Asked, Rewarded, Expired, Shadowed})
+# These move no score.
+CHOICES = frozenset({Decided, Abstained, Asked})
 
 _FOLDERS: dict[type, Callable[[AgentState, Any], None]] = {
     Created: AgentState._created,

@@ -102,7 +102,8 @@ class Evaluation:
     decisions : int
         How many it is about: those that have a propensity in the log.
     left_out : int
-        Those that have none; those that were erased, or that rested on what was erased since.
+        Those that have none; places of slates; those that were erased, or that rested on what was
+        erased since.
     missing : int
         Decisions without a reward (yet), or that still wait for an answer. The lower end of each
         interval takes the lowest reward for them, the upper end the highest.
@@ -255,8 +256,8 @@ def evaluate(
     left_out = len(found) - int(known.sum()) + found.gone
     if not known.any():
         raise NotPossible(
-            "No decision of this log has its propensity. Decide with propensity=True: "
-            "agent.decide(context, propensity=True)."
+            "No decision of this log has its propensity (those of slates do not count: they are "
+            "of places). Decide with propensity=True: agent.decide(context, propensity=True)."
         )
     bounds = _rates(audits_of(audits, found, "evaluate"))
     table = found.only(known)

@@ -431,12 +431,14 @@ class _Surveyor:
                 self._table.take(row, look, first or not self.state.settings.legacy)
             fate = {Asked: UNFINISHED, Decided: PENDING, Abstained: PLAYED_NOTHING}[type(event)]
             self._table.fate[row] = fate
-            self._table.known[row] = event.propensity is not None
+            self._table.known[row] = event.propensity is not None and not _is_place(event)
 
     def look(self, event: Choice) -> _Look | None:
         """Return what each policy makes of a look; None where nothing was left to chance."""
         state = self.state
         if isinstance(event, Asked) and not state.settings.legacy:
+            return None
+        if _is_place(event):
             return None
         row = np.frombuffer(bytearray(state.raw(event.context)))
         id = event.decision if isinstance(event, Asked) else event.id
@@ -539,6 +541,11 @@ class _Surveyor:
         if state.settings.safe_arm is not None:
             p[state.arm_number(state.settings.safe_arm)] = 1.0
         return np.where(said == doubt.SAID_NO, 0.0, np.where(said == doubt.SAID_YES, 1.0, p))
+
+
+def _is_place(event: Choice) -> bool:
+    """Whether a play is one of several of a slate: its propensity is not that of a single play."""
+    return isinstance(event, Decided) and event.slate is not None
 
 
 def _look_of(sight: _Sight, cut: float) -> _Look:
