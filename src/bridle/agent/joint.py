@@ -335,6 +335,16 @@ class JointChoice:
                 out[at] = questions.SAFE
         return out.astype(np.int8)
 
+    def believed(self) -> Floats:
+        """Return the probability that each candidate is allowed; what people said is certain."""
+        p = self._look(np.arange(len(self.candidates.may))).p.copy()
+        for place in range(len(p)):
+            if not self.candidates.may[place]:
+                p[place] = 0.0
+            elif self.candidates.number(place) in self.allowed:
+                p[place] = 1.0
+        return p
+
     def walk(self, key: np.uint64) -> Iterator[tuple[Ints, Floats]]:
         """Yield the places of candidates that may be played and their scores in the draw of a key.
 
@@ -550,10 +560,13 @@ class JointChoice:
 
     # -- propensities ------------------------------------------------------------------------
 
-    def odds(self, k: int) -> tuple[Odds, float, int | None]:
+    def odds(self, k: int, draws: int = DRAWS) -> tuple[Odds, float, int | None]:
         """Return the probability of every play, that of the play made, and by how many draws.
 
-        By joint draws under a key of their own; exactly (None) where nothing is drawn.
+        By joint draws under a key of their own; exactly (None) where nothing is drawn. The play is
+        a draw of the same law: given which arms won in all of them, and not in which, it is any
+        one of them. So each arm's share of draws + 1 is its probability then, and evaluation can
+        take them as they are.
         """
         n = len(self.candidates.may)
         may = self.candidates.may & (not self.frozen)
@@ -567,9 +580,10 @@ class JointChoice:
         exact = self._exact(may)
         if exact is not None:
             return Odds(exact, np.zeros(n), 0.0), float(exact[k]), None
-        hits = self._hits(may)
-        chance = (float(hits[k]) + 1.0) / (DRAWS + 1.0)
-        return Odds(hits / DRAWS, np.zeros(n), 0.0), chance, DRAWS
+        hits = self._hits(may, draws)
+        hits[k] += 1.0
+        play = hits / (draws + 1.0)
+        return Odds(play, np.zeros(n), 0.0, draws), float(play[k]), draws
 
     def spread_odds(self, odds: Odds) -> Odds:
         """Return odds of the candidates by the numbers of all arms."""
@@ -577,7 +591,7 @@ class JointChoice:
             return odds
         play = np.zeros(len(self.state.arms))
         play[self.candidates.numbers] = odds.play
-        return Odds(play, np.zeros(len(play)), odds.abstain)
+        return Odds(play, np.zeros(len(play)), odds.abstain, odds.draws)
 
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""
@@ -591,7 +605,7 @@ class JointChoice:
         wins.propensities(self.weights, scores, np.zeros(len(may)), may, may, out)
         return out
 
-    def _hits(self, may: Bools) -> Floats:
+    def _hits(self, may: Bools, draws: int) -> Floats:
         """Return how often each candidate wins among many joint draws."""
         key, these = np.uint64(keys.aside(self.key)), self.candidates
         if self._plain and not these.visitors and self.weights[EPSILON] == 0.0:
@@ -599,10 +613,10 @@ class JointChoice:
             if these.numbers is not None:
                 every = np.zeros(len(self.state.arms), np.bool_)
                 every[these.numbers] = may
-            found = self.model.win_shares(self.row, every, int(key), self.spread, DRAWS)
+            found = self.model.win_shares(self.row, every, int(key), self.spread, draws)
             return (found if these.numbers is None else found[these.numbers]).astype(np.float64)
         hits = np.zeros(len(may))
-        for draw in range(DRAWS):
+        for draw in range(draws):
             one = np.uint64(keys.key_of(key, np.uint64(draw)))
             hits[self._pick(may, one)] += 1.0
         return hits
