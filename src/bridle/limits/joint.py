@@ -266,7 +266,7 @@ class Grid:
         if self._phi is None:
             x = np.concatenate([np.ones((len(self.contexts), 1)), self.contexts], axis=1)
             a = np.concatenate([np.ones((len(self.arms), 1)), self.arms], axis=1)
-            both = x[:, None, :, None] * a[None, :, None, :]
+            both = x[:, None, :, None] * a[None, :, None, :] + 0.0  # -0 becomes 0
             self._phi = np.ascontiguousarray(both.reshape(len(self), -1)[:, 1:])
         return self._phi
 
