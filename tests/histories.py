@@ -43,7 +43,9 @@ from bridle.agent.events import (
     RewardedLate,
     RunsOn,
 )
+from bridle.agent.outcomes import SlateDecision
 from bridle.certificates.calibration import Calibration, certify
+from bridle.slates import AtMost, SetLimits
 
 
 def first_form(sink: Any = None, **options: Any) -> Agent:
@@ -156,6 +158,8 @@ OPS = (
     "change_arms",
     "set_policy",
     "decide_brought",
+    "decide_slate",
+    "reward_slate",
 )
 
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 2**16), st.floats(0.0, 1.0))
@@ -181,6 +185,7 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.integers(0, 2)) == 0:
         arms = [replace(arm, features=like(k)) for k, arm in enumerate(arms)]
         more = {
+            "set_limits": SetLimits(at_most=[AtMost(1, feature="make")]),
             "arm_features": ARM_FEATURES,
             "interactions": draw(st.sampled_from(["all", "none"])),
         }
@@ -249,7 +254,7 @@ def bits(agent: Agent) -> bytes:
     here = questions.pop("_here")  # the order in which they came means nothing
     questions["_here"] = sorted((repr(c), sorted(map(repr, ids))) for c, ids in here.items())
     found["questions"] = sorted(questions.items())
-    del found["_certified"]
+    del found["_certified"], found["unscored"], found["_sets"]  # follow from the rest
     certificate = found.pop("certificate")
     found["certificate"] = None if certificate is None else certificate.to_json()
     for name in ("denials", "allowances"):
@@ -258,8 +263,10 @@ def bits(agent: Agent) -> bytes:
     found["compiled_rules"] = [
         (rule.rule, rule.arms.tobytes(), rule.conditions) for rule in found["compiled_rules"]
     ]
-    for name in ("every", "every_shown", "weights", "totals"):
+    for name in ("every", "every_shown", "weights", "totals", "status"):
         found[name] = found[name].tobytes()
+    rows = found.pop("arm_rows")
+    found["arm_rows"] = None if rows is None else rows.tobytes()
     # Nothing is left whose repr does not say all of it.
     assert not any(isinstance(value, np.ndarray) for value in found.values())
     return b"\0".join([*parts, repr(sorted(found.items())).encode()])
@@ -597,6 +604,16 @@ class Life:
     def _set_policy(self, n: int, x: float) -> None:
         if x < 0.3:
             self.agent.set_policy(POLICIES[n % len(POLICIES)], by="t")
+
+    def _decide_slate(self, n: int, x: float) -> None:
+        id = None if n % 2 else f"s{self.turn}"
+        made = self.agent.decide(self.context(n), id=id, k=1 + n % 4, propensity=x < 0.1)
+        self.made += list(made) if isinstance(made, SlateDecision) else [made]
+
+    def _reward_slate(self, n: int, x: float) -> None:
+        ids = self.some(self.agent._state.pending, n)[:3]
+        if ids:
+            self.agent.reward_slate(ids, len(ids) * self.value(x))
 
     def _decide_brought(self, n: int, x: float) -> None:
         limits = self.agent._state.limits_state

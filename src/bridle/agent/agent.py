@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,7 @@ from bridle.agent.outcomes import (
     Decision,
     Decisions,
     Question,
+    SlateDecision,
     html_table,
 )
 from bridle.agent.purse import Purse
@@ -100,6 +101,7 @@ from bridle.limits import Beliefs, FoundGroup, Surprise
 from bridle.limits.declared import Rule
 from bridle.policies import Policy
 from bridle.schema import Context, Feature, Schema
+from bridle.slates import SetLimits
 
 __all__ = ["Agent", "Sink"]
 
@@ -154,6 +156,8 @@ class Agent:
     interactions : "all", "none" or list of pairs of names
         Which features of contexts and arms are weighed together by the shared reward model, beside
         each alone: ``[("age", "genre")]``.
+    set_limits : `SetLimits`, optional
+        What no slate may hold together: at most so many of a kind, not both of two.
     share : {"group", "arm"}
         Whether arms of one group share what was taught. (`linear` and `found` never do: the one
         is the paper's, the other finds its groups.)
@@ -268,6 +272,7 @@ class Agent:
         reward_options: Mapping[str, Any] | None = Settings.reward_options,
         arm_features: int | Schema | Sequence[Feature] | None = Settings.arm_features,
         interactions: Interactions = Settings.interactions,
+        set_limits: SetLimits | None = Settings.set_limits,
         share: Share = Settings.share,
         crosses: bool = Settings.crosses,
         teacher_error: float | None = Settings.teacher_error,
@@ -384,9 +389,45 @@ class Agent:
 
     # -- to decide -----------------------------------------------------------------------
 
-    @follows(Commands.decided)
-    def decide(self, made: Decision | Question | Abstention) -> Decision | Question | Abstention:
-        """Choose an arm for a context, or ask about one.
+    @overload
+    def decide(
+        self,
+        context: Context,
+        among: Iterable[ArmId | Arm] | None = None,
+        id: str | None = None,
+        *,
+        k: None = None,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> Decision | Question | Abstention: ...
+    @overload
+    def decide(
+        self,
+        context: Context,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        k: int,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> SlateDecision | Abstention: ...
+    def decide(
+        self,
+        context: Context,
+        among: Iterable[Any] | None = None,
+        id: str | None = None,
+        *,
+        k: int | None = None,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> Decision | Question | Abstention | SlateDecision:
+        """Choose an arm for a context, or ask about one; with `k`, choose several at once.
 
         Parameters
         ----------
@@ -398,12 +439,17 @@ class Agent:
             played or asked about are known from then on, and played where a request names them.
         id : str, optional
             Your own name for the decision; it also keys its draws. A number by default.
+        k : int, optional
+            How many arms to play at once, best first, inside the agent's `set_limits`: each place
+            is a decision of its own, with its id, for its own reward. A slate waits for no answer:
+            with ``on_doubt="play_safe"`` its question is filed with it.
         item : int or str, optional
             The name of what the context is about, a film's say. What the teacher says of it is
             certain for this very item and evidence for all that look like it. Without one,
             "allowed" is certain for this decision only. Or declare an `Id` in the schema.
         propensity : bool, default False
-            Also compute the exact probability of every outcome.
+            Also compute the probability of every outcome: exactly, or by draws where arms share
+            what is learned of them (`Decided.draws` says how many).
         ask : bool, default True
             Whether it may ask this time, if the agent has a budget for questions.
         at : float, optional
@@ -414,10 +460,36 @@ class Agent:
         Decision, Question or Abstention
             An abstention if no arm may be played. A question if it is in doubt, has a budget and
             waits for answers; with ``on_doubt="play_safe"`` it is in `question` of what it gives.
+            With `k` a `SlateDecision` or an abstention; fewer than k where no more may be played,
+            or stand together.
         """
+        more: dict[str, Any] = {"item": item, "propensity": propensity, "ask": ask, "at": at}
+        made: Decision | Question | Abstention | SlateDecision
+        if k is None:
+            made = self.make.decided(context, among, id, **more)
+        else:
+            made = self.make.slate(context, k, among, id, **more)
         _check_among(made.event.among)
         self._commit_all(made.events)
         return made
+
+    @follows(Commands.slate_rewards)
+    def reward_slate(self, made: Rewards) -> None:
+        """Learn what a slate earned: give `items`, or one `value` for all.
+
+        Parameters
+        ----------
+        slate : SlateDecision or list of ids
+            The slate, or the ids of its decisions.
+        value : float, optional
+            What all of it earned together, in k times the reward range: the sum of what its items
+            earned, of which each is credited with an equal share.
+        items : list of floats or None, optional
+            What each item earned; None where that is not known, as nobody looked at it.
+        """
+        if self.sink is not None and made.ids:
+            self.sink(made.events)
+        self._state.fold_rewards(made.ids, made.values)
 
     @follows(Commands.decided_many)
     def decide_many(self, made: Decisions) -> Decisions:

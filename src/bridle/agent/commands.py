@@ -63,9 +63,16 @@ from bridle.agent.events import (
     check_event,
 )
 from bridle.agent.limits_state import Open
-from bridle.agent.outcomes import Abstention, Check, Decision, Decisions, Question
+from bridle.agent.outcomes import (
+    Abstention,
+    Check,
+    Decision,
+    Decisions,
+    Question,
+    SlateDecision,
+)
 from bridle.agent.purse import Purse
-from bridle.agent.selection import Selector
+from bridle.agent.selection import Selector, slate_ids
 from bridle.agent.state import AgentState, Example, JudgedCase, item_of
 from bridle.agent.teachers import REVIEWED, Key
 from bridle.certificates.certificate import Certificate, fingerprint
@@ -75,6 +82,7 @@ from bridle.limits import KINDS, FoundGroup
 from bridle.limits.declared import Rule
 from bridle.policies import Policy, with_sigma
 from bridle.schema import Context
+from bridle.slates import PLACES, item_rewards
 
 __all__ = [
     "OVER",
@@ -867,6 +875,58 @@ class Commands:
             visitors=visitors,
         )
 
+    def slate(
+        self,
+        context: Context,
+        k: int,
+        among: Iterable[ArmId] | None = None,
+        id: str | None = None,
+        *,
+        item: ArmId | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        at: float | None = None,
+    ) -> SlateDecision | Abstention:
+        """Return several arms for a context, best first."""
+        state, owner = self._state, "Agent.decide"
+        places = PLACES.check(k, "k", owner)
+        named = self._item(context, item, owner)
+        row = self._schema.encode(context)
+        first: ItemId = state.decisions + 1 if id is None else item_id(id, owner)
+        ids = slate_ids(first, places)
+        if id is not None:
+            for name in ids:
+                state.check_decision(item_id(name, owner))
+        chosen = None if among is None else self._among(among)
+        return self.selector.slate(
+            row,
+            ids,
+            state.version,
+            chosen,
+            places,
+            validation.truth(propensity, "propensity", owner),
+            time_of(at),
+            ask=validation.truth(ask, "ask", owner) and state.settings.budget > 0,
+            question=state.questions.asked + 1,
+            item=named,
+        )
+
+    def slate_rewards(
+        self,
+        slate: SlateDecision | Sequence[ItemId],
+        value: float | None = None,
+        items: Sequence[float | None] | None = None,
+        *,
+        at: float | None = None,
+    ) -> Rewards:
+        """Return what each decision of a slate is credited with, as `item_rewards` says."""
+        owner = "Agent.reward_slate"
+        ids = slate.ids if isinstance(slate, SlateDecision) else listed(slate, "slate", owner)
+        given = None if items is None else listed(items, "items", owner, len(ids))
+        each = item_rewards(len(ids), given, value, self._state.settings.reward_range)
+        known = [(id, one) for id, one in zip(ids, each.tolist(), strict=True) if one == one]
+        return self.rewards([id for id, _ in known], [one for _, one in known], at=at)
+
     def resumed(
         self, decision: ItemId, *, propensity: bool | None = None, at: float | None = None
     ) -> Decision | Question | Abstention:
@@ -1102,11 +1162,14 @@ class Commands:
         n = len(rows)
         if n > MAX_HISTORY:
             raise LimitReached("rows of history in one call", MAX_HISTORY, "Split it.")
-        numbers = state.arm_numbers(listed(arms, "arms", "Agent.learn", n))
+        numbers = state.counted(arms, n)
+        if numbers is None:
+            numbers = state.arm_numbers(listed(arms, "arms", "Agent.learn", n))
         values = state.check_rewards(rewards, n, "Agent.learn")
-        for array in (rows, numbers, values):
+        shown = state.vouch(rows)
+        for array in (numbers, values):
             array.flags.writeable = False
-        return Learned(rows, numbers, values, time_of(at))
+        return Learned(shown, numbers, values, time_of(at))
 
     # -- changing ----------------------------------------------------------------------------
 

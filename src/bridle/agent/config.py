@@ -47,7 +47,8 @@ from bridle.policies import (
 )
 from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import SHARED as OUR_SHARED
-from bridle.schema import Context, Feature, Schema
+from bridle.schema import Category, Context, Feature, Flag, Labels, Schema
+from bridle.slates import SetLimits, Sets
 
 __all__ = [
     "SETTINGS",
@@ -74,6 +75,7 @@ __all__ = [
     "listed",
     "plain_id",
     "rows_of",
+    "sets_of",
     "the_arms",
     "the_schema",
     "words",
@@ -136,6 +138,7 @@ EXTENSIONS: dict[str, Json] = {
     "limits_options": None,
     "arm_features": None,
     "interactions": "all",
+    "set_limits": None,
 }
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
@@ -205,7 +208,11 @@ class Arm:
             except InvalidValue as bad:
                 where = f"the features of arm {self.id!r}"
                 raise InvalidValue(bad.name, where, bad.expected, bad.got, bad.remedy) from None
-        return Arm(self.id, self.label, self.group, ArmFeatures(raw, schema))
+        made = object.__new__(Arm)  # all but the features was checked before
+        for name in ("id", "label", "group"):
+            object.__setattr__(made, name, getattr(self, name))
+        object.__setattr__(made, "features", ArmFeatures(raw, schema))
+        return made
 
     def to_json(self) -> dict[str, Json]:
         """Return the arm as plain JSON values; its features as they are encoded, if it has some."""
@@ -578,6 +585,13 @@ class Settings:
         kind='"all", "none" or list of pairs of names',
         applies="arm_features",
     )
+    set_limits: SetLimits | None = _setting(
+        None,
+        "What no slate may hold together: at most so many of a kind, not both of two.",
+        kind="`SetLimits`",
+        optional=True,
+        applies="slates",
+    )
 
     def __post_init__(self) -> None:
         owner = "Agent"
@@ -693,6 +707,8 @@ class Settings:
     def _check_together(self) -> None:
         """Raise `InvalidValue` where one setting rules another out."""
         owner = "Agent"
+        if self.set_limits is not None and not isinstance(self.set_limits, SetLimits):
+            raise InvalidValue("set_limits", owner, "SetLimits", self.set_limits)
         if self.checks != 0 and not self.checkable(self.policy, self.limits):
             what = type(self.policy).__name__ if self.limits != "linear" else "limits='linear'"
             wanted = f"0 with {what}: it does not keep to what is surely allowed"
@@ -768,6 +784,8 @@ class Settings:
             doubt=self.doubt,
             crosses=self.crosses,
         )
+        if self.set_limits is not None:
+            sets_of(self.set_limits, self.arms, self.arm_features)
         if len(self.rules) > MAX_RULES:
             raise LimitReached("rules", MAX_RULES, "Withdraw some first.")
         met: set[str] = set()
@@ -835,6 +853,8 @@ class Settings:
         data["reward_range"] = list(self.reward_range)
         if self.arm_features is not None:
             data["arm_features"] = self.arm_features.to_json()
+        if self.set_limits is not None:
+            data["set_limits"] = self.set_limits.to_json()
         if not isinstance(self.interactions, str):
             data["interactions"] = [list(pair) for pair in self.interactions]
         return {name: value for name, value in data.items() if value != EXTENSIONS.get(name, ...)}
@@ -863,6 +883,8 @@ class Settings:
             values["features"] = Schema.from_json(values["features"])
             if values["arm_features"] is not None:
                 values["arm_features"] = Schema.from_json(values["arm_features"])
+            if values["set_limits"] is not None:
+                values["set_limits"] = SetLimits.from_json(values["set_limits"])
             values["policy"] = policy_from_json(values["policy"])
             values["rules"] = tuple(Rule.from_json(rule) for rule in values["rules"])
             values["teachers"] = tuple(Teacher.from_json(one) for one in values["teachers"])
@@ -939,6 +961,24 @@ def rows_of(arms: Sequence[Arm], width: int) -> Floats:
     return np.frombuffer(bytearray().join(raw)).reshape(len(arms), width)
 
 
+def sets_of(limits: SetLimits, arms: Sequence[Arm], schema: Schema | None) -> Sets:
+    """Return limits on slates as arrays over these arms, or raise `InvalidValue`."""
+    named = {one.feature for one in limits.at_most} | {one.feature for one in limits.not_both}
+    features: dict[str, list[Any]] = {}
+    for name in sorted(str(one) for one in named if one is not None):
+        if schema is None:
+            wanted = "left out where arms have no features: then kinds are groups"
+            raise InvalidValue("feature", "SetLimits", wanted, name)
+        feature, at = schema.place(name, "SetLimits")
+        if not isinstance(feature, Flag | Category | Labels):
+            wanted = "a flag, a category or labels of arms"
+            raise InvalidValue("feature", "SetLimits", wanted, name)
+        rows = rows_of(arms, schema.width)
+        features[name] = [feature._read(row, at) for row in rows]
+    ids, groups = [arm.id for arm in arms], [arm.group for arm in arms]
+    return limits.arrays(ids=ids, groups=groups, features=features)
+
+
 def joint_mask(interactions: Interactions, contexts: Schema, arms: Schema) -> Bools:
     """Return which products of (1, context) and (1, arm) are weighed: (d + 1, p + 1) bools.
 
@@ -998,6 +1038,8 @@ def arm_id(value: object, owner: str, name: str = "id") -> ArmId:
     """Return the id of an arm, or of an item: a whole number or a short string."""
     if isinstance(value, str):
         return words(value, name, owner)
+    if type(value) is int and ARM_NUMBER.low <= value <= ARM_NUMBER.high:  # which is the rule
+        return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return ARM_NUMBER.check(value, name, owner)
     raise InvalidValue(name, owner, "an int or a string of 1 to 200 characters", value)

@@ -646,7 +646,10 @@ class Decided:
     other items, to that of its unit. `coin`: the probability with which the play was to be judged
     afterwards; `checked`: whether the coin fell so. `visitors`: those among the arms that the
     request brought along, as the agent does not have them. `draws`: how many draws the propensity
-    was estimated by; None: it is exact.
+    was estimated by; None: it is exact. `slate`: of a play that is one of several, what names them
+    together: the id of the first. `place`: its place among them, from 1 on; `places`: how many were
+    asked for. Its propensity is that of this arm in this place: of all slates if it is estimated,
+    and given the places before it if it is exact.
     """
 
     id: _Id
@@ -665,6 +668,9 @@ class Decided:
     checked: bool = False
     visitors: tuple[Arm, ...] | None = None
     draws: _Draws | None = None
+    slate: _Id | None = None
+    place: _Draws | None = None
+    places: _Draws | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -1007,7 +1013,7 @@ _EARLIER: dict[type, tuple[set[str], ...]] = {
 # Fields that are left out where they are None, so that events without them keep their bytes.
 _ADDED: dict[type, tuple[str, ...]] = {
     Asked: ("visitors",),
-    Decided: ("visitors", "draws"),
+    Decided: ("visitors", "draws", "slate", "place", "places"),
     Abstained: ("visitors",),
 }
 

@@ -17,16 +17,20 @@ from bridle.agent.config import Arm, ArmFeatures, ArmId, ItemId
 from bridle.agent.limits_state import Case, Seen, Waiting, hashed
 from bridle.agent.outcomes import Odds
 from bridle.agent.state import RETIRED, AgentState
+from bridle.errors import NotPossible
 from bridle.kernels import choice, doubt, keys, questions, wins
 from bridle.kernels.few import best_few
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.policies import Masked, Policy, Scores, Weighted, chosen, odds_of
+from bridle.slates import Slate, choose_slate, drawn, place_odds
 
 if TYPE_CHECKING:
     from bridle.agent.selection import Selector
 
 __all__ = ["DRAWS", "Candidates", "JointChoice", "scores_for"]
 
+# Numbers that are multiplied for the scores of one decision before it waits until they are wanted.
+LITTLE_WORK = 500_000
 # Draws that a propensity is estimated by.
 DRAWS = 1_000
 # How many candidates are looked at first, and how many times as many each time after that.
@@ -129,6 +133,36 @@ def candidates(
     return Candidates(numbers, ids, may, rows, tuple(unknown.values()))
 
 
+class JointScoring:
+    """The scores of a decision among many arms, computed if they are asked for in time.
+
+    Parameters
+    ----------
+    choice : JointChoice
+        What was chosen from, as long as the agent has learned nothing since.
+    """
+
+    def __init__(self, choice: JointChoice) -> None:
+        self._choice, self._version = choice, choice.state.version
+        self._parts: Floats | None = None
+
+    def parts(self) -> Floats:
+        """Return the scores, (7, n); raise `NotPossible` where it is too late for them."""
+        if self._parts is None:
+            # The decision itself may have been folded since: that moves no score.
+            if self._choice.state.unscored.moved != self._choice.moved:
+                raise NotPossible(
+                    f"The scores of {len(self._choice.candidates.may):,} arms were not computed, "
+                    "and the agent has learned since. Ask for them before the next event, or have "
+                    "the decision explained from the log."
+                )
+            self._parts = self._choice.shown()
+        return self._parts
+
+    def __reduce__(self) -> tuple[Any, tuple[Floats]]:
+        return np.array, (self.parts(),)  # a copy has the numbers alone
+
+
 class JointChoice:
     """One decision of an agent whose arms share a reward model.
 
@@ -164,6 +198,7 @@ class JointChoice:
         self.candidates = candidates(state, row, among, visitors, item, self.policy)
         self.weights: Floats = selector.weights
         self.key = np.uint64(keys.key_of(*selector.decide_key(id)))
+        self.moved = state.unscored.moved
         self.case: Case = row.tobytes() if item is None else item
         waits = state.questions.waiting.get(id, Waiting(b"", None))
         self.waits = waits
@@ -226,6 +261,30 @@ class JointChoice:
         out[6] = self._blend(self.draws, self.key)
         return out
 
+    def shown(self) -> Floats:
+        """Return `parts` by the numbers of arms, where the agent has all candidates: (7, K)."""
+        parts, numbers = self.parts(), self.candidates.numbers
+        if numbers is None or self.candidates.visitors:
+            return parts
+        out = np.zeros((7, len(self.state.arms)))
+        out[:, numbers] = parts
+        return out
+
+    def shown_may(self) -> Bools:
+        """Return who may be played, in the order of `shown`; read only."""
+        may, numbers = self.candidates.may.copy(), self.candidates.numbers
+        if numbers is not None and not self.candidates.visitors:
+            every = np.zeros(len(self.state.arms), np.bool_)
+            every[numbers] = may
+            may = every
+        may.flags.writeable = False
+        return may
+
+    def scored(self) -> Floats | JointScoring:
+        """Return `shown` at once where that is little work, else what computes it when asked."""
+        work = len(self.candidates.may) * (self.model.arm_features + 1) ** 2
+        return self.shown() if work <= LITTLE_WORK else JointScoring(self)
+
     def _scores(self, may: Bools) -> Scores:
         return scores_for(self.parts(), may, self.state.totals[1])
 
@@ -275,6 +334,16 @@ class JointChoice:
             elif number in self.allowed:
                 out[at] = questions.SAFE
         return out.astype(np.int8)
+
+    def believed(self) -> Floats:
+        """Return the probability that each candidate is allowed; what people said is certain."""
+        p = self._look(np.arange(len(self.candidates.may))).p.copy()
+        for place in range(len(p)):
+            if not self.candidates.may[place]:
+                p[place] = 0.0
+            elif self.candidates.number(place) in self.allowed:
+                p[place] = 1.0
+        return p
 
     def walk(self, key: np.uint64) -> Iterator[tuple[Ints, Floats]]:
         """Yield the places of candidates that may be played and their scores in the draw of a key.
@@ -348,9 +417,9 @@ class JointChoice:
             k = self._pick(safe, self.key) if self.blends else self._of_others(safe)
         else:
             k, _, _, _ = self.best_safe(self.key)
-        return self._fall_back() if k < 0 and not self.frozen else k
+        return self.fall_back() if k < 0 and not self.frozen else k
 
-    def _fall_back(self) -> int:
+    def fall_back(self) -> int:
         """Return what to play where no candidate is safe, or -1."""
         state, these = self.state, self.candidates
         how = state.settings.on_empty
@@ -364,6 +433,88 @@ class JointChoice:
             return -1
         p = self._look(np.arange(len(these.may))).p
         return int(best_few(p, these.may, self.key, 1)[0])
+
+    # -- slates ------------------------------------------------------------------------------
+
+    def slate(self, places: int) -> Slate:
+        """Return the best slate, of arms by their numbers."""
+        K, these = len(self.state.arms), self.candidates
+        where = slice(None) if these.numbers is None else these.numbers
+        scores, may = np.zeros(K), np.zeros(K, np.bool_)
+        may[where] = these.may & (not self.frozen)
+        sets, key = self.state.sets, int(self.key)
+        if self._plain and (sets is None or sets.is_matroid) and not self.weights[EPSILON]:
+            return self._slate_of_few(places, may, self.key, looks=self.policy.needs_limits)
+        if not self.blends or self.weights[EPSILON] > 0.0:
+            if self.policy.needs_limits:
+                may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
+            parts = np.zeros((7, K))
+            parts[:, where] = self.parts()
+            seen = scores_for(parts, may, self.state.totals[1])
+            return drawn(self.policy, seen, places, key, sets)
+        scores[where] = self._blend(self.draws, self.key)
+        found = choose_slate(scores, may, places, sets, key)
+        while self.policy.needs_limits:
+            # If the best of more than the safe arms are safe, they are the best of these.
+            few = np.union1d(best_few(scores, may, self.key, 4 * places), found.arms)
+            unsafe = few[self.marks(self._places(few)) != questions.SAFE]
+            may[unsafe] = False
+            if not np.isin(found.arms, unsafe).any():
+                break
+            found = choose_slate(scores, may, places, sets, key)
+        return found
+
+    def _slate_of_few(self, places: int, may: Bools, key: np.uint64, *, looks: bool) -> Slate:
+        """Return the best slate of the draw of a key, from the few best arms that fill it.
+
+        Where taking the best that fits is exact, arms past those that fill the slate change
+        nothing. `looks`: only what the limits are sure of.
+        """
+        few, K = max(FIRST_LOOK, 4 * places), len(may)
+        scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
+        while True:
+            found, top = self.model.top(self.row, taken, int(key), self.spread, min(few, K))
+            found, top = found[found >= 0], top[found >= 0]
+            taken[found] = False
+            scores[found] = top
+            known[found] = not looks or self.marks(self._places(found)) == questions.SAFE
+            slate = choose_slate(scores, known, places, self.state.sets, int(key))
+            if len(slate) == places or not taken.any():
+                return slate
+            few *= MORE
+
+    def _places(self, numbers: Ints) -> Ints:
+        """Return where arms stand among the candidates."""
+        if self.candidates.numbers is None:
+            return numbers
+        order = np.argsort(self.candidates.numbers, kind="stable")
+        return order[np.searchsorted(self.candidates.numbers, numbers, sorter=order)]
+
+    def slate_odds(self, arms: Ints, places: int) -> Floats:
+        """Return how often each arm of a slate has its place, by joint draws: p̂ of each."""
+        K, these = len(self.state.arms), self.candidates
+        where = slice(None) if these.numbers is None else these.numbers
+        may, sets = np.zeros(K, np.bool_), self.state.sets
+        may[where] = these.may
+        if self.policy.needs_limits:
+            may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
+        aside = np.uint64(keys.aside(self.key))
+        if self._plain and (sets is None or sets.is_matroid):
+            hits = np.zeros(len(arms))
+            for i in range(DRAWS):
+                one = np.uint64(keys.key_of(aside, np.uint64(i)))
+                other = self._slate_of_few(places, may, one, looks=False).arms
+                n = min(len(other), len(arms))
+                hits[:n] += other[:n] == arms[:n]
+            return (hits + 1.0) / (DRAWS + 1.0)
+
+        def draw(i: int) -> Floats:
+            one = np.uint64(keys.key_of(aside, np.uint64(i)))
+            scores = np.zeros(K)
+            scores[where] = self._blend(self._draw(one), one)
+            return scores
+
+        return place_odds(draw, DRAWS, arms, may, places, sets, int(aside)).places
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -409,10 +560,13 @@ class JointChoice:
 
     # -- propensities ------------------------------------------------------------------------
 
-    def odds(self, k: int) -> tuple[Odds, float, int | None]:
+    def odds(self, k: int, draws: int = DRAWS) -> tuple[Odds, float, int | None]:
         """Return the probability of every play, that of the play made, and by how many draws.
 
-        By joint draws under a key of their own; exactly (None) where nothing is drawn.
+        By joint draws under a key of their own; exactly (None) where nothing is drawn. The play is
+        a draw of the same law: given which arms won in all of them, and not in which, it is any
+        one of them. So each arm's share of draws + 1 is its probability then, and evaluation can
+        take them as they are.
         """
         n = len(self.candidates.may)
         may = self.candidates.may & (not self.frozen)
@@ -426,9 +580,18 @@ class JointChoice:
         exact = self._exact(may)
         if exact is not None:
             return Odds(exact, np.zeros(n), 0.0), float(exact[k]), None
-        hits = self._hits(may)
-        chance = (float(hits[k]) + 1.0) / (DRAWS + 1.0)
-        return Odds(hits / DRAWS, np.zeros(n), 0.0), chance, DRAWS
+        hits = self._hits(may, draws)
+        hits[k] += 1.0
+        play = hits / (draws + 1.0)
+        return Odds(play, np.zeros(n), 0.0, draws), float(play[k]), draws
+
+    def spread_odds(self, odds: Odds) -> Odds:
+        """Return odds of the candidates by the numbers of all arms."""
+        if self.candidates.numbers is None:
+            return odds
+        play = np.zeros(len(self.state.arms))
+        play[self.candidates.numbers] = odds.play
+        return Odds(play, np.zeros(len(play)), odds.abstain, odds.draws)
 
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""
@@ -442,14 +605,18 @@ class JointChoice:
         wins.propensities(self.weights, scores, np.zeros(len(may)), may, may, out)
         return out
 
-    def _hits(self, may: Bools) -> Floats:
+    def _hits(self, may: Bools, draws: int) -> Floats:
         """Return how often each candidate wins among many joint draws."""
         key, these = np.uint64(keys.aside(self.key)), self.candidates
-        if these.numbers is None and self.weights[LIMIT] == 0.0:
-            found = self.model.win_shares(self.row, may, int(key), self.spread, DRAWS)
-            return found.astype(np.float64)
+        if self._plain and not these.visitors and self.weights[EPSILON] == 0.0:
+            every = may
+            if these.numbers is not None:
+                every = np.zeros(len(self.state.arms), np.bool_)
+                every[these.numbers] = may
+            found = self.model.win_shares(self.row, every, int(key), self.spread, draws)
+            return (found if these.numbers is None else found[these.numbers]).astype(np.float64)
         hits = np.zeros(len(may))
-        for draw in range(DRAWS):
+        for draw in range(draws):
             one = np.uint64(keys.key_of(key, np.uint64(draw)))
             hits[self._pick(may, one)] += 1.0
         return hits

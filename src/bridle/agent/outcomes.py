@@ -6,10 +6,11 @@ Each holds its event, made and not yet folded, so that a store can commit it fir
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -19,7 +20,20 @@ from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
 
-__all__ = ["Abstention", "Answer", "Check", "Decision", "Decisions", "Odds", "Question"]
+if TYPE_CHECKING:
+    from bridle.agent.joint import JointScoring
+    from bridle.agent.scoring import Scoring
+
+__all__ = [
+    "Abstention",
+    "Answer",
+    "Check",
+    "Decision",
+    "Decisions",
+    "Odds",
+    "Question",
+    "SlateDecision",
+]
 
 
 # Rows that a notebook shows of a table.
@@ -45,7 +59,7 @@ def _about(event: Decided | Abstained | Asked) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Odds:
-    """The exact probability of each way in which a look can end; all of them sum to one.
+    """The probability of each way in which a look can end; all of them sum to one.
 
     Attributes
     ----------
@@ -53,11 +67,15 @@ class Odds:
         That the arm is played, and that the teacher is asked about it.
     abstain : float
         That nothing is played.
+    draws : int or None
+        How many further draws they were estimated by; None if they are exact. The draw that was
+        played counts as one more, so what was played has at least 1 / (draws + 1).
     """
 
     play: Floats
     ask: Floats
     abstain: float
+    draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +116,8 @@ class Decision:
         What goes into the log.
     arms : tuple of arm ids
         All arms of the agent when it decided.
-    parts : array (7, K)
-        The rows that the properties below name.
+    scored : array (7, K), Scoring or JointScoring
+        What `parts` are, or are computed from when they are first asked for.
     eligible : array of K bools
         Which arms were in the running.
     certified : array of K bools, or None
@@ -115,7 +133,7 @@ class Decision:
 
     event: Decided
     arms: tuple[ArmId, ...]
-    parts: Floats
+    scored: Floats | Scoring | JointScoring
     eligible: Bools
     odds: Odds | None = None
     certified: Bools | None = None
@@ -156,6 +174,12 @@ class Decision:
             rows.append([name, mark, *(f"{number:.3g}" for number in numbers)])
         heads = ["arm", "may be played", "mean reward", "P(allowed)", "draw"]
         return html_table(repr(self), heads, rows, len(self.arms))
+
+    @property
+    def parts(self) -> Floats:
+        """The rows that the properties below name, as they were when it was made: (7, K)."""
+        scored = self.scored
+        return scored if isinstance(scored, np.ndarray) else scored.parts()
 
     def _part(self, row: int) -> Floats:
         part: Floats = self.parts[row]
@@ -348,6 +372,82 @@ class Abstention:
     def version(self) -> int:
         """The number of events folded when it was made."""
         return self.event.version
+
+
+class SlateDecision(Sequence[Decision]):
+    """Several arms to play at once, best first: each is a decision of its own.
+
+    Reward each by its id, or all of them together: `Agent.reward_slate`.
+
+    Attributes
+    ----------
+    decisions : tuple of Decision
+        One for each place.
+    how : {"exact", "search", "greedy"}
+        `exact`: taking the best that fits is exact here. `search`: it is not, and the best was
+        searched for and found. `greedy`: the search was given up.
+    bound : float
+        The share of the best sum of draws that it has at least: 1 but for `greedy`.
+    """
+
+    def __init__(self, decisions: Sequence[Decision], how: str, bound: float) -> None:
+        self.decisions = tuple(decisions)
+        self.how = how
+        self.bound = bound
+
+    @property
+    def id(self) -> ItemId:
+        """Names the slate: the id of its first decision."""
+        return self.decisions[0].id
+
+    @property
+    def ids(self) -> list[ItemId]:
+        """The id of each decision."""
+        return [one.id for one in self.decisions]
+
+    @property
+    def arms(self) -> list[ArmId]:
+        """The arms to play, best first."""
+        return [one.arm for one in self.decisions]
+
+    @property
+    def events(self) -> list[Event]:
+        """What goes into the log."""
+        return [event for one in self.decisions for event in one.events]
+
+    @property
+    def event(self) -> Decided:
+        """The event of the first place."""
+        return self.decisions[0].event
+
+    @property
+    def question(self) -> Question | None:
+        """What it would like to know, filed while it plays safe (``on_doubt="play_safe"``)."""
+        return self.decisions[0].question
+
+    @property
+    def propensity(self) -> float | None:
+        """The probability of the whole slate, in this order, where it is exact; else None."""
+        shares = [one.event.propensity for one in self.decisions if one.event.draws is None]
+        if len(shares) < len(self.decisions) or None in shares:
+            return None
+        return math.prod(share for share in shares if share is not None)
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    @overload
+    def __getitem__(self, place: int) -> Decision: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Decision]: ...
+    def __getitem__(self, place: int | slice) -> Decision | Sequence[Decision]:
+        return self.decisions[place]
+
+    def __repr__(self) -> str:
+        said = [f"{self.id!r}: play {', '.join(map(repr, self.arms[:5]))}"]
+        said += [f"and {len(self) - 5} more"] if len(self) > 5 else []
+        said += ["asks"] if self.question is not None else []
+        return f"<SlateDecision {', '.join(said)}>"
 
 
 @dataclass(frozen=True, slots=True)

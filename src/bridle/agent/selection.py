@@ -8,7 +8,7 @@ somebody else's, the same steps are taken in plain Python.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,10 +16,11 @@ import numpy as np
 
 from bridle.agent.config import Arm, ArmId, ItemId
 from bridle.agent.events import Abstained, Asked, Decided
-from bridle.agent.joint import JointChoice, scores_for
+from bridle.agent.joint import DRAWS, JointChoice, JointScoring, scores_for
 from bridle.agent.limits_state import Case, Seen, Waiting, hashed
-from bridle.agent.outcomes import Abstention, Decision, Odds, Question
+from bridle.agent.outcomes import Abstention, Decision, Odds, Question, SlateDecision
 from bridle.agent.purse import Purse
+from bridle.agent.scoring import Scoring
 from bridle.agent.state import AgentState
 from bridle.errors import LimitReached
 from bridle.kernels import choice, doubt, keys, loop, questions, wins
@@ -28,6 +29,7 @@ from bridle.limits.exceptions import coin_of
 from bridle.limits.legacy import look_twice
 from bridle.policies import (
     ACTIVE,
+    Masked,
     Policy,
     Uniform,
     Weighted,
@@ -38,6 +40,7 @@ from bridle.policies import (
     teaching_policy,
 )
 from bridle.reward.posterior import LinearArms
+from bridle.slates import Slate, choose_slate, drawn, place_odds
 
 __all__ = ["Choice", "Made", "Selector", "scores_for"]
 
@@ -50,8 +53,17 @@ MANY = 32
 LN2 = math.log(2.0)
 # Numbers that a batch with details may have where arms are many.
 MOST_DETAILS = 50_000_000
+NOTHING_LOST: tuple[Any, Any, Any] = (None, None, None)
+NO_COIN: tuple[float | None, bool] = (None, False)
 WEIGHT_OF_LIMITS = 1  # its place in `Weights`
 FALL_BACK = {"abstain": doubt.ABSTAIN, "least_bad": doubt.LEAST_BAD}
+
+
+def slate_ids(first: ItemId, places: int) -> list[ItemId]:
+    """Return the ids of the decisions of a slate by that of the first."""
+    if isinstance(first, int):
+        return [first + n for n in range(places)]
+    return [first, *(f"{first}/{n + 1}" for n in range(1, places))]
 
 
 class _Case(NamedTuple):
@@ -79,6 +91,16 @@ class JointBatch(NamedTuple):
     chances: list[tuple[float, int | None]] | None  # of what was played, and by how many draws
 
 
+class _ChosenSlate(NamedTuple):
+    """A slate as it was chosen, and what else may be asked of it; arms by their numbers."""
+
+    slate: Slate
+    scored: Callable[[], Floats | JointScoring]
+    odds: Callable[[Ints], list[tuple[float, int | None]]]
+    fall_back: Callable[[], int]
+    nearest: Callable[[], tuple[int, float, float, bool]]
+
+
 class Selector:
     """Makes the choices of one agent from its state as it is now.
 
@@ -94,6 +116,7 @@ class Selector:
         settings = state.settings
         seed = settings.seed
         self.state = self._state = state
+        self._last_slate: tuple[Any, Any] = (None, None)
         self._other = policy
         self._other_weights = None if policy is None else kernel_weights(policy)
         self._decide_start = keys.stream(seed, keys.DECIDE)
@@ -109,6 +132,8 @@ class Selector:
             Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
         )
         self._ask_weights = np.array(asking.weights)
+        self._weighed: Floats | None = None  # the weights that `_quick` looked at last
+        self._by_reward = False
 
     @property
     def policy(self) -> Policy:
@@ -156,6 +181,8 @@ class Selector:
             if event.decision is None:
                 return self.question(row, event.id, event.version, event.at, event.item)
             id, question = event.decision, event.id
+        if isinstance(event, Decided) and event.slate is not None:
+            return self._slate_again(event, row, ask, propensity)
         return self.decision(
             row,
             id,
@@ -168,6 +195,34 @@ class Selector:
             item=event.item,
             visitors=event.visitors,
         )
+
+    def _slate_again(
+        self, event: Decided, row: Floats, ask: bool, propensity: bool | None
+    ) -> Decision | Abstention:
+        """Choose a slate again, and return the place of it that an event has."""
+        assert event.slate is not None and event.place is not None and event.places is not None
+        wanted = event.propensity is not None if propensity is None else propensity
+        # The slate of the place before is at hand, mostly.
+        name = (event.slate, event.version, event.places, wanted, ask and event.ask)
+        if name != self._last_slate[0]:
+            made = self.slate(
+                row,
+                slate_ids(event.slate, event.places),
+                event.version,
+                event.among,
+                event.places,
+                wanted,
+                event.at,
+                ask=ask and event.ask,
+                question=self._state.questions.asked + 1,
+                item=event.item,
+            )
+            self._last_slate = (name, made)
+        found = self._last_slate[1]
+        if isinstance(found, SlateDecision):
+            return found[event.place - 1] if event.place <= len(found) else found[0]
+        assert isinstance(found, Abstention)
+        return found
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -253,6 +308,11 @@ class Selector:
         numbers = None if among is None else [state.arm_number(arm) for arm in among]
         eligible = state.eligible(row, numbers, item, policy)
         case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
+        if not propensity and self._quick():
+            if not policy.needs_limits:
+                return self._picked(case)
+            if not state.settings.legacy:
+                return self._masked(case, None, question)
         parts = np.empty((7, len(state.arms)))
         if policy.needs_limits:
             masked = self._masked_legacy if state.settings.legacy else self._masked
@@ -294,6 +354,39 @@ class Selector:
             odds = Odds(play, none, float(k < 0))
         return self._made(case, k, parts, odds, coin=self._coin(case, k))
 
+    def _quick(self) -> bool:
+        """Return whether an arm can be chosen, and it pays, without the scores of all arms.
+
+        It does for many arms, where the score is of the reward alone and all is ours.
+        """
+        state, weights = self._state, self._weights
+        if weights is not self._weighed:
+            policy, w = self.policy, Weights(*weights.tolist())
+            sure = w.epsilon == 0.0 or not policy.needs_limits  # inside a mask no coin is thrown
+            self._by_reward = isinstance(policy, Weighted) and w.limit == 0.0 != w.reward and sure
+            self._weighed = weights
+        return (
+            self._by_reward
+            and len(state.arms) >= MANY
+            and type(state.reward_model) is LinearArms
+            and state.limits_state.limits.linear is None
+        )
+
+    def _pick(self, case: _Case, may: Bools) -> tuple[int, Scoring]:
+        """Return the arm that is chosen, or -1, and its scores to be."""
+        state = self._state
+        start, number = self._key(case.id, self._decide_start, self._decide_named)
+        k = state.reward_arms.pick(self._weights, state.pull, case.row, may, start, number)
+        return k, Scoring(state, case.row, self._weights, start, number)
+
+    def _picked(self, case: _Case) -> Made:
+        """Choose an arm by its reward alone, in arms that are all in the running."""
+        purse = self._state.purse
+        if purse is not None and purse.frozen:
+            case = case._replace(eligible=np.zeros(len(case.eligible), np.bool_))
+        k, scoring = self._pick(case, case.eligible)
+        return self._made(case, k, scoring, None, coin=self._coin(case, k))
+
     def _chosen(self, parts: Floats, may: Bools, start: Any, number: Any) -> int:
         """Return what somebody else's policy plays, by the bits that ours would draw from."""
         scores = scores_for(parts, may, self._state.totals[1])
@@ -329,27 +422,22 @@ class Selector:
             start = np.uint64(keys.key_of(stream, np.uint64(purse.steps + 1)))
         return float(keys.uniform(np.uint64(keys.key_of(start, number)))) < coin
 
-    def _masked(self, case: _Case, parts: Floats, question: ItemId | None) -> Made:
-        """Play the best arm that is surely allowed; ask first, if an answer pays."""
+    def _masked(self, case: _Case, parts: Floats | None, question: ItemId | None) -> Made:
+        """Play the best arm that is surely allowed; ask first, if an answer pays.
+
+        Without `parts` to fill, scores are computed where a question may be asked alone.
+        """
         state, settings = self._state, self._state.settings
-        start, number = self._key(case.id, self._decide_start, self._decide_named)
         waits = state.questions.waiting.get(case.id, Waiting(b"", None))
         raw = case.row.tobytes()
         seen, said = state.limits_state.seen(raw), state.said(case.row, case.eligible, case.item)
         allowed = state._with_unit(waits.allowed)
         said[allowed] = np.where(said[allowed] == doubt.UNASKED, doubt.SAID_YES, said[allowed])
-        state.reward_parts(case.row, parts)
-        parts[2], parts[3] = seen.p, seen.sd
         marks = self._marks(seen, said)
         frozen = state.purse is not None and state.purse.frozen
         if frozen:  # only what is allowed in this very decision
             marks[marks == questions.SAFE] = questions.IN_DOUBT
             marks[[k for k in allowed if said[k] == doubt.SAID_YES]] = questions.SAFE
-        k = int(questions.play(self._weights, parts, marks, start, number))
-        if not isinstance(self.policy, Weighted):
-            k = self._chosen(parts, marks == questions.SAFE, start, number)
-        if k < 0 and not frozen:
-            k = self._fall_back(case.row, case.among, case.item, seen.p, said)
         may_ask = (
             question is not None
             and case.ask
@@ -357,16 +445,26 @@ class Selector:
             and state.questions.left > 0
             and waits.looks < settings.ask_at_most
         )
+        scored: Floats | Scoring
+        if parts is None and not (may_ask and (marks == questions.IN_DOUBT).any()):
+            k, scored = self._pick(case, marks == questions.SAFE)
+            may_ask = False  # there is nothing to ask about
+        else:
+            parts = np.empty((7, len(marks))) if parts is None else parts
+            scored = parts
+            k = self._played(case, parts, seen, marks)
+        if k < 0 and not frozen:
+            k = self._fall_back(case.row, case.among, case.item, seen.p, said)
         wanted, worth, lesson, asks = -1, 0.0, 0.0, False
-        if may_ask:
+        if may_ask and parts is not None:
             wanted, worth, lesson, asks = self._nearest(case, parts, seen, marks, waits.looks)
         odds = None
-        if case.propensity and not (asks and settings.on_doubt == "wait"):
+        if case.propensity and parts is not None and not (asks and settings.on_doubt == "wait"):
             odds = self._play_odds(parts, marks, k)
         lost = None if wanted < 0 or asks else (state.arm_ids[wanted], worth, lesson)
         waits_for_it = asks and settings.on_doubt == "wait"
         coin = (None, False) if waits_for_it else self._coin(case, k, allowed)
-        made = self._made(case, k, parts, odds, lost=lost, coin=coin)
+        made = self._made(case, k, scored, odds, lost=lost, coin=coin)
         if not asks or question is None:
             return made
         context, arm = tuple(case.row.tolist()), state.arm_ids[wanted]
@@ -436,9 +534,11 @@ class Selector:
                 visitors,
                 draws,
             )
-            may = joint.candidates.may.copy()
-            may.flags.writeable = False
-            made = Decision(decided, ids, joint.parts(), may, odds, sure)
+            whole = not joint.candidates.visitors
+            arms = state.arm_ids if whole else ids
+            if odds is not None and whole:
+                odds = joint.spread_odds(odds)
+            made = Decision(decided, arms, joint.scored(), joint.shown_may(), odds, sure)
         if not asks or question is None:
             return made
         asked = Asked(
@@ -454,6 +554,16 @@ class Selector:
             visitors,
         )
         return Question(asked) if waiting else replace(made, question=Question(asked))
+
+    def _played(self, case: _Case, parts: Floats, seen: Seen, marks: Any) -> int:
+        """Fill `parts` and return the best arm that is surely allowed, or -1."""
+        start, number = self._key(case.id, self._decide_start, self._decide_named)
+        self._state.reward_parts(case.row, parts)
+        parts[2], parts[3] = seen.p, seen.sd
+        k = int(questions.play(self._weights, parts, marks, start, number))
+        if isinstance(self.policy, Weighted):
+            return k
+        return self._chosen(parts, marks == questions.SAFE, start, number)
 
     @staticmethod
     def _marks(seen: Seen, said: Any) -> Any:
@@ -592,7 +702,7 @@ class Selector:
         self,
         case: _Case,
         k: int,
-        parts: Floats,
+        scored: Floats | Scoring,
         odds: Odds | None,
         chance: float | None = None,
         lost: tuple[ArmId, float, float] | None = None,
@@ -637,7 +747,155 @@ class Selector:
             *coin,
         )
         shown = state.every_shown if case.eligible is state.every else case.eligible
-        return Decision(decided, state.arm_ids, parts, shown, odds, sure)
+        return Decision(decided, state.arm_ids, scored, shown, odds, sure)
+
+    # -- a slate -----------------------------------------------------------------------------
+
+    def slate(
+        self,
+        row: Floats,
+        ids: list[ItemId],
+        version: int,
+        among: tuple[ArmId, ...] | None,
+        places: int,
+        propensity: bool,
+        at: float | None,
+        *,
+        ask: bool = False,
+        question: ItemId | None = None,
+        item: ArmId | None = None,
+    ) -> SlateDecision | Abstention:
+        """Choose several arms at once, best first; the id of the first keys their draws.
+
+        It waits for nobody: a question is filed with the first place, where agents file some.
+        """
+        state, id = self._state, ids[0]
+        numbers = None if among is None else [state.arm_number(arm) for arm in among]
+        eligible = state.eligible(row, numbers, item, self.policy)
+        case = _Case(row, id, version, among, propensity, at, ask, eligible, item)
+        if state.shared is not None:
+            chosen = self._joint_slate(case, places)
+        else:
+            chosen = self._plain_slate(case, places)
+        arms = chosen.slate.arms
+        if not len(arms):
+            k = -1 if state.purse is not None and state.purse.frozen else chosen.fall_back()
+            arms = np.array([k] if k >= 0 else [], np.int64)
+        shares = chosen.odds(arms) if propensity and len(arms) else None
+        wanted, worth, lesson, asks = -1, 0.0, 0.0, False
+        may_ask = ask and state.settings.on_doubt == "play_safe" and state.questions.left > 0
+        if may_ask and question is not None and self.policy.needs_limits:
+            wanted, worth, lesson, asks = chosen.nearest()
+        lost = NOTHING_LOST
+        if wanted >= 0 and not asks:
+            lost = (state.arm_ids[wanted], worth, lesson)
+        context = tuple(row.tolist())
+        sure = None if state.certificate is None else state.certified(row)
+        asked = None
+        if asks and question is not None:
+            arm = state.arm_ids[wanted]
+            asked = Question(Asked(question, context, arm, version, at, id, among, None, item))
+        if not len(arms):
+            chance = None if not propensity else 1.0
+            nothing = Abstained(id, context, version, among, at, ask, chance, item, *lost)
+            return Abstention(nothing, None, sure, asked)
+        coins = self.coins(ids[: len(arms)], arms.copy(), [item] * len(arms))
+        scored = chosen.scored()
+        made = []
+        for n, k in enumerate(arms.tolist()):
+            share, draws = (None, None) if shares is None else shares[n]
+            event = Decided(
+                ids[n],
+                context,
+                state.arm_ids[k],
+                version,
+                among,
+                share,
+                at,
+                ask,
+                item,
+                *(lost if n == 0 else NOTHING_LOST),
+                *(NO_COIN if coins is None else coins[n]),
+                None,
+                draws,
+                id,
+                n + 1,
+                places,
+            )
+            filed = asked if n == 0 else None
+            made.append(Decision(event, state.arm_ids, scored, eligible, None, sure, filed))
+        return SlateDecision(made, chosen.slate.how, chosen.slate.bound)
+
+    def _joint_slate(self, case: _Case, places: int) -> _ChosenSlate:
+        """Choose a slate where arms share what is learned of them."""
+        joint = JointChoice(self, case.row, case.id, case.among, (), case.item)
+        slate = joint.slate(places)
+
+        def odds(arms: Ints) -> list[tuple[float, int | None]]:
+            if slate.chain is not None:
+                return [(share, None) for share in slate.chain.tolist()]
+            if not len(slate.arms):
+                return [(1.0, None)]
+            return [(share, DRAWS) for share in joint.slate_odds(arms, places).tolist()]
+
+        def fall_back() -> int:
+            at = joint.fall_back()
+            return joint.candidates.number(at) if at >= 0 else -1
+
+        def nearest() -> tuple[int, float, float, bool]:
+            at, worth, lesson, pays = joint.nearest()
+            return (joint.candidates.number(at) if at >= 0 else -1), worth, lesson, pays
+
+        return _ChosenSlate(slate, joint.scored, odds, fall_back, nearest)
+
+    def _plain_slate(self, case: _Case, places: int) -> _ChosenSlate:
+        """Choose a slate where every arm learns alone."""
+        state, policy = self._state, self.policy
+        start, number = self.decide_key(case.id)
+        key = int(keys.key_of(start, number))
+        parts = np.empty((7, len(state.arms)))
+        state.reward_parts(case.row, parts)
+        seen = state.limits_state.seen(case.row.tobytes())
+        said = state.said(case.row, case.eligible, case.item)
+        marks = self._marks(seen, said)
+        parts[2], parts[3] = self._limit_scores(case.row)
+        may = marks == questions.SAFE if policy.needs_limits else case.eligible.copy()
+        if state.purse is not None and state.purse.frozen:
+            may = np.zeros(len(may), np.bool_)
+        choice.choose(self._weights, parts, may, may, start, number)
+        inner = policy.policy if isinstance(policy, Masked) else policy
+        scores = scores_for(parts, may, state.totals[1])
+        draws = isinstance(inner, Weighted) and inner.weights.epsilon == 0.0
+        if draws:
+            slate = choose_slate(parts[6], may, places, state.sets, key)
+        else:
+            slate = drawn(policy, scores, places, key, state.sets)
+
+        def odds(arms: Ints) -> list[tuple[float, int | None]]:
+            if slate.chain is not None:
+                return [(share, None) for share in slate.chain.tolist()]
+            if not len(slate.arms):
+                return [(1.0, None)]
+            aside = np.uint64(keys.aside(np.uint64(key)))
+            scratch = parts.copy()
+
+            def draw(i: int) -> Floats:
+                choice.choose(self._weights, scratch, may, may, aside, np.uint64(i))
+                scores: Floats = scratch[6]
+                return scores
+
+            found = place_odds(draw, DRAWS, arms, may, places, state.sets, int(aside))
+            return [(share, DRAWS) for share in found.places.tolist()]
+
+        def fall_back() -> int:
+            if not policy.needs_limits:
+                return -1
+            return self._fall_back(case.row, case.among, case.item, seen.p, said)
+
+        def nearest() -> tuple[int, float, float, bool]:
+            return self._nearest(case, parts, seen, marks, 0)
+
+        return _ChosenSlate(slate, lambda: parts, odds, fall_back, nearest)
 
     # -- a batch -----------------------------------------------------------------------------
 
@@ -724,8 +982,8 @@ class Selector:
             made.arms[i] = joint.candidates.number(at) if at >= 0 else -1
             which = slice(None) if numbers is None else numbers
             if made.parts is not None and made.eligible is not None:
-                made.parts[i][:, which] = joint.parts()
-                made.eligible[i][which] = joint.candidates.may
+                made.parts[i] = joint.shown()
+                made.eligible[i] = joint.shown_may()
             if propensity:
                 each, chance, draws = joint.odds(at)
                 chances.append((chance, draws))

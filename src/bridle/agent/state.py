@@ -7,6 +7,7 @@ cannot be folded leaves all as it was. No randomness, no clock, no files.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from bridle.agent.config import (
     check_size,
     plain_id,
     rows_of,
+    sets_of,
 )
 from bridle.agent.events import (
     Abstained,
@@ -66,10 +68,12 @@ from bridle.agent.events import (
 )
 from bridle.agent.limits_state import Case, Example, LimitsState, Open, Questions
 from bridle.agent.purse import Purse
+from bridle.agent.scoring import Unscored
 from bridle.agent.teachers import LEAST_P, SETTLES, Key, Teachers
 from bridle.certificates.certificate import Certificate, about_of
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
-from bridle.kernels import choice, doubt, loop
+from bridle.kernels import choice, doubt
+from bridle.kernels.posterior import add_in_order
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.declared import CompiledRule, Rule, compile_rule, denied_arms
 from bridle.policies import Policy, Weighted, kernel_weights, policy_to_json, with_sigma
@@ -79,6 +83,7 @@ from bridle.reward.base import RewardModel, make_model, scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms
 from bridle.schema import Context as AnyContext
+from bridle.slates import Sets
 
 __all__ = ["AgentState", "Example", "JudgedCase", "OpenCheck", "SpotChecks", "item_of"]
 
@@ -215,6 +220,8 @@ class AgentState:
         self.centred = settings.reward == OUR_REWARD and settings.prior == "centred"
         self.reward_model: RewardModel | SharedArms = self._new_model()
         self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
+        self._vouched: weakref.ref[Floats] | None = None  # rows of history that were just checked
+        self.unscored = Unscored()  # decisions in use, for what they may be asked yet
         self.questions = Questions(settings)
         self.pending: dict[ItemId, tuple[bytes, int]] = {}
         self.examples: dict[ItemId, Example] = {}
@@ -234,6 +241,7 @@ class AgentState:
         self._names = {teacher.name for teacher in settings.teachers}
         self.promise: Promised | None = None
         self.purse: Purse | None = None
+        self._sets: Sets | None = None
         self.certificate: Certificate | None = None
         self._certified: dict[bytes, Bools] = {}
         self.rules: dict[str, Rule] = {}
@@ -304,15 +312,16 @@ class AgentState:
         """How far the means of all arms are drawn to the mean of all rewards."""
         if not self.centred:
             return 0.0
-        return float(loop.pull_of(True, self.settings.ridge, self.totals))
+        total, number = self.totals.tolist()  # as in `loop.pull_of`, without a call of a kernel
+        pull: float = self.settings.ridge * total / number
+        return pull
 
     def reward_parts(self, row: Floats, parts: Floats) -> None:
         """Predict the reward of every arm: parts[0] becomes its mean, parts[1] its sd."""
         model = self.reward_model
         if isinstance(model, LinearArms):
             arms = model.kernel_state
-            pull = loop.pull_of(True, self.settings.ridge, self.totals) if self.centred else 0.0
-            choice.reward_parts(arms.A, arms.mu, pull, row, parts)
+            choice.reward_parts(arms.A, arms.mu, self.pull, row, parts)
         elif isinstance(model, SharedArms):
             parts[0], parts[1] = model.scores(row)
         else:
@@ -329,17 +338,12 @@ class AgentState:
 
     def _update_reward(self, arms: Ints, contexts: Floats, units: Floats) -> None:
         """Fold rewards of [0, 1], in order, into the reward part: contexts are (n, d)."""
-        if isinstance(self.reward_model, LinearArms):
-            self.reward_model.fold_many(arms, self.reward_rows(contexts), units)
-        elif isinstance(self.reward_model, SharedArms):
-            self.reward_model.fold_many(arms, contexts, units)
+        if isinstance(self.reward_model, LinearArms | SharedArms):
+            self.reward_model.fold_many(arms, contexts, units)  # the first adds a trailing 1
         else:
             for arm, row, unit in zip(arms.tolist(), contexts, units.tolist(), strict=True):
                 self.reward_model.update(arm, row, unit)
-        total = float(self.totals[0])
-        for unit in units.tolist():  # in order: a sum in pairs would have other bits
-            total += unit
-        self.totals[0] = total
+        self.totals[0] = add_in_order(float(self.totals[0]), units)
         self.totals[1] += len(units)
 
     # -- questions ---------------------------------------------------------------------------
@@ -563,6 +567,25 @@ class AgentState:
         """Return the numbers of many arms, by their ids."""
         return np.array([self.arm_number(arm) for arm in arms], np.int64)
 
+    def counted(self, arms: object, n: int) -> Ints | None:
+        """Return the numbers of n arms whose ids are their numbers, at once; None for all else."""
+        if not (type(arms) is np.ndarray and arms.dtype == np.int64 and arms.shape == (n,)):
+            return None
+        if not self.ids_are_numbers or not n or not 0 <= arms.min() <= arms.max() < len(self.arms):
+            return None
+        return arms.copy()
+
+    def vouch(self, rows: Floats) -> Floats:
+        """Return rows that were checked, for an event to hold: `_learned` looks at no other twice.
+
+        Nobody can write into what is returned. Kernels read what is behind it: of an array that
+        cannot be written they would need a version of their own.
+        """
+        shown = rows.view()
+        shown.flags.writeable = False
+        self._vouched = weakref.ref(shown)
+        return shown
+
     def check_rewards(self, values: object, n: int, owner: str) -> Floats:
         """Return n rewards in the agent's range, not yet mapped."""
         low, high = self.settings.reward_range
@@ -726,9 +749,21 @@ class AgentState:
             self._declare(rule)
         self._know_rules()
 
+    @property
+    def sets(self) -> Sets | None:
+        """What no slate may hold together, over the arms as they are; None if anything may be."""
+        limits = self.settings.set_limits
+        if limits is None:
+            return None
+        if self._sets is None:
+            self._sets = sets_of(limits, self.arms, self.settings.arm_features)
+        return self._sets
+
     def _name_arms(self) -> None:
+        self._sets = None
         self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
         self.arm_ids = tuple(self.number_of)
+        self.ids_are_numbers = self.arm_ids == tuple(range(len(self.arms)))
         self.every: Bools = self.status == STANDING
         self.every_shown = self.every.view()  # to hand out
         self.every_shown.flags.writeable = False
@@ -761,7 +796,12 @@ class AgentState:
 
     def fold(self, event: Event) -> None:
         """Fold one event of our own, or one that `check_event` let pass."""
-        _FOLDERS[type(event)](self, event)
+        kind = type(event)
+        if kind not in LEAVES_SCORES:
+            self.unscored.score_all()
+        if kind not in CHOICES:
+            self.unscored.moved += 1
+        _FOLDERS[kind](self, event)
         self.version += 1
 
     def fold_decisions(
@@ -811,6 +851,8 @@ class AgentState:
 
     def fold_rewards(self, ids: Sequence[ItemId], rewards: Floats) -> None:
         """Fold many rewards at once: the same state as `fold` of their events, one by one."""
+        self.unscored.score_all()
+        self.unscored.moved += 1
         taken = [self.pending.pop(id) for id in ids]
         arms = np.array([k for _, k in taken], np.int64)
         raw = bytearray().join([raw for raw, _ in taken])
@@ -836,6 +878,7 @@ class AgentState:
             if rows is not None and self.settings.arm_features is not None:
                 rows[k] = rows_of([arm], self.settings.arm_features.width)[0]
         self.arms, self.arm_rows = arms, rows
+        self._sets = None
         if rows is None:
             return
         for k, _ in changed:
@@ -1069,12 +1112,18 @@ class AgentState:
         raw, k = self.pending_context(event.decision)
         unit = self.unit_reward(event.value)
         row = np.frombuffer(bytearray(raw + ONE if self.centred else raw))
-        if isinstance(self.reward_model, LinearArms | SharedArms):
-            self.reward_model.fold(k, row, unit)
+        model = self.reward_model
+        if isinstance(model, LinearArms):
+            if self.unscored:
+                self.unscored.save(k, model.kernel_state.A, model.kernel_state.mu)
+            model.fold(k, row, unit)
+        elif isinstance(model, SharedArms):
+            model.fold(k, row, unit)
         else:
-            self.reward_model.update(k, row, unit)
+            model.update(k, row, unit)
         del self.pending[event.decision]
-        self.totals += (unit, 1.0)
+        self.totals[0] += unit
+        self.totals[1] += 1.0
 
     def _expired(self, event: Expired) -> None:
         if event.value is not None:
@@ -1099,9 +1148,11 @@ class AgentState:
     def _learned(self, event: Learned) -> None:
         rewards = self.check_rewards(event.rewards, len(event.contexts), "Agent.apply")
         units = self.unit_rewards(rewards)
-        rows = validation.matrix(
-            event.contexts, self.settings.features.width, "contexts", "Agent.apply"
-        )
+        given: Any = event.contexts
+        vouched = None if self._vouched is None else self._vouched() is given
+        rows = given.base if vouched and given.base.shape == given.shape else None
+        if rows is None:
+            rows = validation.matrix(given, self.settings.features.width, "contexts", "Agent.apply")
         arms = validation.indices(
             event.arm_numbers, len(rows), len(self.arms), "arms", "Agent.apply"
         )
@@ -1135,6 +1186,7 @@ class AgentState:
         """Begin anew with limits of this kind, for the same arms in these groups."""
         limits_state = LimitsState(self.settings, kind, arms, (), self.arm_rows)
         self.arms, self.limits_state = list(arms), limits_state
+        self._sets = None
         self.costs.clear()  # they were of units that are no more
         self.lessons.clear()
         self.set_rules(rules)
@@ -1199,6 +1251,7 @@ class AgentState:
         self.check_arms(arms)
         if not arms:
             return
+        self.unscored.moved += 1
         self.arms = [*self.arms, *arms]
         self.status = np.concatenate([self.status, np.full(len(arms), status)])
         rows = None
@@ -1267,6 +1320,11 @@ class AgentState:
             if not here:
                 del self.costs[case]
 
+
+# After these, decisions made before can still compute their scores; see `Unscored`.
+LEAVES_SCORES = frozenset({Decided, Abstained, Asked, Rewarded, Expired, Shadowed})
+# These move no score.
+CHOICES = frozenset({Decided, Abstained, Asked})
 
 _FOLDERS: dict[type, Callable[[AgentState, Any], None]] = {
     Created: AgentState._created,

@@ -40,6 +40,7 @@ from bridle.limits import (
     LinearLimits,
     LogisticLimits,
     MixtureLimits,
+    PairLimits,
     RuleLimits,
     limits_from_state,
 )
@@ -236,6 +237,7 @@ NAMED: dict[type, str] = {
     LogisticLimits: "logistic",
     FoundLimits: "found",
     LinearLimits: "linear",
+    PairLimits: "pairs",
 }
 # The types that the arrays of limits have, as numpy writes them.
 _DTYPE = re.compile(r"<[fiu]8|<i4|\|[biu]1|<U[1-9][0-9]{0,3}")

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from bridle.kernels.choice import best_arm, location, random_arm, spread
+from bridle.kernels.choice import as_weights, best_arm, location, random_arm, spread, with_one
 from bridle.kernels.compiling import njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.lanes import add_rows
@@ -24,7 +24,6 @@ from bridle.kernels.posterior import (
     invert,
     nonzeros,
     sd_of,
-    settle,
     update_inverse,
 )
 from bridle.kernels.types import MASK_FILTER, Bools, Floats, Ints, Places, Posterior, Uints, Weights
@@ -35,6 +34,12 @@ COLUMNS_UP_TO = 16
 # across a refresh, which takes the drift of rank-one updates back.
 _SLACK = 1.0 + 1e-6
 _ROUNDING = 1e-7
+
+
+@njit(cache=True)
+def by_columns(K: int, d: int) -> bool:
+    """Return whether all arms are scored at once, one feature after the other."""
+    return d <= COLUMNS_UP_TO and K >= 8
 
 
 @njit(cache=True)
@@ -98,12 +103,17 @@ def pull_of(centred: bool, ridge: float, totals: Floats) -> float:
 @njit(cache=True)
 def widest_spread(A: Floats, k: int, ridge: float) -> float:
     """Bound the spread of arm k for contexts of length 1: √λ_max(A) ≤ √‖A‖_F, and ≤ 1/√ridge."""
-    total = 0.0
-    d = A.shape[1]
-    for i in range(d):
-        for j in range(d):
-            total += A[k, i, j] * A[k, i, j]
-    return math.sqrt(min(math.sqrt(total), 1.0 / ridge)) * _SLACK
+    flat = A[k].ravel()
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums at once: it is a bound, whatever their order
+    fours = flat.shape[0] - flat.shape[0] % 4
+    for i in range(0, fours, 4):
+        a += flat[i] * flat[i]
+        b += flat[i + 1] * flat[i + 1]
+        c += flat[i + 2] * flat[i + 2]
+        d += flat[i + 3] * flat[i + 3]
+    for i in range(fours, flat.shape[0]):
+        a += flat[i] * flat[i]
+    return math.sqrt(min(math.sqrt((a + b) + (c + d)), 1.0 / ridge)) * _SLACK
 
 
 @njit(cache=True)
@@ -239,13 +249,12 @@ def fold_held(
     waiting[k, many[k]] = row
     many[k] += 1
     if count(post, k):
-        add_waiting(post, k, C, outcomes, waiting, many, held, earned)
-        settle(post, k)
+        add_waiting(post, k, C, outcomes, waiting, many, held, earned, True)
     if post.since[k] >= REFRESH_AFTER:
         post.since[k] = 0
     elif update_inverse(post.A[k], post.mu[k], C[row], outcomes[row, k], where, n, g):
         return False
-    add_waiting(post, k, C, outcomes, waiting, many, held, earned)
+    add_waiting(post, k, C, outcomes, waiting, many, held, earned, False)
     invert(post, k)
     return True
 
@@ -260,6 +269,7 @@ def add_waiting(
     many: Ints,
     held: Floats,
     earned: Floats,
+    settles: bool,
 ) -> None:
     """Add the rows of arm k that wait to its newest sums; held: (SETTLE_AFTER, d), scratch."""
     for r in range(many[k]):
@@ -267,7 +277,7 @@ def add_waiting(
         for i in range(C.shape[1]):
             held[r, i] = C[row, i]
         earned[r] = outcomes[row, k]
-    add_held(post, k, held, earned, many[k])
+    add_held(post, k, held, earned, many[k], settles)
     many[k] = 0
 
 
@@ -309,7 +319,7 @@ def run(
     mu = post.mu.T.copy()
     last = post.A[:, d - 1, :].T.copy() if centred else np.empty((0, 0))
     scored = w.reward != 0.0 or w.bonus != 0.0
-    columns = d <= COLUMNS_UP_TO and K >= 8
+    columns = by_columns(K, d)
     A = np.empty((d * (d + 1) // 2 if columns else 0, K))
     middle = direction(C)
     along = np.empty(K)
@@ -390,7 +400,7 @@ def run(
                     across[arm] = widest_spread(post.A, arm, ridge)
     for k in range(K):
         if many[k] > 0:
-            add_waiting(post, k, C, outcomes, waiting, many, held, earned)
+            add_waiting(post, k, C, outcomes, waiting, many, held, earned, False)
 
 
 @njit(cache=True)
@@ -431,3 +441,107 @@ def tally(
             out[2, place] = errors
             out[3, place] = abstained
             place += 1
+
+
+# Rows of what `pick_one` keeps between decisions: bounds, scratch, and then each arm as a column.
+_ALONG, _ACROSS, _MEAN, _REACH, _SD, _SCALE, _H, _ARMS = range(8)
+
+
+def kept_shapes(K: int, d: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the shapes of `kept` and `middle` of `pick_one`."""
+    return (_ARMS + d + (d * (d + 1) // 2 if by_columns(K, d) else d), K), (2, d)
+
+
+@njit(cache=True)
+def keep_arm(A: Floats, mu: Floats, k: int, ridge: float, middle: Floats, kept: Floats) -> None:
+    """Copy what `pick_one` needs of an arm that has learned."""
+    K, d = mu.shape
+    for i in range(d):
+        kept[_ARMS + i, k] = mu[k, i]
+    row = _ARMS + d
+    if by_columns(K, d):
+        for i in range(d):
+            for j in range(i + 1):
+                kept[row + i * (i + 1) // 2 + j, k] = A[k, i, j]
+    else:
+        for i in range(d):
+            kept[row + i, k] = A[k, d - 1, i]
+        every = np.arange(d).astype(np.uint32)
+        kept[_ALONG, k] = sd_of(A, k, middle[0], every, d, np.empty(d)) * _SLACK
+        kept[_ACROSS, k] = widest_spread(A, k, ridge)
+
+
+@njit(cache=True)
+def pick_one(
+    weights: Floats,
+    A: Floats,
+    mu: Floats,
+    times: Ints,
+    ridge: float,
+    pull: float,
+    c: Floats,
+    may: Bools,
+    start: np.uint64,
+    number: np.uint64,
+    kept: Floats,
+    middle: Floats,
+    known: Ints,
+) -> int:
+    """Return the arm that `choice.choose` picks where limits have no weight, -1 if none may be.
+
+    As in `run`, scores are computed only where they can matter. kept, middle: as `kept_shapes`
+    says, kept between calls; known: (K + 1,) the examples of each arm as it is kept there (below 0:
+    not at all), and the number of calls, at first 0. Contexts that come show where their middle is;
+    it is found anew whenever their number has doubled.
+    """
+    w = as_weights(weights)
+    key = key_of(start, number)
+    if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
+        return random_arm(aside(key), may, may)
+    K, d = mu.shape
+    x = with_one(c, d)
+    columns = by_columns(K, d)
+    known[K] += 1
+    if not columns:
+        for i in range(d):
+            middle[1, i] += x[i]
+        if known[K] & (known[K] - 1) == 0:
+            middle[0] = direction(middle[1:])
+            known[:K] = -1
+    for k in range(K):
+        if known[k] != times[k]:
+            keep_arm(A, mu, k, ridge, middle, kept)
+            known[k] = times[k]
+    where = np.empty(d, np.uint32)
+    n = nonzeros(x, where)
+    means, rest = kept[_ARMS : _ARMS + d], kept[_ARMS + d :]
+    mean, reach, h = kept[_MEAN], kept[_REACH], kept[_H]
+    if columns:
+        sd, scale = kept[_SD], kept[_SCALE]
+        score_columns(means, rest, x, where, n, pull, h, mean, sd)
+        for k in range(K):
+            reach[k] = location(w, mean[k], sd[k], 0.0)
+            scale[k] = spread(w, sd[k], 0.0)
+        return best_arm(reach, scale, may, key)
+    for k in range(K):
+        h[k] = 0.0
+    return best_arm_lazily(
+        w,
+        A,
+        means,
+        rest,
+        pull,
+        middle[0],
+        kept[_ALONG],
+        kept[_ACROSS],
+        x,
+        where,
+        n,
+        h,
+        h,
+        may,
+        key,
+        np.empty(d),
+        mean,
+        reach,
+    )

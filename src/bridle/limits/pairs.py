@@ -577,7 +577,7 @@ class PairLimits(Beliefs):
         d, W = self.features, self._space.arm.width
         n = len(self._answers)
         state: dict[str, npt.NDArray[Any]] = {
-            "settings": np.array(json.dumps(settings)),
+            "settings": np.frombuffer(json.dumps(settings).encode(), np.uint8).copy(),
             "kinds": self._kinds.copy(),
             "kind_of": self._kind_of.copy(),
             "contexts": np.frombuffer(b"".join(a.context for a in self._answers)).reshape(n, d),
@@ -601,7 +601,7 @@ class PairLimits(Beliefs):
 
     @classmethod
     def _read(cls, rest: dict[str, npt.NDArray[Any]]) -> Self:
-        given = json.loads(str(rest.pop("settings")))
+        given = json.loads(rest.pop("settings").tobytes())
         context, arm = (Schema.from_json(given.pop(name)) for name in ("context", "arm"))
         groups, kind, doubt = given.pop("groups"), given.pop("kind"), given.pop("doubt")
         blank = np.zeros((0, arm.width))

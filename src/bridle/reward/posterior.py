@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from bridle import validation
 from bridle.errors import CorruptState, InvalidValue
+from bridle.kernels import loop
 from bridle.kernels import posterior as kernel
-from bridle.kernels.types import Floats, Ints, Posterior
+from bridle.kernels.types import Bools, Floats, Ints, Posterior
 
 __all__ = ["LinearArms"]
 
@@ -54,6 +55,7 @@ class LinearArms:
         d = MAX_FEATURES.check(features, "features", "LinearArms")
         # The arrays themselves, for kernels that fold in place.
         self.kernel_state = _untrained(K, d, validation.RIDGE.check(ridge, "ridge", "LinearArms"))
+        self._kept: tuple[Floats, Floats, Ints] | None = None  # what `pick` keeps
 
     @property
     def arms(self) -> int:
@@ -118,7 +120,10 @@ class LinearArms:
         kernel.fold_many(self.kernel_state, k, C, y)
 
     def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
-        """`update_many` for values that were checked before: no checks, no conversion."""
+        """`update_many` for values that were checked before: no checks, no conversion.
+
+        Contexts that are one feature short lack a trailing 1.
+        """
         kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -135,6 +140,37 @@ class LinearArms:
         kernel.score_many(self.kernel_state.A, self.kernel_state.mu, C, mean, sd)
         return mean, sd
 
+    def pick(
+        self, weights: Floats, pull: float, context: Floats, may: Bools, start: Any, number: Any
+    ) -> int:
+        """Return the arm that a policy of these weights plays, or -1 if it may play none.
+
+        The arm of `choice.choose` with the scores of `choice.reward_parts`, where limits have no
+        weight; most scores are not computed.
+        """
+        post = self.kernel_state
+        if self._kept is None:
+            K, d = post.mu.shape
+            kept, middle = loop.kept_shapes(K, d)
+            known = np.full(K + 1, -1)
+            known[K] = 0
+            self._kept = np.zeros(kept), np.zeros(middle), known
+        return int(
+            loop.pick_one(
+                weights,
+                post.A,
+                post.mu,
+                post.times,
+                post.ridge,
+                pull,
+                context,
+                may,
+                start,
+                number,
+                *self._kept,
+            )
+        )
+
     def grow(self, arms: int = 1) -> None:
         """Add arms that know nothing yet, after the others."""
         more = validation.COUNT.check(arms, "arms", "LinearArms.grow")
@@ -143,6 +179,7 @@ class LinearArms:
         pairs = zip(_arrays(self.kernel_state).items(), _arrays(new).values(), strict=True)
         joined = {name: np.concatenate([old, more]) for (name, old), more in pairs}
         self.kernel_state = Posterior(**joined, ridge=self.ridge)
+        self._kept = None
 
     def reset(self, arm: int) -> None:
         """Forget every example of one arm."""
@@ -150,6 +187,7 @@ class LinearArms:
         new = _arrays(_untrained(1, self.features, self.ridge))
         for name, mine in _arrays(self.kernel_state).items():
             mine[k] = new[name][0]
+        self._kept = None
 
     def merge(self, other: LinearArms) -> None:
         """Take in what `other` learned apart from these arms: B_a + B_b − ridge·I, f_a + f_b.
@@ -169,12 +207,14 @@ class LinearArms:
             )
         kernel.merge_sums(self.kernel_state, other.kernel_state)
         kernel.refresh_all(self.kernel_state)
+        self._kept = None
 
     def copy(self) -> LinearArms:
         """Arms with the same knowledge that learn apart from now on."""
         twin = object.__new__(LinearArms)
         copies = {name: array.copy() for name, array in _arrays(self.kernel_state).items()}
         twin.kernel_state = Posterior(**copies, ridge=self.ridge)
+        twin._kept = None
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -211,6 +251,7 @@ class LinearArms:
             arrays[name] = np.array(given, order="C")
         self = object.__new__(cls)
         self.kernel_state = Posterior(**arrays, ridge=float(ridge))
+        self._kept = None
         return self
 
     def _arm(self, arm: int, method: str) -> int:
