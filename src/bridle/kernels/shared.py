@@ -996,12 +996,11 @@ def best_of(
         for k in range(t * LANES, min(K, (t + 1) * LANES)):
             if not may[k] or (best[m] >= 0 and reach[k] < top[m]):
                 continue
-            bits = own_bits(key, k)
             drawn = np.float64(score[k])
             if not plain:
-                drawn += own_effect(st, k, theta, scale, bits, h)
+                drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
                 computed += 1
-            insert(best, top, tie, k, drawn, bits)
+            insert(best, top, tie, k, drawn, bits_of(key, k))
     return computed
 
 
@@ -1343,7 +1342,7 @@ def best_bound(st: Shared, x: Floats, may: Bools, key: np.uint64, bonus: float, 
     best[0] = -1
     for i in range(arms.shape[0]):
         if arms[i] < K:
-            insert(best, top, tie, arms[i], mean[i] + bonus * sd[1, i], own_bits(key, arms[i]))
+            insert(best, top, tie, arms[i], mean[i] + bonus * sd[1, i], bits_of(key, arms[i]))
 
 
 @njit(cache=True)
