@@ -21,9 +21,9 @@ from bridle.agent.purse import Purse
 from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
 from bridle.errors import InvalidValue, NotPossible
-from bridle.kernels import choice, doubt, keys, loop, questions
+from bridle.kernels import choice, doubt, keys, loop, questions, shared
 from bridle.kernels.purse import coin_at
-from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
+from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits
 from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
@@ -39,6 +39,7 @@ from bridle.policies import (
 )
 from bridle.reward.base import RewardModel, scores_of
 from bridle.reward.posterior import LinearArms
+from bridle.reward.shared import SharedArms
 
 __all__ = [
     "ON_EMPTY",
@@ -76,11 +77,15 @@ class Tables:
         What each arm earns in each context, in [0, 1].
     allowed : array (M, K) of bools
         The truth about the limits. No agent sees it, but for `KnownMask`.
+    arm_features : array (K, p), optional
+        What each arm is like. Then `online` learns one model for all arms (`SharedArms`), and what
+        one arm earns teaches the others.
     """
 
     contexts: Floats
     rewards: Floats
     allowed: Bools
+    arm_features: Floats | None = None
 
     def __post_init__(self) -> None:
         contexts = validation.matrix(self.contexts, None, "contexts", "Tables")
@@ -99,6 +104,12 @@ class Tables:
         allowed = _table(self.allowed, rewards.shape, "allowed", "Tables")
         for name, value in (("contexts", contexts), ("rewards", rewards), ("allowed", allowed)):
             object.__setattr__(self, name, value)
+        if self.arm_features is not None:
+            rows = validation.matrix(self.arm_features, None, "arm_features", "Tables")
+            if len(rows) != rewards.shape[1]:
+                wanted = f"of shape ({rewards.shape[1]}, p), a row an arm"
+                raise InvalidValue("arm_features", "Tables", wanted, rows.shape)
+            object.__setattr__(self, "arm_features", rows)
 
     @property
     def arms(self) -> int:
@@ -315,7 +326,8 @@ def online(
         its draws: v = .05.
     model : RewardModel, optional
         Learns from the rewards in the place of ours, in plain Python; it is updated. Then `ridge`
-        and `prior` say nothing.
+        and `prior` say nothing. Where arms have features it is a `SharedArms` by default, which is
+        compiled, too, and scales itself.
 
     Examples
     --------
@@ -341,7 +353,12 @@ def online(
         centred=centred,
     )
     _check_model(model, tables, "online")
-    if isinstance(policy, Weighted) and model is None:
+    if model is None and tables.arm_features is not None:
+        own = SharedArms(rows=tables.arm_features, features=tables.features)
+        model = cast("RewardModel", own)
+    if isinstance(policy, Weighted) and isinstance(model, SharedArms):
+        played = _run_shared(given, policy, model)
+    elif isinstance(policy, Weighted) and model is None:
         played = _run_compiled(given, policy, arms)
     else:
         played = _run_plain(given, arms if model is None else model)
@@ -417,6 +434,36 @@ def _run_compiled(given: _Given, policy: Weighted, arms: LinearArms) -> Ints:
         played,
         given.centred,
         FIRST_GUESS.copy(),
+    )
+    return played
+
+
+def _run_shared(given: _Given, policy: Weighted, model: SharedArms) -> Ints:
+    """Do the same where arms share what is learned: one draw of what they share a step."""
+    tables, T = given.tables, len(given.shown)
+    played = np.empty(T, np.int64)
+    own = getattr(policy, "v", 0.0) is None
+    w = policy.weights
+    if w.limit != 0.0 or w.reward != 1.0 or w.mask == MASK_FILTER:
+        raise NotPossible(
+            f"{policy} blends in what was taught, which a world with arm features does not know: "
+            "use Thompson, LinUCB, EpsilonGreedy or Greedy with eligible=…"
+        )
+    each = len(given.may) > 1
+    shared.run(
+        model.kernel_state,
+        tables.contexts,
+        tables.rewards,
+        given.may,
+        np.arange(len(tables)) if each else np.zeros(len(tables), np.int64),
+        given.shown,
+        given.start,
+        np.arange(1, T + 1, dtype=np.uint64),
+        model.spread if own else w.v,
+        w.bonus,
+        w.epsilon,
+        True,
+        played,
     )
     return played
 
