@@ -552,6 +552,7 @@ class JointChoice:
             np.array([paid.get(kind, 0.0) for kind in names.tolist()]),
             np.array([learned.get(kind, 0.0) for kind in names.tolist()]),
             price,
+            state.limits_state.dearer(names),
             key,
             np.empty(len(names)),
             np.empty(len(names), np.int64),

@@ -606,6 +606,7 @@ class Selector:
             costs,
             lessons,
             price,
+            np.ones(len(costs)),
             key,
             np.empty(len(costs)),
             np.empty(len(costs), np.int64),
