@@ -27,6 +27,10 @@ from bridle.agent.config import EXTENSIONS, Settings
 from bridle.agent.events import (
     Abstained,
     ArmsAdded,
+    ArmsChanged,
+    ArmsRestored,
+    ArmsRetired,
+    ArmsVisited,
     Asked,
     AuditBegun,
     Audited,
@@ -53,6 +57,7 @@ from bridle.agent.events import (
     RuleWithdrawn,
     RunsOn,
     Shadowed,
+    PolicyChanged,
     SigmaChanged,
     StartedAnew,
     Taught,
@@ -185,6 +190,49 @@ GOLDEN: list[tuple[Event, str]] = [
     (
         Shadowed(4, (0.5,), "a", None),
         '{"event": "Shadowed", "decision": 4, "context": [0.5], "arm": "a", "at": null}',
+    ),
+    (
+        ArmsVisited((Arm("x", features=ArmFeatures(np.array([1.0, 0.5]).tobytes())),), 2.0),
+        '{"event": "ArmsVisited", "arms": [{"id": "x", "label": "x", "group": null, "features": '
+        '[1.0, 0.5]}], "at": 2.0}',
+    ),
+    (
+        ArmsChanged((Arm("x", "new"),), "Ann", "renamed"),
+        '{"event": "ArmsChanged", "arms": [{"id": "x", "label": "new", "group": null}], "by": '
+        '"Ann", "note": "renamed", "at": null}',
+    ),
+    (
+        ArmsRetired(("x", 2), None, "sold out", 2.5),
+        '{"event": "ArmsRetired", "arms": ["x", 2], "by": null, "note": "sold out", "at": 2.5}',
+    ),
+    (
+        ArmsRestored(("x",), "Ann"),
+        '{"event": "ArmsRestored", "arms": ["x"], "by": "Ann", "note": null, "at": null}',
+    ),
+    (
+        PolicyChanged(EpsilonGreedy(epsilon=0.25), "Ann"),
+        '{"event": "PolicyChanged", "policy": {"kind": "EpsilonGreedy", "epsilon": 0.25}, "by": '
+        '"Ann", "note": null, "at": null}',
+    ),
+    (
+        Decided(
+            2,
+            (1.0,),
+            "x",
+            4,
+            ("a", "x"),
+            0.5,
+            visitors=(Arm("x", features=ArmFeatures(np.array([1.0]).tobytes())),),
+            draws=1000,
+            slate=1,
+            place=2,
+            places=3,
+        ),
+        '{"event": "Decided", "id": 2, "context": [1.0], "arm": "x", "version": 4, "among": '
+        '["a", "x"], "propensity": 0.5, "at": null, "ask": false, "item": null, "wanted": null, '
+        '"worth": null, "lesson": null, "coin": null, "checked": false, "visitors": [{"id": "x", '
+        '"label": "x", "group": null, "features": [1.0]}], "draws": 1000, "slate": 1, "place": 2, '
+        '"places": 3}',
     ),
     (
         SigmaChanged(0.125, None, "Ann", "try"),
