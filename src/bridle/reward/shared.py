@@ -70,9 +70,9 @@ class SharedArms:
 
     r = θᵀφ(x, a_k) + u_k + noise with φ = (1, x) ⊗ (1, a): θ ~ N(r̄e₀, s²/λ I) is shared, the own
     effect u_k ~ N(0, ρs²) lets arms that look alike differ. Own effects are integrated out exactly.
-    The noise s follows from the residuals; λ and ρ have the largest posterior probability on a fixed
+    The noise s follows from the residuals; λ and ρ are the most probable ones on a fixed
     grid after 50, 100, 200, … plays, unless they are set. r̄ is the mean of all rewards. Where ρ is
-    not set, draws of own effects are 5/3 as wide as those of θ: how much arms differ is learned from
+    not set, draws of own effects are 5/3 as wide as those of θ: how much arms differ is learned by
     the few that are played, and what looks like nothing would never be looked at again.
 
     What is known is a function of the plays in their order, bit for bit, however they are split
