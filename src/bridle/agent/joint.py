@@ -618,6 +618,6 @@ class JointChoice:
             return (found if these.numbers is None else found[these.numbers]).astype(np.float64)
         hits = np.zeros(len(may))
         for draw in range(draws):
-            one = np.uint64(keys.key_of(key, np.uint64(draw)))
+            one = np.uint64(self.model.draw_key(int(key), draw))  # as `win_shares` draws
             hits[self._pick(may, one)] += 1.0
         return hits
