@@ -265,6 +265,8 @@ def bits(agent: Agent) -> bytes:
     ]
     for name in ("every", "every_shown", "weights", "totals"):
         found[name] = found[name].tobytes()
+    for name in ("status", "arm_rows"):
+        found[name] = None if found[name] is None else found[name].tobytes()
     # Nothing is left whose repr does not say all of it.
     assert not any(isinstance(value, np.ndarray) for value in found.values())
     return b"\0".join([*parts, repr(sorted(found.items())).encode()])
