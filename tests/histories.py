@@ -263,10 +263,10 @@ def bits(agent: Agent) -> bytes:
     found["compiled_rules"] = [
         (rule.rule, rule.arms.tobytes(), rule.conditions) for rule in found["compiled_rules"]
     ]
-    for name in ("every", "every_shown", "weights", "totals"):
+    for name in ("every", "every_shown", "weights", "totals", "status"):
         found[name] = found[name].tobytes()
-    for name in ("status", "arm_rows"):
-        found[name] = None if found[name] is None else found[name].tobytes()
+    rows = found.pop("arm_rows")
+    found["arm_rows"] = None if rows is None else rows.tobytes()
     # Nothing is left whose repr does not say all of it.
     assert not any(isinstance(value, np.ndarray) for value in found.values())
     return b"\0".join([*parts, repr(sorted(found.items())).encode()])

@@ -59,7 +59,7 @@ def _about(event: Decided | Abstained | Asked) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Odds:
-    """The exact probability of each way in which a look can end; all of them sum to one.
+    """The probability of each way in which a look can end; all of them sum to one.
 
     Attributes
     ----------
@@ -67,11 +67,15 @@ class Odds:
         That the arm is played, and that the teacher is asked about it.
     abstain : float
         That nothing is played.
+    draws : int or None
+        How many further draws they were estimated by; None if they are exact. The draw that was
+        played counts as one more, so what was played has at least 1 / (draws + 1).
     """
 
     play: Floats
     ask: Floats
     abstain: float
+    draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -829,7 +829,7 @@ class Selector:
     def _joint_slate(self, case: _Case, places: int) -> _ChosenSlate:
         """Choose a slate where arms share what is learned of them."""
         joint = JointChoice(self, case.row, case.id, case.among, (), case.item)
-        slate, _, _ = joint.slate(places)
+        slate = joint.slate(places)
 
         def odds(arms: Ints) -> list[tuple[float, int | None]]:
             if slate.chain is not None:

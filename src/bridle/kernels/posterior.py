@@ -10,7 +10,13 @@ import math
 import numpy as np
 
 from bridle.kernels.compiling import njit
-from bridle.kernels.lanes import add_rows, sum_below, take_outer
+from bridle.kernels.lanes import (
+    add_products,
+    add_rows,
+    settle_products,
+    sum_below,
+    take_outer,
+)
 from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Rank-one updates lose digits with the root of their number; a refresh costs d³ operations.
@@ -171,15 +177,18 @@ def add(high: Floats, low: Floats, i: int, x: float) -> None:
 
 
 @njit(cache=True)
+def add_pairs(high: Floats, low: Floats, new: Floats) -> None:
+    """Add each of `new` to its pair, and begin it anew."""
+    for i in range(new.shape[0]):
+        add(high, low, i, new[i])
+        new[i] = 0.0
+
+
+@njit(cache=True)
 def settle(post: Posterior, k: int) -> None:
     """Move the newest sums of arm k into the sums before them."""
-    for high, low, new in (
-        (post.gram[k], post.gram_low[k], post.gram_new[k]),
-        (post.f[k], post.f_low[k], post.f_new[k]),
-    ):
-        for i in range(high.shape[0]):
-            add(high, low, i, new[i])
-            new[i] = 0.0
+    add_pairs(post.gram[k], post.gram_low[k], post.gram_new[k])
+    add_pairs(post.f[k], post.f_low[k], post.f_new[k])
 
 
 @njit(cache=True, inline="always")
@@ -208,8 +217,10 @@ def count(post: Posterior, k: int) -> bool:
 
 
 @njit(cache=True)
-def add_held(post: Posterior, k: int, held: Floats, outcomes: Floats, m: int) -> None:
-    """Add the first m rows of `held`, (SETTLE_AFTER, d), to the newest sums of arm k.
+def add_held(
+    post: Posterior, k: int, held: Floats, outcomes: Floats, m: int, settles: bool
+) -> None:
+    """Add the first m rows of `held`, (SETTLE_AFTER, d), to the newest sums of arm k; settle them.
 
     The sums of `add_sums`, in its order, with each of them read and written once. Zeros that are
     not skipped change no bit.
@@ -217,20 +228,23 @@ def add_held(post: Posterior, k: int, held: Floats, outcomes: Floats, m: int) ->
     d = held.shape[1]
     X = held[:m]
     filled = 0
-    for r in range(m):
-        for i in range(d):
-            if X[r, i] != 0.0:
-                filled += 1
-    if d <= FEW or 2 * filled >= m * d:
-        for i in range(d):
-            row = i * (i + 1) // 2
-            add_rows(post.gram_new[k, row : row + i + 1], X[:, i], X)
+    for i in range(d):  # of the first: it says what the others are like
+        if m > 0 and X[0, i] != 0.0:
+            filled += 1
+    if d <= FEW or 2 * filled >= d:
         add_rows(post.f_new[k], outcomes[:m], X)
+        if settles and m == SETTLE_AFTER:  # so nothing was in the newest sums before
+            settle_products(post.gram[k], post.gram_low[k], X)
+            add_pairs(post.f[k], post.f_low[k], post.f_new[k])
+            return
+        add_products(post.gram_new[k], X)
     else:
         where = np.empty(d, np.uint32)
         for r in range(m):
             n = nonzeros(X[r], where)
             add_sums(post, k, X[r], outcomes[r], where, n)
+    if settles:
+        settle(post, k)
 
 
 @njit(cache=True, inline="always")
@@ -411,6 +425,16 @@ def by_arm(arms: Ints, K: int) -> tuple[Ints, Ints]:
     return order, ends
 
 
+@njit(cache=True, inline="always")
+def hold(C: Floats, y: Floats, places: Ints, held: Floats, outcomes: Floats) -> None:
+    """Copy the rows of C at these places, and their outcomes, to the first rows of `held`."""
+    for r in range(places.shape[0]):
+        row = C[places[r]]
+        for i in range(row.shape[0]):
+            held[r, i] = row[i]
+        outcomes[r] = y[places[r]]
+
+
 @njit(cache=True)
 def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     """Fold examples in order: row t of C with outcome y[t] goes to arm arms[t].
@@ -433,32 +457,45 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
         # How many examples of the arm until its last refresh.
         after = post.since[k] + ends[k] - begin
         sums_only = after - after % REFRESH_AFTER - post.since[k]
-        m = 0
-        for place in range(begin, ends[k]):
-            row = C[order[place]]
-            c = held[m]
-            for i in range(row.shape[0]):
-                c[i] = row[i]
-            outcome = y[order[place]]
-            outcomes[m] = outcome
-            m += 1
-            if count(post, k):
-                add_held(post, k, held, outcomes, m)
-                settle(post, k)
-                m = 0
-            sums_only -= 1
+        place = begin
+        while sums_only > 0:
+            m = min(SETTLE_AFTER - post.since[k] % SETTLE_AFTER, sums_only)
+            hold(C, y, order[place : place + m], held, outcomes)
+            # As many as are left to a refresh end where sums are settled.
+            add_held(post, k, held, outcomes, m, True)
+            place += m
+            sums_only -= m
+            post.times[k] += m
+            post.since[k] += m
             if post.since[k] >= REFRESH_AFTER:
                 post.since[k] = 0
-                if sums_only <= 0:
+                if sums_only == 0:
                     invert(post, k)
-            elif sums_only <= 0:
-                n = nonzeros(c, where)
-                if not update_inverse(post.A[k], post.mu[k], c, outcome, where, n, g):
-                    add_held(post, k, held, outcomes, m)
-                    m = 0
-                    invert(post, k)
-        add_held(post, k, held, outcomes, m)
+        m = 0
+        while place < ends[k]:
+            c = held[m]
+            hold(C, y, order[place : place + 1], held[m:], outcomes[m:])
+            place += 1
+            m += 1
+            if count(post, k):
+                add_held(post, k, held, outcomes, m, True)
+                m = 0
+            n = nonzeros(c, where)
+            outcome = y[order[place - 1]]
+            if not update_inverse(post.A[k], post.mu[k], c, outcome, where, n, g):
+                add_held(post, k, held, outcomes, m, False)
+                m = 0
+                invert(post, k)
+        add_held(post, k, held, outcomes, m, False)
         begin = ends[k]
+
+
+@njit(cache=True)
+def add_in_order(total: float, terms: Floats) -> float:
+    """Return total + terms[0] + terms[1] + …: a sum in pairs would have other bits."""
+    for t in range(terms.shape[0]):
+        total += terms[t]
+    return total
 
 
 @njit(cache=True)

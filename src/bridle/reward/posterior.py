@@ -120,7 +120,10 @@ class LinearArms:
         kernel.fold_many(self.kernel_state, k, C, y)
 
     def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
-        """`update_many` for values that were checked before: no checks, no conversion."""
+        """`update_many` for values that were checked before: no checks, no conversion.
+
+        Contexts that are one feature short lack a trailing 1.
+        """
         kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
