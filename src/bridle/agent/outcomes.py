@@ -600,7 +600,7 @@ class Decisions(Sequence[Decision | Abstention]):
                     f'"propensity": {sure}, {priced}}}'
                 )
             else:
-                chance, draws = self.propensity(i), self._draws(i)
+                chance, draws = self.propensity(i), self.draws(i)
                 p = "null" if chance is None else repr(chance)
                 by = "" if draws is None else f', "draws": {draws}'
                 out.append(
@@ -615,7 +615,8 @@ class Decisions(Sequence[Decision | Abstention]):
         """Return whether the coin chose the i-th play to be judged."""
         return self._coin(i)[1]
 
-    def _draws(self, i: int) -> int | None:
+    def draws(self, i: int) -> int | None:
+        """How many draws estimated the propensity of the i-th; None: it is exact."""
         return None if self._chances is None else self._chances[i][1]
 
     def _coin(self, i: int) -> tuple[float | None, bool]:
@@ -651,5 +652,5 @@ class Decisions(Sequence[Decision | Abstention]):
             None,
             *self._coin(i),
             None,
-            self._draws(i),
+            self.draws(i),
         )
