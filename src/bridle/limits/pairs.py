@@ -348,7 +348,7 @@ class PairLimits(Beliefs):
         self._add(A, checked_groups(groups, n, owner))
 
     def change(self, arm: int, row: npt.ArrayLike, group: str | None = None) -> None:
-        """Give an arm other features; what was taught of it before counts with the old ones."""
+        """Change the features of an arm; what was taught of it before counts with the old ones."""
         owner = f"{OWNER}.change"
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
         A = validation.vector(row, self._space.arm.schema.width, "row", owner)[None]

@@ -277,7 +277,7 @@ class SharedArms:
         st.hint[1, K : K + len(more)] = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
 
     def change(self, arm: int, row: npt.ArrayLike) -> None:
-        """Give an arm new features: what it earned before counts with the old ones."""
+        """Change the features of an arm: what it earned before counts with the old ones."""
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", "SharedArms.change")
         new = validation.vector(row, self.arm_features, "row", "SharedArms.change")
         st = self.kernel_state
