@@ -1057,13 +1057,15 @@ class AgentState:
                 self._drop_words(key)
         if event.decision is not None:
             self._settle(question.case, k)
-        self.questions.ask(event.id, question, event.among, event.propensity, event.visitors)
+        schema = self.settings.arm_features
+        visitors = event.visitors and tuple(arm.encoded(schema) for arm in event.visitors)
+        self.questions.ask(event.id, question, event.among, event.propensity, visitors)
 
     def _lapsed(self, event: Lapsed) -> None:
         self.questions.get(event.question)
         self.questions.lapse(event.question)
 
-    def _meet(self, event: Asked | Decided, arms: Sequence[ArmId | None]) -> None:
+    def _meet(self, event: Asked | Decided | Abstained, arms: Sequence[ArmId | None]) -> None:
         """Take in those of these arms that a request brought along."""
         known = {arm.id: arm for arm in event.visitors or ()}
         named = dict.fromkeys(arm for arm in arms if arm in known and arm not in self.number_of)
@@ -1091,6 +1093,8 @@ class AgentState:
 
     def _abstained(self, event: Abstained) -> None:
         self._check_id(event.id, self.decisions, event.version)
+        if event.visitors is not None:
+            self._meet(event, [event.wanted])
         raw, wanted = self.raw(event.context), self._wanted(event)
         self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
