@@ -98,7 +98,7 @@ class Matvec:
     def __init__(self, world: Catalogue) -> None:
         ones = np.ones((world.case.arms, 1))
         self.rows = np.ascontiguousarray(np.hstack([ones, world.rows]), dtype=np.float32)
-        self.w = np.random.default_rng(1).standard_normal(self.rows.shape[1]).astype(np.float32)
+        self.w = np.random.default_rng(1).standard_normal((self.rows.shape[1],), np.float32)
         self.out = np.empty(len(self.rows), np.float32)
 
     def choose(self, row: int) -> int:

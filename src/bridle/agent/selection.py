@@ -1011,8 +1011,8 @@ class Selector:
         """Fill `arms` with the choices of a batch of which no scores are wanted, the fast way."""
         state, model = self._state, self._state.reward_arms
         x = state.reward_rows(rows)
-        if len(state.arms) < MANY and not state.centred:
-            mean, sd = model.scores_many(x)
+        if len(state.arms) < MANY:
+            mean, sd = model.pulled_scores(x, state.pull)
             choice.pick_many(self._weights, mean, sd, belief, spread, running, start, numbers, arms)
             return
         loop.run(
