@@ -1071,6 +1071,11 @@ class AgentState:
             self.add_arms([known[arm] for arm in named if arm is not None], VISITING)
 
     def _decided(self, event: Decided) -> None:
+        if event.slate is not None or event.place is not None or event.places is not None:
+            whole = None not in (event.slate, event.place, event.places)
+            if not whole or not 1 <= (event.place or 0) <= (event.places or 0):
+                wanted = "with slate, place and places, or with none of them"
+                raise InvalidValue("place", "Agent.apply", wanted, event.place)
         if event.visitors is not None:
             self._meet(event, [event.arm, event.wanted])
         k = self.arm_number(event.arm)
