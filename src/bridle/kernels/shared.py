@@ -96,7 +96,7 @@ class Shared(NamedTuple):
     num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
-    hint: Singles  # (3, C) own effect at `ref`, √κ, κ‖S_k‖: what bounds an own effect
+    hint: Singles  # (4, C) own effect at `ref`, √κ, κ‖S_k‖, κ‖X_k‖: what bounds an own effect
 
 
 @njit(cache=True, inline="always")
@@ -382,6 +382,7 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
         st.hint[0, k] = 0.0
         st.hint[1, k] = math.sqrt(kappa) * (1.0 + 1e-6)
         st.hint[2, k] = 0.0
+        st.hint[3, k] = 0.0
         return
     arm_sum(st, k, S)
     g = st.num[PASSED]
@@ -399,6 +400,10 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
     st.hint[0, k] = effect + margin
     st.hint[1, k] = math.sqrt(kappa) * wide
     st.hint[2, k] = kappa * g * math.sqrt(length) * wide
+    length = 0.0
+    for i in range(st.X.shape[1]):
+        length += st.X[k, i] * st.X[k, i]
+    st.hint[3, k] = kappa * g * math.sqrt(length) * wide
 
 
 @njit(cache=True)
@@ -797,7 +802,17 @@ def fitted(st: Shared, k: int, theta: Floats, h: Floats) -> float:
     at, X, a = st.at, st.X[k], st.rows[k]
     d1, p1 = X.shape[0], a.shape[0]
     total = 0.0
-    if theta.shape[0] == d1 * p1:
+    words = 0
+    for j in range(p1):
+        words += a[j] != 0.0
+    if theta.shape[0] == d1 * p1 and 4 * words < p1:
+        for j in range(p1):
+            if a[j] != 0.0:
+                part = 0.0
+                for i in range(d1):
+                    part += X[i] * theta[i * p1 + j]
+                total += part * a[j]
+    elif theta.shape[0] == d1 * p1:
         for j in range(p1):
             h[j] = 0.0
         for i in range(d1):
@@ -938,6 +953,19 @@ def insert(best: Ints, top: Floats, tie: Uints, k: int, s: float, b: np.uint64) 
 
 
 @njit(cache=True)
+def column_lengths(theta: Floats, ref: Floats, P: int) -> Floats:
+    """Return the length of every column of Θ − Θ_ref, (p+1,), where all products are kept."""
+    out = np.zeros(P)
+    for i in range(theta.shape[0] // P):
+        for j in range(P):
+            off = theta[i * P + j] - ref[i * P + j]
+            out[j] += off * off
+    for j in range(P):
+        out[j] = math.sqrt(out[j]) * (1.0 + 1e-5)
+    return out
+
+
+@njit(cache=True)
 def best_of(
     st: Shared,
     theta: Floats,
@@ -966,6 +994,8 @@ def best_of(
     plain = st.num[RHO] == 0.0
     tail = np.empty(LANES * TILES, np.float32)
     h = np.empty(w.shape[0])
+    full = theta.shape[0] == st.X.shape[1] * w.shape[0]
+    columns = column_lengths(theta, st.ref, w.shape[0])
     first = 0
     for block in range(0, tiles, TILES):
         last = min(tiles, block + TILES)
@@ -998,6 +1028,13 @@ def best_of(
                 continue
             drawn = np.float64(score[k])
             if not plain:
+                if full and best[m] >= 0 and st.own[k, 0] > 0.0 and st.old_of[k] < 0:
+                    # |S_kᵀδ| ≤ ‖X_k‖ Σ_j |a_j| ‖δ_j‖: for arms of few words far less than ‖S_k‖ ‖δ‖.
+                    words = 0.0
+                    for j in range(columns.shape[0]):
+                        words += abs(st.rows[k, j]) * columns[j]
+                    if reach[k] + (words * st.hint[3, k] - distance * st.hint[2, k]) < top[m]:
+                        continue
                 drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
                 computed += 1
             insert(best, top, tie, k, drawn, bits_of(key, k))

@@ -531,7 +531,7 @@ def _untrained(kept: Bools) -> Shared:
         num=num,
         counts=np.zeros(kernel.COUNTS, np.int64),
         ref=np.zeros(D),
-        hint=np.zeros((3, 0), np.float32),
+        hint=np.zeros((4, 0), np.float32),
     )
 
 
@@ -551,7 +551,7 @@ def _with_room(st: Shared, arms: int) -> Shared:
 
     tiles = np.zeros((more // kernel.LANES, *st.tiles.shape[1:]), np.float32)
     tiles[: len(st.tiles)] = st.tiles
-    hint = np.zeros((3, more), np.float32)
+    hint = np.zeros((4, more), np.float32)
     hint[:, :room] = st.hint
     return st._replace(
         rows=longer(st.rows),
