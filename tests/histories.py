@@ -254,7 +254,8 @@ def bits(agent: Agent) -> bytes:
     here = questions.pop("_here")  # the order in which they came means nothing
     questions["_here"] = sorted((repr(c), sorted(map(repr, ids))) for c, ids in here.items())
     found["questions"] = sorted(questions.items())
-    del found["_certified"], found["unscored"], found["_sets"]  # follow from the rest
+    for name in ("_certified", "unscored", "_sets", "_vouched"):  # they follow from the rest
+        del found[name]
     certificate = found.pop("certificate")
     found["certificate"] = None if certificate is None else certificate.to_json()
     for name in ("denials", "allowances"):

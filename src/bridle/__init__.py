@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bridle.agent.purse import Purse
     from bridle.agent.teachers import Teacher
     from bridle.audit.meter import AuditMeter
+    from bridle.catalogue import Catalogue, read_catalogue, update_catalogue
     from bridle.certificates.calibration import Calibration, Certification, certify
     from bridle.certificates.certificate import Certificate
     from bridle.client import AsyncClient, Client
@@ -59,6 +60,7 @@ _HOMES = {
     "agent.purse": ("Purse",),
     "agent.teachers": ("Teacher",),
     "audit.meter": ("AuditMeter",),
+    "catalogue": ("Catalogue", "read_catalogue", "update_catalogue"),
     "certificates.calibration": ("Calibration", "Certification", "certify"),
     "certificates.certificate": ("Certificate",),
     "client": ("AsyncClient", "Client"),
@@ -94,6 +96,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = (
     "agent",
     "audit",
+    "catalogue",
     "certificates",
     "errors",
     "evaluation",
@@ -118,6 +121,7 @@ __all__ = [
     "BehaviorConstrained",
     "BridleError",
     "Calibration",
+    "Catalogue",
     "Category",
     "Certificate",
     "Certification",
@@ -156,8 +160,10 @@ __all__ = [
     "When",
     "certify",
     "evaluate",
+    "read_catalogue",
     "recommend",
     "register",
+    "update_catalogue",
 ]
 
 

@@ -198,6 +198,8 @@ class Arm:
         if isinstance(given, ArmFeatures):
             if given.schema is schema:
                 return self
+            if given.schema is not None and given.schema != schema:  # other ranges, other words
+                return Arm(self.id, self.label, self.group, dict(given)).encoded(schema, owner)
             if given.width != schema.width:
                 wanted = f"arms with {schema.width} encoded features"
                 raise InvalidValue("arms", owner, wanted, f"{given.width} of arm {self.id!r}")

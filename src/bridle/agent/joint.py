@@ -19,7 +19,7 @@ from bridle.agent.outcomes import Odds
 from bridle.agent.state import RETIRED, AgentState
 from bridle.errors import NotPossible
 from bridle.kernels import choice, doubt, keys, questions, wins
-from bridle.kernels.few import best_few
+from bridle.kernels.slates import ranked
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.policies import Masked, Policy, Scores, Weighted, chosen, odds_of
 from bridle.slates import Slate, choose_slate, drawn, place_odds
@@ -41,6 +41,15 @@ LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
 _NO_PLACES: Ints = np.empty(0, np.int64)
 _NO_SCORES: Floats = np.empty(0)
 _NO_MARKS = np.empty(0, np.int8)
+
+
+def best_few(scores: Floats, may: Bools, key: np.uint64, few: int) -> Ints:
+    """Return the places of the `few` highest scores among those that may be, best first.
+
+    Of equal scores the one with the higher bits comes first.
+    """
+    places, bits = np.empty(few, np.int64), np.empty(few, np.uint64)
+    return places[: ranked(scores, may, key, places, bits)]
 
 
 def scores_for(parts: Floats, may: Bools, plays: float = 0.0) -> Scores:
@@ -552,6 +561,7 @@ class JointChoice:
             np.array([paid.get(kind, 0.0) for kind in names.tolist()]),
             np.array([learned.get(kind, 0.0) for kind in names.tolist()]),
             price,
+            state.limits_state.dearer(names),
             key,
             np.empty(len(names)),
             np.empty(len(names), np.int64),
@@ -617,6 +627,6 @@ class JointChoice:
             return (found if these.numbers is None else found[these.numbers]).astype(np.float64)
         hits = np.zeros(len(may))
         for draw in range(draws):
-            one = np.uint64(keys.key_of(key, np.uint64(draw)))
+            one = np.uint64(self.model.draw_key(int(key), draw))  # as `win_shares` draws
             hits[self._pick(may, one)] += 1.0
         return hits

@@ -1057,13 +1057,15 @@ class AgentState:
                 self._drop_words(key)
         if event.decision is not None:
             self._settle(question.case, k)
-        self.questions.ask(event.id, question, event.among, event.propensity, event.visitors)
+        schema = self.settings.arm_features
+        visitors = event.visitors and tuple(arm.encoded(schema) for arm in event.visitors)
+        self.questions.ask(event.id, question, event.among, event.propensity, visitors)
 
     def _lapsed(self, event: Lapsed) -> None:
         self.questions.get(event.question)
         self.questions.lapse(event.question)
 
-    def _meet(self, event: Asked | Decided, arms: Sequence[ArmId | None]) -> None:
+    def _meet(self, event: Asked | Decided | Abstained, arms: Sequence[ArmId | None]) -> None:
         """Take in those of these arms that a request brought along."""
         known = {arm.id: arm for arm in event.visitors or ()}
         named = dict.fromkeys(arm for arm in arms if arm in known and arm not in self.number_of)
@@ -1074,8 +1076,8 @@ class AgentState:
         if event.slate is not None or event.place is not None or event.places is not None:
             whole = None not in (event.slate, event.place, event.places)
             if not whole or not 1 <= (event.place or 0) <= (event.places or 0):
-                wanted = "with slate, place and places, or with none of them"
-                raise InvalidValue("place", "Agent.apply", wanted, event.place)
+                expected = "with slate, place and places, or with none of them"
+                raise InvalidValue("place", "Agent.apply", expected, event.place)
         if event.visitors is not None:
             self._meet(event, [event.arm, event.wanted])
         k = self.arm_number(event.arm)
@@ -1091,6 +1093,8 @@ class AgentState:
 
     def _abstained(self, event: Abstained) -> None:
         self._check_id(event.id, self.decisions, event.version)
+        if event.visitors is not None:
+            self._meet(event, [event.wanted])
         raw, wanted = self.raw(event.context), self._wanted(event)
         self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)

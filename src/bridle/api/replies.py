@@ -627,6 +627,12 @@ class EvaluationShown(Form):
     believed_logged: float
     audited: tuple[float, float] | None
     refused: str | None
+    draws: Annotated[
+        int | None, Field(description="Fewest draws behind a propensity; null if all are exact")
+    ] = None
+    sampling: Annotated[
+        float, Field(description="Share of the variance that more draws would take away")
+    ] = 0.0
 
 
 class Recommended(Form):

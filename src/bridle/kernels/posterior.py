@@ -40,18 +40,6 @@ def add_scaled(y: Floats, a: float, x: Floats) -> None:
         y[i] += a * x[i]
 
 
-@njit(cache=True, inline="always")
-def add_four(y: Floats, a: Floats, x: Floats, at: Places, low: int) -> None:
-    """Add a[i]·x[i] to y for four rows i of x, from column `low` on, one after the other.
-
-    The same operations in the same order as four times `add_scaled`, with y read and written once.
-    """
-    a0, a1, a2, a3 = a[at[0]], a[at[1]], a[at[2]], a[at[3]]
-    x0, x1, x2, x3 = x[at[0], low:], x[at[1], low:], x[at[2], low:], x[at[3], low:]
-    for i in range(x0.shape[0]):
-        y[i] = (((y[i] + a0 * x0[i]) + a1 * x1[i]) + a2 * x2[i]) + a3 * x3[i]
-
-
 @njit(cache=True)
 def nonzeros(c: Floats, where: Places) -> int:
     """Write the positions of the nonzero entries of `c`; give their number."""
@@ -110,11 +98,14 @@ def score(A: Floats, mu: Floats, c: Floats, mean: Floats, sd: Floats) -> None:
 
 
 @njit(cache=True)
-def score_many(A: Floats, mu: Floats, C: Floats, mean: Floats, sd: Floats) -> None:
+def score_many(
+    A: Floats, mu: Floats, C: Floats, mean: Floats, sd: Floats, pull: float = 0.0
+) -> None:
     """Fill mean and standard deviation of every arm, for each row of C.
 
     Dense contexts go in blocks, turned on their side, so that one entry of A serves the whole
-    block in vector code: the same sums in the same order.
+    block in vector code: the same sums in the same order. With a `pull` (see `loop.pull_of`)
+    contexts end in 1, and means are drawn: mean += pull · cᵀA_last.
     """
     T, d = C.shape
     filled = 0
@@ -123,23 +114,32 @@ def score_many(A: Floats, mu: Floats, C: Floats, mean: Floats, sd: Floats) -> No
             if C[t, i] != 0.0:
                 filled += 1
     block = BLOCK if 2 * filled > T * d else 1
-    side = np.empty((d, block))
+    side = np.zeros((d, block))
     h = np.empty(block)
     m = np.empty(block)
     q = np.empty(block)
     done = 0
-    while block > 1 and done + block <= T:
-        for t in range(block):
+    while block > 1 and done + block // 4 <= T:  # the last one may be filled in part
+        size = min(block, T - done)
+        for t in range(size):
             for i in range(d):
                 side[i, t] = C[done + t, i]
         for k in range(mu.shape[0]):
             score_block(A[k], mu[k], side, h, m, q)
-            for t in range(block):
+            for t in range(size):
                 mean[done + t, k] = m[t]
                 sd[done + t, k] = math.sqrt(max(q[t], 0.0))
-        done += block
+            if pull != 0.0:  # h is that of the last row, without its own entry
+                for t in range(size):
+                    mean[done + t, k] += pull * (h[t] + side[d - 1, t] * A[k, d - 1, d - 1])
+        done += size
+    where = np.empty(d, np.uint32)
     for t in range(done, T):
         score(A, mu, C[t], mean[t], sd[t])
+        if pull != 0.0:
+            n = nonzeros(C[t], where)
+            for k in range(mu.shape[0]):
+                mean[t, k] += pull * mean_of(A[k], d - 1, C[t], where, n)
 
 
 @njit(cache=True)
@@ -147,23 +147,18 @@ def score_block(
     A: Floats, mu: Floats, side: Floats, h: Floats, mean: Floats, square: Floats
 ) -> None:
     """Fill cᵀμ and cᵀAc of one arm for each context, a column of `side` (d, block)."""
-    every = np.arange(side.shape[0]).astype(np.uint32)
+    d = side.shape[0]
     for t in range(side.shape[1]):
         mean[t] = 0.0
         square[t] = 0.0
-    for i in range(side.shape[0]):
-        row = A[i]
+    add_rows(mean, mu, side)
+    for i in range(d):
         c = side[i]
         for t in range(side.shape[1]):
             h[t] = 0.0
-        fours = i - i % 4
-        for j in range(0, fours, 4):
-            add_four(h, row, side, every[j : j + 4], 0)
-        for j in range(fours, i):
-            add_scaled(h, row[j], side[j])
+        add_rows(h, A[i, :i], side)
         for t in range(side.shape[1]):
-            mean[t] += c[t] * mu[i]
-            square[t] += c[t] * (c[t] * row[i] + 2.0 * h[t])
+            square[t] += c[t] * (c[t] * A[i, i] + 2.0 * h[t])
 
 
 @njit(cache=True, inline="always")

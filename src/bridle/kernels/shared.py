@@ -45,6 +45,8 @@ Singles = npt.NDArray[np.float32]
 
 # Arms that are scored together, one lane each.
 LANES = 64
+# Tiles of arms whose bounds are computed together.
+TILES = 16
 # Draws that share one reading of the root.
 DRAWS = 8
 # Powers of γ below this are not waited for: a refresh restores the prior.
@@ -94,7 +96,7 @@ class Shared(NamedTuple):
     num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
-    hint: Singles  # (3, C) own effect at `ref`, √κ, κ‖S_k‖: what bounds an own effect
+    hint: Singles  # (4, C) own effect at `ref`, √κ, κ‖S_k‖, κ‖X_k‖: what bounds an own effect
 
 
 @njit(cache=True, inline="always")
@@ -380,6 +382,7 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
         st.hint[0, k] = 0.0
         st.hint[1, k] = math.sqrt(kappa) * (1.0 + 1e-6)
         st.hint[2, k] = 0.0
+        st.hint[3, k] = 0.0
         return
     arm_sum(st, k, S)
     g = st.num[PASSED]
@@ -397,6 +400,10 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
     st.hint[0, k] = effect + margin
     st.hint[1, k] = math.sqrt(kappa) * wide
     st.hint[2, k] = kappa * g * math.sqrt(length) * wide
+    length = 0.0
+    for i in range(st.X.shape[1]):
+        length += st.X[k, i] * st.X[k, i]
+    st.hint[3, k] = kappa * g * math.sqrt(length) * wide
 
 
 @njit(cache=True)
@@ -795,7 +802,17 @@ def fitted(st: Shared, k: int, theta: Floats, h: Floats) -> float:
     at, X, a = st.at, st.X[k], st.rows[k]
     d1, p1 = X.shape[0], a.shape[0]
     total = 0.0
-    if theta.shape[0] == d1 * p1:
+    words = 0
+    for j in range(p1):
+        words += a[j] != 0.0
+    if theta.shape[0] == d1 * p1 and 4 * words < p1:
+        for j in range(p1):
+            if a[j] != 0.0:
+                part = 0.0
+                for i in range(d1):
+                    part += X[i] * theta[i * p1 + j]
+                total += part * a[j]
+    elif theta.shape[0] == d1 * p1:
         for j in range(p1):
             h[j] = 0.0
         for i in range(d1):
@@ -865,7 +882,7 @@ def draw_rows(
 
 
 @njit(cache=True)
-def reach_tile(
+def reach_tiles(
     score: Singles,
     hint: Singles,
     first: int,
@@ -874,10 +891,11 @@ def reach_tile(
     far: np.float32,
     tail: Singles,
     reach: Singles,
-) -> np.float32:
-    """Fill an upper bound on the score of every arm of a tile; return the largest.
+    most: Singles,
+) -> None:
+    """Fill an upper bound on the score of every arm of some tiles, and the largest of each tile.
 
-    hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail (LANES) is scratch.
+    hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail is scratch.
     With t the random bits' distance from 1, z ≤ √(−2 ln 2t), and −log₂ is at most what exponent
     and mantissa of a float say, read as one number.
     """
@@ -886,10 +904,10 @@ def reach_tile(
     if scale > 0.0:
         low, high = np.uint32(key), np.uint32(key >> _S32)
         start = np.uint32(first)
-        for i in range(tail.shape[0]):
+        for i in range(reach.shape[0]):
             tail[i] = np.float32(~half_bits(low, high, np.uint32(start + np.uint32(i)))) + _ONE
         whole = tail.view(np.int32)
-        for i in range(tail.shape[0]):
+        for i in range(reach.shape[0]):
             # 2 ln 2 · (31 + 127 − bits / 2²³), and a little more; then √z² ≤ (z²/c + c) / 2.
             square = _TOP_SQUARE - _PER_BIT * np.float32(whole[i])
             near, middle, wide = _N * square + _N_2, _M * square + _M_2, _W * square + _W_2
@@ -904,19 +922,21 @@ def reach_tile(
             more + slack * (abs(score[i]) + (abs(effect[i]) + more))
         )
     # Halves of a fixed length, which the compiler makes vector code of.
-    for i in range(32):
-        a, b = reach[i], reach[i + 32]
-        tail[i] = a if a > b else b
-    for i in range(16):
-        a, b = tail[i], tail[i + 16]
-        tail[i] = a if a > b else b
-    for i in range(8):
-        a, b = tail[i], tail[i + 8]
-        tail[i] = a if a > b else b
-    best: np.float32 = tail[0]
-    for i in range(1, 8):
-        best = max(best, tail[i])
-    return best
+    for t in range(most.shape[0]):
+        mine = reach[t * LANES : (t + 1) * LANES]
+        for i in range(32):
+            a, b = mine[i], mine[i + 32]
+            tail[i] = a if a > b else b
+        for i in range(16):
+            a, b = tail[i], tail[i + 16]
+            tail[i] = a if a > b else b
+        for i in range(8):
+            a, b = tail[i], tail[i + 8]
+            tail[i] = a if a > b else b
+        best = tail[0]
+        for i in range(1, 8):
+            best = max(best, tail[i])
+        most[t] = best
 
 
 @njit(cache=True)
@@ -930,6 +950,19 @@ def insert(best: Ints, top: Floats, tie: Uints, k: int, s: float, b: np.uint64) 
         best[i], top[i], tie[i] = best[i - 1], top[i - 1], tie[i - 1]
         i -= 1
     best[i], top[i], tie[i] = k, s, b
+
+
+@njit(cache=True)
+def column_lengths(theta: Floats, ref: Floats, P: int) -> Floats:
+    """Return the length of every column of Θ − Θ_ref, (p+1,), where all products are kept."""
+    out = np.zeros(P)
+    for i in range(theta.shape[0] // P):
+        for j in range(P):
+            off = theta[i * P + j] - ref[i * P + j]
+            out[j] += off * off
+    for j in range(P):
+        out[j] = math.sqrt(out[j]) * (1.0 + 1e-5)
+    return out
 
 
 @njit(cache=True)
@@ -959,23 +992,28 @@ def best_of(
     best[:] = -1
     top[:] = -math.inf
     plain = st.num[RHO] == 0.0
-    tail = np.empty(LANES, np.float32)
+    tail = np.empty(LANES * TILES, np.float32)
     h = np.empty(w.shape[0])
+    full = theta.shape[0] == st.X.shape[1] * w.shape[0]
+    columns = column_lengths(theta, st.ref, w.shape[0])
     first = 0
-    for t in range(tiles):
-        low = t * LANES
-        mine = score[low : low + LANES]
-        tile_scores(st.tiles[t], single, mine)
-        most[t] = reach_tile(
-            mine,
+    for block in range(0, tiles, TILES):
+        last = min(tiles, block + TILES)
+        for t in range(block, last):
+            tile_scores(st.tiles[t], single, score[t * LANES : (t + 1) * LANES])
+        low, high = block * LANES, last * LANES
+        reach_tiles(
+            score[low:high],
             st.hint,
             low,
             key,
             np.float32(scale),
             np.float32(distance),
             tail,
-            reach[low : low + LANES],
+            reach[low:high],
+            most[block:last],
         )
+    for t in range(tiles):
         if most[t] > most[first]:
             first = t
     computed = 0
@@ -988,12 +1026,18 @@ def best_of(
         for k in range(t * LANES, min(K, (t + 1) * LANES)):
             if not may[k] or (best[m] >= 0 and reach[k] < top[m]):
                 continue
-            bits = own_bits(key, k)
             drawn = np.float64(score[k])
             if not plain:
-                drawn += own_effect(st, k, theta, scale, bits, h)
+                if full and best[m] >= 0 and st.own[k, 0] > 0.0 and st.old_of[k] < 0:
+                    # |S_kᵀδ| ≤ ‖X_k‖ Σ_j |a_j| ‖δ_j‖: of arms of few words far below ‖S_k‖ ‖δ‖.
+                    words = 0.0
+                    for j in range(columns.shape[0]):
+                        words += abs(st.rows[k, j]) * columns[j]
+                    if reach[k] + (words * st.hint[3, k] - distance * st.hint[2, k]) < top[m]:
+                        continue
+                drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
                 computed += 1
-            insert(best, top, tie, k, drawn, bits)
+            insert(best, top, tie, k, drawn, bits_of(key, k))
     return computed
 
 
@@ -1335,7 +1379,7 @@ def best_bound(st: Shared, x: Floats, may: Bools, key: np.uint64, bonus: float, 
     best[0] = -1
     for i in range(arms.shape[0]):
         if arms[i] < K:
-            insert(best, top, tie, arms[i], mean[i] + bonus * sd[1, i], own_bits(key, arms[i]))
+            insert(best, top, tie, arms[i], mean[i] + bonus * sd[1, i], bits_of(key, arms[i]))
 
 
 @njit(cache=True)

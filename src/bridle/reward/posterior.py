@@ -140,6 +140,12 @@ class LinearArms:
         kernel.score_many(self.kernel_state.A, self.kernel_state.mu, C, mean, sd)
         return mean, sd
 
+    def pulled_scores(self, contexts: Floats, pull: float) -> tuple[Floats, Floats]:
+        """Return `scores_many` of contexts that were checked before, means drawn by a `pull`."""
+        mean, sd = np.empty((len(contexts), self.arms)), np.empty((len(contexts), self.arms))
+        kernel.score_many(self.kernel_state.A, self.kernel_state.mu, contexts, mean, sd, pull)
+        return mean, sd
+
     def pick(
         self, weights: Floats, pull: float, context: Floats, may: Bools, start: Any, number: Any
     ) -> int:

@@ -70,10 +70,10 @@ class SharedArms:
 
     r = θᵀφ(x, a_k) + u_k + noise with φ = (1, x) ⊗ (1, a): θ ~ N(r̄e₀, s²/λ I) is shared, the own
     effect u_k ~ N(0, ρs²) lets arms that look alike differ. Own effects are integrated out exactly.
-    The noise s follows from the residuals; λ and ρ are the most probable ones on a fixed
-    grid after 50, 100, 200, … plays, unless they are set. r̄ is the mean of all rewards. Where ρ is
-    not set, draws of own effects are 5/3 as wide as those of θ: how much arms differ is learned by
-    the few that are played, and what looks like nothing would never be looked at again.
+    The noise s follows from the residuals; λ and ρ have the largest posterior probability on a
+    fixed grid after 50, 100, 200, … plays, unless they are set. r̄ is the mean of all rewards. Where
+    ρ is not set, draws of own effects are 5/3 as wide as those of θ: how much arms differ is
+    learned from the few that are played, and what looks like nothing is never looked at again.
 
     What is known is a function of the plays in their order, bit for bit, however they are split
     into batches. Arms are numbers; `fold` and the like take what was checked before.
@@ -277,7 +277,7 @@ class SharedArms:
         st.hint[1, K : K + len(more)] = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
 
     def change(self, arm: int, row: npt.ArrayLike) -> None:
-        """Give an arm new features: what it earned before counts with the old ones."""
+        """Change the features of an arm: what it earned before counts with the old ones."""
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", "SharedArms.change")
         new = validation.vector(row, self.arm_features, "row", "SharedArms.change")
         st = self.kernel_state
@@ -531,7 +531,7 @@ def _untrained(kept: Bools) -> Shared:
         num=num,
         counts=np.zeros(kernel.COUNTS, np.int64),
         ref=np.zeros(D),
-        hint=np.zeros((3, 0), np.float32),
+        hint=np.zeros((4, 0), np.float32),
     )
 
 
@@ -551,7 +551,7 @@ def _with_room(st: Shared, arms: int) -> Shared:
 
     tiles = np.zeros((more // kernel.LANES, *st.tiles.shape[1:]), np.float32)
     tiles[: len(st.tiles)] = st.tiles
-    hint = np.zeros((3, more), np.float32)
+    hint = np.zeros((4, more), np.float32)
     hint[:, :room] = st.hint
     return st._replace(
         rows=longer(st.rows),
