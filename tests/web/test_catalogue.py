@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from bridle.server.limits import Limits
 from tests import catalogue
 from tests.server.driving import Server
-from tests.web.browsing import Person, is_shown, no_script, pages_of
+from tests.web.browsing import Person, is_shown, pages_of
 
 A = "/agents/films"
 
@@ -42,3 +41,19 @@ def admin(server: Server) -> Person:
 )
 def test_every_page_is_shown(admin: Person, path: str):
     assert is_shown(admin, path), admin.get(path).text[:2000]
+
+
+def test_limits_over_pairs_are_said_in_sentences(admin: Person):
+    page = admin.get(f"{A}/limits")
+    said = [one.text for one in page.all(data_note="pair-sentence")]
+    assert any("Horror" in one for one in said)
+    assert len({one.data("unit") for one in page.all() if "data-unit" in one.attrs}) == 14
+
+
+def test_a_teacher_sees_what_an_arm_is_like(server: Server):
+    teacher = Person(server, "teacher")
+    page = teacher.get(f"{A}/teach")
+    if not page.all(data_likeness="genres"):
+        catalogue.call(server, "POST", f"{catalogue.A}/questions", {"context": catalogue.CHILD})
+        page = teacher.get(f"{A}/teach")
+    assert page.one(data_likeness="genres").text and page.one(data_likeness="year").text
