@@ -5,6 +5,7 @@ The choice is made again from the state that it was made from, with every score 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
@@ -15,11 +16,12 @@ from bridle import validation
 from bridle.agent.agent import Agent
 from bridle.agent.config import ArmId, ItemId, listed
 from bridle.agent.events import Abstained, Asked, Decided, check_event
+from bridle.agent.joint import JointChoice
 from bridle.agent.limits_state import Case, Waiting
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.queries import Believed, believed_of
 from bridle.agent.selection import Choice, Selector, _Case
-from bridle.agent.state import AgentState
+from bridle.agent.state import VISITING, AgentState
 from bridle.errors import InvalidValue, NotPossible
 from bridle.explain.attribution import (
     Contributions,
@@ -30,13 +32,16 @@ from bridle.explain.attribution import (
     limit_shares,
     reward_shares,
 )
+from bridle.explain.sharing import ArmInfluence, ArmInfluences, taught_by
 from bridle.kernels import choice, doubt, questions
-from bridle.kernels.types import Bools, Floats
+from bridle.kernels.types import Bools, Floats, Ints
 from bridle.policies import policy_to_json, with_sigma
 
 __all__ = [
     "Account",
     "ArmAccount",
+    "ArmInfluence",
+    "ArmInfluences",
     "Balance",
     "Contributions",
     "Influence",
@@ -57,6 +62,8 @@ __all__ = [
 
 # Odds of equal states differ by less, whatever the machine.
 SAME = 1e-9
+# Of more arms the likeliest are shown, and no other sigma is tried.
+MOST_ARMS = 1_000
 
 
 class Remade(NamedTuple):
@@ -65,6 +72,8 @@ class Remade(NamedTuple):
     made: Decision | Question | Abstention
     parts: Floats  # (7, K), as in `Decision`
     eligible: Bools
+    odds: Odds | None  # of each outcome, in the same order
+    state: AgentState  # with the arms that a request brought along after all others
 
 
 def is_teaching(event: Choice) -> bool:
@@ -81,13 +90,65 @@ def make_again(
 
 def remade(state: AgentState, event: Choice, row: Floats) -> Remade:
     """Choose again; return all scores and draws, whatever comes of it."""
+    if state.shared is not None:
+        return _remade_jointly(state, event, row)
     made = make_again(state, event, row)
     among = None if event.among is None else [state.arm_number(arm) for arm in event.among]
     eligible = state.eligible(row, among, event.item)
     if isinstance(made, Decision):
-        return Remade(made, made.parts, eligible)
+        return Remade(made, made.parts, eligible, made.odds, state)
     parts = _parts(state, row, _decision(event), eligible, event.item)
-    return Remade(made, parts, eligible)
+    return Remade(made, parts, eligible, made.odds, state)
+
+
+def _remade_jointly(state: AgentState, event: Choice, row: Floats) -> Remade:
+    """Choose again where arms share a reward model; return the scores of all arms."""
+    many = len(state.arms) > MOST_ARMS
+    selector = Selector(state)
+    made = selector.again(event, row, propensity=None if many else True)
+    every = JointChoice(selector, row, _key_of(event), None, (), event.item)
+    here = _joint(selector, event, row)
+    known = _with_visitors(state, here)
+    parts = every.parts()
+    if here.candidates.visitors:
+        parts = np.concatenate([parts, here.parts()[:, here.candidates.stored :]], axis=1)
+    numbers = here.candidates.numbers
+    eligible = np.zeros(len(known.arms), np.bool_)
+    eligible[slice(None) if numbers is None else numbers] = here.candidates.may
+    return Remade(made, parts, eligible, _spread(made.odds, here, len(eligible)), known)
+
+
+def _joint(selector: Selector, event: Choice, row: Floats) -> JointChoice:
+    visitors = event.visitors or ()
+    return JointChoice(selector, row, _key_of(event), event.among, visitors, event.item)
+
+
+def _key_of(event: Choice) -> ItemId:
+    """Return the id that keys the draws: of a slate that of its first place."""
+    slate = event.slate if isinstance(event, Decided) else None
+    return _decision(event) if slate is None else slate
+
+
+def _with_visitors(state: AgentState, here: JointChoice) -> AgentState:
+    """Return the state itself or, where a request brought arms along, a copy that has them."""
+    if not here.candidates.visitors:
+        return state
+    known = copy.deepcopy(state)
+    known.add_arms(here.candidates.visitors, VISITING)
+    return known
+
+
+def _spread(odds: Odds | None, here: JointChoice, arms: int) -> Odds | None:
+    """Return odds by the numbers of arms, also where they are of the candidates alone."""
+    numbers = here.candidates.numbers
+    if odds is None or numbers is None or len(odds.play) == arms:
+        return odds
+    play, ask = np.zeros(arms), np.zeros(arms)
+    if len(odds.play) == len(numbers):
+        play[numbers], ask[numbers] = odds.play, odds.ask
+    else:  # of all that are stored
+        play[: len(odds.play)], ask[: len(odds.ask)] = odds.play, odds.ask
+    return Odds(play, ask, odds.abstain)
 
 
 def answered_in(state: AgentState, event: Choice) -> tuple[int, ...]:
@@ -127,6 +188,8 @@ def balance_of(state: AgentState, event: Choice, row: Floats, again: Remade) -> 
         why = _why_not(state, waits, getattr(event, "ask", True))
         if why is not None:
             return Balance(words=f"Not asked: {why}.")
+    if state.shared is not None:
+        return _weighed(state, event, _joint(Selector(state), event, row))
     selector, seen = Selector(state), state.limits_state.seen(row.tobytes())
     said = state.said(row, again.eligible, event.item)
     allowed = state._with_unit(waits.allowed)
@@ -141,10 +204,39 @@ def balance_of(state: AgentState, event: Choice, row: Floats, again: Remade) -> 
     here: Case = row.tobytes() if event.item is None else event.item
     unit = int(state.limits_state.unit_of[k])
     before = state.costs.get(here, {}).get(unit, 0.0)
-    price = float(questions.price_of(settings.answer_price, float(seen.information[k])))
+    information = float(seen.information[k])
+    return _balance(state, asked, (k, worth, lesson), before, unit, information)
+
+
+def _weighed(state: AgentState, event: Choice, here: JointChoice) -> Balance:
+    """Do what `balance_of` does where arms share what is learned of them."""
+    at, worth, lesson, _ = here.nearest()
+    if at < 0:
+        return Balance(words="Not asked: nothing that is in doubt looked better.")
+    place = np.array([at])
+    account = int(state.limits_state.kinds(here.candidates, place)[0])
+    before = state.costs.get(here.case, {}).get(account, 0.0)
+    information = float(state.limits_state.look(here.row, here.candidates, place).information[0])
+    wanted = here.candidates.number(at), worth, lesson
+    return _balance(state, isinstance(event, Asked), wanted, before, account, information)
+
+
+def _balance(
+    state: AgentState,
+    asked: bool,
+    wanted: tuple[int, float, float],
+    before: float,
+    account: int,
+    information: float,
+) -> Balance:
+    """Return what an answer was worth, in words, too; `wanted`: an arm, its worth and lesson."""
+    k, worth, lesson = wanted
+    settings = state.settings
+    assert settings.answer_price is not None
+    price = float(questions.price_of(settings.answer_price, information))
     cost = before + worth
     if asked and cost < price:  # this item alone would not pay for it
-        alike = state.lessons.get(unit, 0.0) + lesson
+        alike = state.lessons.get(account, 0.0) + lesson
         words = (
             f"Asked: not knowing has cost {alike:.2f} of a reward so far in all cases that the "
             f"answer teaches about, and an answer is worth {settings.answer_price:.2f}."
@@ -377,6 +469,14 @@ class Account:
         What the teacher has allowed in this very decision before, with all arms of its group.
     asking : str or None
         In words, why a decision asked or did not; None where questions have no price.
+    slate, place, places : id, int, int, or None
+        Of a decision in a slate: the slate's id, its place in it from 1 on, and how many there
+        were to fill.
+    taught : ArmInfluences or None
+        Where arms share a reward model: the arms whose plays move what is expected of `about` most.
+    of_arms : int
+        How many arms there were. Of more than 1,000 `arms` has those that came nearest to being
+        played, with those that were asked for.
     """
 
     id: ItemId
@@ -407,6 +507,11 @@ class Account:
     price: float | None
     asking: str | None
     answered: tuple[ArmId, ...]
+    slate: ItemId | None
+    place: int | None
+    places: int | None
+    taught: ArmInfluences | None
+    of_arms: int
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -423,6 +528,7 @@ def account_of(
     most: int | None = None,
     top: int = 5,
     reward: float | None = None,
+    plays: Sequence[tuple[ArmId, Sequence[float], float]] | None = None,
 ) -> Account:
     """Explain one choice of an agent.
 
@@ -443,6 +549,8 @@ def account_of(
         How many of the examples to give.
     reward : float, optional
         What the choice earned, if it is known.
+    plays : list of (arm id, encoded context, reward), optional
+        All that the agent has learned from, if it is at hand: then `Account.taught` is exact.
 
     Examples
     --------
@@ -456,24 +564,28 @@ def account_of(
     >>> account.examples.examples[0].id, account.examples.examples[0].change < 0
     (2, True)
     """
-    state = _checked(agent, event)
-    row = np.frombuffer(bytearray(state.raw(event.context)))
-    wanted = [state.arm_number(arm) for arm in listed(arms, "arms", OWNER)]
+    before = _checked(agent, event)
+    row = np.frombuffer(bytearray(before.raw(event.context)))
     dials = _sigmas(sigmas)
     tries = None if most is None else MOST.check(most, "most", OWNER)
-    shown = TOP.check(top, "top", OWNER)
+    count = TOP.check(top, "top", OWNER)
     if reward is not None:
-        state.unit_reward(reward)
+        before.unit_reward(reward)
         reward = float(reward)
-    again = remade(state, event, row)
-    answered = answered_in(state, event)
+    again = remade(before, event, row)
+    state, odds = again.state, again.odds
+    wanted = [state.arm_number(arm) for arm in listed(arms, "arms", OWNER)]
+    answered = answered_in(before, event)
     believed = believed_of(state, row, event.item, answered)
     k = _about(state, event, believed)
-    taught_by = is_teaching(event)
-    chance = taught_by is False and state.policy.needs_limits and not state.settings.legacy
-    odds = again.made.odds
+    taught_by_it = is_teaching(event)
+    chance = taught_by_it is False and state.policy.needs_limits and not state.settings.legacy
     numbers = dict.fromkeys([k, *wanted])
-    balance = balance_of(state, event, row, again)
+    balance = balance_of(before, event, row, again)
+    shown = _shown(again, [*numbers, *([] if balance.wanted is None else [balance.wanted])])
+    slate = event if isinstance(event, Decided) else None
+    tried = agent.sigma is not None and (odds is not None or chance)
+    tried = tried and len(state.arms) <= MOST_ARMS and (slate is None or slate.slate is None)
     return Account(
         id=event.id,
         kind=KINDS[type(event)],
@@ -487,18 +599,18 @@ def account_of(
         sigma=agent.sigma,
         propensity=event.propensity,
         abstain=None if odds is None else odds.abstain,
-        settled=odds is None and not taught_by and state.settings.legacy,
+        settled=odds is None and not taught_by_it and state.settings.legacy,
         agrees=agrees(event, again.made),
         certificate=_promise(state),
-        arms=_arms(state, row, again, believed, odds, taught_by, event.item),
+        arms=_arms(again, row, believed, taught_by_it, event.item, shown),
         about=state.arm_ids[k],
         contributions=tuple(
             shares(state, row, j) for j in numbers for shares in (reward_shares, limit_shares)
         ),
-        sigmas=()
-        if (odds is None and not chance) or agent.sigma is None
-        else tuple(_otherwise(state, event, row, sigma) for sigma in dials),
-        examples=influences_of(state, row, k, tries, shown, event.item),
+        sigmas=tuple(_otherwise(again, event, row, sigma, before) for sigma in dials)
+        if tried
+        else (),
+        examples=influences_of(state, row, k, tries, count, event.item),
         reward=reward,
         item=event.item,
         wanted=None if balance.wanted is None else state.arm_ids[balance.wanted],
@@ -507,24 +619,52 @@ def account_of(
         price=balance.price,
         asking=balance.words,
         answered=tuple(state.arm_ids[k] for k in state._with_unit(answered)),
+        slate=None if slate is None else slate.slate,
+        place=None if slate is None else slate.place,
+        places=None if slate is None else slate.places,
+        taught=None
+        if state.shared is None
+        else taught_by(state, row, k, count, _plays(state, plays)),
+        of_arms=len(state.arms),
     )
+
+
+def _plays(
+    state: AgentState, plays: Sequence[tuple[ArmId, Sequence[float], float]] | None
+) -> list[tuple[int, Floats, float]] | None:
+    if plays is None:
+        return None
+    return [
+        (state.arm_number(arm), np.frombuffer(state.raw(context)), state.unit_reward(value))
+        for arm, context, value in listed(plays, "plays", OWNER)
+    ]
 
 
 # -- its parts ----------------------------------------------------------------------
 
 
+def _shown(again: Remade, asked_for: Sequence[int]) -> Ints:
+    """Return the arms that an account shows, in order: all, or those nearest to being played."""
+    K = len(again.state.arms)
+    if K <= MOST_ARMS:
+        return np.arange(K)
+    draws = np.where(again.eligible, again.parts[6], -np.inf)
+    best = np.argsort(-draws, kind="stable")[: MOST_ARMS - len(asked_for)]
+    return np.unique(np.concatenate([best, np.array(asked_for, np.int64)]))
+
+
 def _arms(
-    state: AgentState,
-    row: Floats,
     again: Remade,
+    row: Floats,
     believed: Believed,
-    odds: Odds | None,
-    taught_by: bool,
+    taught_by_it: bool,
     item: ArmId | None,
+    shown: Ints,
 ) -> tuple[ArmAccount, ...]:
+    state, odds = again.state, again.odds
     parts = again.parts.tolist()
     nothing = [None] * len(state.arms)
-    blend = [nothing] * 3 if taught_by else parts[4:7]
+    blend = [nothing] * 3 if taught_by_it else parts[4:7]
     chances = [nothing] * 2 if odds is None else [odds.play.tolist(), odds.ask.tolist()]
     columns: list[list[Any]] = [
         list(state.arm_ids),
@@ -541,16 +681,23 @@ def _arms(
         believed.novelty.tolist(),
         list(believed.unseen),
     ]
-    return tuple(ArmAccount(*one) for one in zip(*columns, strict=True))
+    if not all(len(column) == len(nothing) for column in columns):
+        raise AssertionError("A column of an account is not of all arms.")
+    return tuple(ArmAccount(*(column[k] for column in columns)) for k in shown.tolist())
 
 
-def _otherwise(state: AgentState, event: Choice, row: Floats, sigma: float) -> Otherwise:
-    selector = Selector(state, with_sigma(state.policy, sigma))
+def _otherwise(
+    again: Remade, event: Choice, row: Floats, sigma: float, before: AgentState
+) -> Otherwise:
+    selector = Selector(before, with_sigma(before.policy, sigma))
     made = selector.again(event, row, propensity=True)
     odds = made.odds
-    if odds is None and not state.settings.legacy:  # it asks: the odds of what it would play else
+    if odds is None and not before.settings.legacy:  # it asks: the odds of what it would play else
         odds = selector.again(event, row, ask=False, propensity=True).odds
     assert odds is not None  # whether an answer settled it is not for sigma to say
+    if before.shared is not None:
+        odds = _spread(odds, _joint(selector, event, row), len(again.state.arms))
+        assert odds is not None
     return Otherwise(
         sigma=sigma,
         kind=KINDS[type(made.event)],

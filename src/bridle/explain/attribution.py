@@ -15,6 +15,7 @@ import numpy.typing as npt
 from bridle.agent.config import ArmId, ItemId
 from bridle.agent.limits_state import Example
 from bridle.agent.state import AgentState
+from bridle.explain.sharing import shared_parts
 from bridle.kernels import keys
 from bridle.kernels.types import Floats
 from bridle.limits import Beliefs
@@ -40,6 +41,8 @@ class Share:
     feature: str  # the column's name; "a & b" of two
     value: float  # as encoded
     gave: float
+    # Whose feature: "context", "arm", "both", or "own", what the arm's own plays gave beside.
+    side: str = "context"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class Contributions:
 
 def reward_shares(state: AgentState, row: Floats, k: int) -> Contributions:
     """Return what each feature contributed to the mean reward of an arm."""
+    if state.shared is not None:
+        base, parts = shared_parts(state, row, k)
+        each = tuple(Share(name, value, gave, side) for side, name, value, gave in parts)
+        total = math.fsum([base, *(share.gave for share in each)])
+        return Contributions(state.arm_ids[k], "reward", "reward", total, base, each)
     if not isinstance(state.reward_model, LinearArms):
         return _moved(state, row, k)
     post = state.reward_arms.kernel_state
@@ -116,6 +124,14 @@ def limit_shares(state: AgentState, row: Floats, k: int) -> Contributions:
         Share(" & ".join(schema.columns[i] for i in columns), value, gave)
         for columns, value, gave in found.parts
     )
+    pairs = state.limits_state.pairs
+    if pairs is not None:
+        # Of an arm, too: what would be believed of one without the feature.
+        names = pairs.space.arm.names
+        shares += tuple(
+            Share(names[i], value, gave, "arm")
+            for (i,), value, gave in pairs.attribute_arm(unit, row).parts
+        )
     return Contributions(
         state.arm_ids[k], "constraint", found.unit, found.total, found.base, shares
     )
@@ -199,10 +215,15 @@ def influences_of(
     """
     limits = state.limits_state.limits
     unit = int(state.limits_state.unit_of[k])
-    mine = state.limits_state.evidence(state.limits_state.examples_of(unit))
+    # Where limits are over pairs, what was said of any arm says something of this one.
+    pairs = state.limits_state.pairs
+    said = state.limits_state.examples_of(unit) if pairs is None else state.examples.values()
+    mine = state.limits_state.evidence(said)
     case = _Case(state, row, k, unit, mine, item)
     way: _Way = _Anew(case)
-    if limits.finds_groups:
+    if pairs is not None:
+        way = _Unsaid(case)
+    elif limits.finds_groups:
         way = _Uncounted(case)
     elif most is None and way.seconds() * min(len(mine), MOST) > SECONDS and limits.undoes:
         way = _Weighed(case)
@@ -261,6 +282,8 @@ class _Case:
         item: ArmId | None,
     ) -> None:
         self.row, self.k, self.unit, self.examples = row, k, unit, examples
+        self._pairs, self._rate_unit = state.limits_state.pairs, state.limits_state.rate_unit(k)
+        self.arm_rows = state.arm_rows if self._pairs is not None else None
         self._item, self._legacy = item, state.settings.legacy
         self._rates, self._first = state.limits_state.rates, state.limits_state.first
         self.limits = state.limits_state.limits
@@ -277,6 +300,8 @@ class _Case:
     def about(self, example: Example) -> bool:
         """Return whether an example of the unit is about this very case."""
         same = example.context == self.row.tobytes()
+        if self._pairs is not None and example.arm != self.k:
+            return False
         if self._legacy:
             return same and example.arm == self.k
         return same if example.item is None else example.item == self._item
@@ -320,8 +345,8 @@ class _Case:
         first = None if without is None else self._first.get(self.examples[without].id)
         if without is not None and first is not None:
             rates = rates.copy()
-            rates.forget(self.unit, allowed=bool(self.allowed[without]), safe=first)
-        return rates.holds(self.unit)
+            rates.forget(self._rate_unit, allowed=bool(self.allowed[without]), safe=first)
+        return rates.holds(self._rate_unit)
 
     def refit(self, limits: Beliefs, i: int) -> None:
         """Refit the unit without example i."""
@@ -330,14 +355,19 @@ class _Case:
 
 
 def _nearest_first(case: _Case) -> list[int]:
-    """Return places: the nearest context first, this arm's before others', repeats last."""
-    far = ((case.contexts - case.row) ** 2).sum(axis=1).tolist()
+    """Return places: the nearest first, this arm's before others', repeats last."""
     mine = case.examples
+    apart = ((case.contexts - case.row) ** 2).sum(axis=1)
+    if case.arm_rows is not None and mine:
+        theirs = case.arm_rows[[e.arm for e in mine]]
+        apart = apart + ((theirs - case.arm_rows[case.k]) ** 2).sum(axis=1)
+    far = apart.tolist()
     order = sorted(range(len(mine)), key=lambda i: (far[i], mine[i].arm != case.k, i))
-    met: Counter[tuple[bytes, bool]] = Counter()
+    met: Counter[tuple[bytes, int, bool]] = Counter()
     repeat: dict[int, int] = {}
     for i in order:
-        same = mine[i].context, mine[i].allowed
+        arm = -1 if case.arm_rows is None else mine[i].arm
+        same = mine[i].context, arm, mine[i].allowed
         repeat[i] = met[same]
         met[same] += 1
     return sorted(order, key=lambda i: repeat[i])  # stable
@@ -446,6 +476,24 @@ class _Uncounted:
 
     def seconds(self) -> float:
         return self._case.limits.refit_seconds(len(self._case.examples))
+
+    def without(self, i: int) -> tuple[float, bool]:
+        case = self._case
+        arm, allowed = case.examples[i].arm, bool(case.allowed[i])
+        found = case.limits.without(case.contexts[i], arm, allowed)
+        return case.belief(found), case.sure(found)
+
+
+class _Unsaid:
+    """Weighs limits over pairs as if the answer had not been given: see `PairLimits.without`."""
+
+    how = "weighed as if it had not been said"
+
+    def __init__(self, case: _Case) -> None:
+        self._case = case
+
+    def seconds(self) -> float:
+        return SECONDS / 30.0
 
     def without(self, i: int) -> tuple[float, bool]:
         case = self._case

@@ -615,6 +615,27 @@ class Mixture:
         self._weigh()
         return before
 
+    def without(self, grid: Grid, allowed: bool, key: int) -> Mixture:
+        """Return a mixture that is weighed as if an answer about the one pair had not been given.
+
+        The opposite answer has the inverse odds for every rule: after both, rules are believed as
+        without either. What each member gave to the answer is taken from its evidence; how often
+        exceptions are expected stays as it was.
+        """
+        twin = self.copy()
+        for member in twin.members.values():
+            member.fold(grid, not allowed, key)
+        parts = np.array([m.predictive(grid) for m in twin.members.values()])
+        raw = np.clip(parts[:, 1, 0], self._floor, 1.0 - self._floor)
+        yes = np.clip(raw * (1.0 - self._rates[:, 0]), self._floor, 1.0 - self._floor)
+        twin._evidence[0] -= np.log(yes if allowed else 1.0 - yes)
+        here = twin._counts.get(grid.contexts[0].tobytes(), {}).get(grid.arms[0].tobytes())
+        if here is not None:
+            here[not allowed] = max(0, here[not allowed] - 1)
+        twin.allowed -= allowed
+        twin._weigh()
+        return twin
+
     def copy(self) -> Mixture:
         """Return a mixture with the same knowledge that learns apart from now on."""
         twin = object.__new__(Mixture)

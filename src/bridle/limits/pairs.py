@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bridle import validation
 from bridle.errors import BridleError, CorruptState, InvalidValue, LimitReached
+from bridle.kernels import keys
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits import joint
 from bridle.limits.base import Answer, Attribution, Beliefs, Prediction
@@ -556,6 +557,17 @@ class PairLimits(Beliefs):
         new = (held & ~self._taught).sum(axis=1)
         share: Floats = np.where(total > 0, new / np.maximum(total, 1), float(not self._answers))
         return share[np.searchsorted(kinds, which)]
+
+    def without(self, context: Floats, arm: int, allowed: bool) -> PairLimits:
+        """Return limits that are weighed as if this answer had not been given: see `Mixture`."""
+        raw = (context + 0.0).tobytes()
+        same = (a for a in self._answers if (a.context, a.arm, a.allowed) == (raw, arm, allowed))
+        row = self._kinds[self._kind_of[arm]].tobytes()
+        given = next(same, _Answer(raw, row, arm, allowed, 0))
+        twin = self.copy()
+        bits = int(keys.aside(np.uint64(given.key)))
+        twin._inner = self._inner.without(self._one(given), allowed, bits)
+        return twin
 
     # -- state -------------------------------------------------------------------------------
 
