@@ -29,7 +29,8 @@ class TopFew:
         mean = np.where(eligible, parts[0], -np.inf)
         last = np.sort(mean)[-places]  # of the places that there are
         above, at = mean > last, mean == last
-        return above / places + at * (1.0 - above.sum() / places) / at.sum()  # ties share a place
+        shares: np.ndarray = above / places + at * (1.0 - above.sum() / places) / at.sum()
+        return shares  # ties share a place
 
     def choose(self, scores: Scores, key: int) -> int:
         odds = self.propensities(scores)

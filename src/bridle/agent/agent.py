@@ -221,10 +221,11 @@ class Agent:
         Prior precision of the reward part.
     ridge_limits : float, default 1.0
         Prior precision of linear limits.
-    prior : {"centred", "paper"}
+    prior : {"scaled", "centred", "paper"}, optional
         What is expected of an arm before it is tried: the mean of all rewards so far, with an
-        intercept for each arm; or 0, as in the paper. The default policies have v = .05 with
-        `centred` and .25 with `paper`. Where rewards are mostly chance, such as single clicks, .05
+        intercept for each arm; or 0, as in the paper. `scaled`, which is what arms with features
+        have, also finds out how much rewards and arms differ. The default policies have v = .3 with
+        `scaled`, .05 with `centred` and .25 with `paper`. Where rewards are mostly chance, such as single clicks, .05
         explores too little: give ``policy=LearnedMask(v=0.25)``.
     max_pending : int, default 1,000,000
         Decisions that wait for a reward (and questions for an answer); the oldest are dropped.
@@ -294,7 +295,7 @@ class Agent:
         label_coding: LabelCoding = Settings.label_coding,
         ridge: float = Settings.ridge,
         ridge_limits: float = Settings.ridge_limits,
-        prior: Prior = Settings.prior,
+        prior: Prior | None = Settings.prior,
         max_pending: int = Settings.max_pending,
         max_examples: int = Settings.max_examples,
         wait: float | None = Settings.wait,

@@ -140,6 +140,8 @@ EXTENSIONS: dict[str, Json] = {
     "interactions": "all",
     "set_limits": None,
 }
+# The spread of draws where arms share what is learned, in its own standard deviations.
+SHARED_V = 0.3
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
 # in every probability; a teacher's later answer replaces the earlier.
@@ -461,9 +463,14 @@ class Settings:
         1.0, "Prior precision of the limits.", range=validation.RIDGE, applies="limits linear"
     )
     prior: Prior = _setting(
-        "centred",
-        "What is expected of an arm before it is tried.",
-        choices={"centred": "The mean of all rewards so far", "paper": "0, as in the paper"},
+        None,
+        "What is expected of an arm before it is tried; `scaled` where arms share what is learned "
+        "of them, else `centred`, if left out.",
+        choices={
+            "scaled": "The mean of all rewards so far, by how much rewards and arms differ",
+            "centred": "The mean of all rewards so far",
+            "paper": "0, as in the paper",
+        },
     )
     reward_range: tuple[float, float] = _setting(
         (0.0, 1.0), "What rewards can be; mapped to [0, 1].", kind="(float, float)"
@@ -656,6 +663,9 @@ class Settings:
             wanted = f"another than {OUR_SHARED!r} where arms have no features"
             remedy = "Declare what arms are like: Agent(arm_features=Schema([...]))."
             raise InvalidValue("reward", "Agent", wanted, self.reward, remedy)
+        if self.prior == "scaled" and self.reward != OUR_SHARED:
+            wanted = f"'centred' or 'paper' with reward={self.reward!r}"
+            raise InvalidValue("prior", "Agent", wanted, self.prior)
         if self.reward != OUR_SHARED or self.arm_features is None:
             check_size(len(self.arms), self.features.width + (self.prior != "paper"))
             return
@@ -677,6 +687,8 @@ class Settings:
         linear = isinstance(self.limits, str) and self.limits == "linear"
         if self.reward is None:
             self._store(reward=OUR_REWARD if self.arm_features is None else OUR_SHARED)
+        if self.prior is None:
+            self._store(prior="scaled" if self.reward == OUR_SHARED else "centred")
         if self.policy is None:
             v = _default_v(self.prior)
             mask = LearnedMask(v=v)
@@ -743,7 +755,8 @@ class Settings:
             As `Agent` would.
         """
         if sigma is not None:
-            v = _default_v(others.get("prior"))
+            shares = others.get("arm_features") is not None and others.get("reward") is None
+            v = _default_v(others.get("prior") or ("scaled" if shares else None))
             dial = BehaviorConstrained(sigma=sigma, v=v)
             policy = dial if policy is None else with_sigma(policy, sigma)
         for name in ("rules", "teachers"):
@@ -926,8 +939,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
 
 
 def _default_v(prior: object) -> float:
-    paper = isinstance(prior, str) and prior == "paper"
-    return DEFAULT_V if paper else CENTRED_V
+    spreads = {"paper": DEFAULT_V, "scaled": SHARED_V}
+    return spreads.get(prior, CENTRED_V) if isinstance(prior, str) else CENTRED_V
 
 
 def the_arms(arms: int | Iterable[Arm | ArmId], first: int = 0) -> tuple[Arm, ...]:

@@ -324,7 +324,7 @@ class AgentForm(Form):
     # Of these two the settings say which are too small or too large.
     ridge: float = declared("ridge", gt=0, ge=None, le=None)
     ridge_limits: float = declared("ridge_limits", gt=0, ge=None, le=None)
-    prior: Prior = declared("prior")
+    prior: Prior | None = declared("prior")
     # A service holds many agents.
     max_pending: int = declared("max_pending", le=10_000_000)
     max_examples: int = declared("max_examples", le=10_000_000)
