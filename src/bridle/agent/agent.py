@@ -153,7 +153,7 @@ class Agent:
     arm_features : int, `Schema` or list of features, optional
         What an arm looks like: ``Arm(id, features={...})``. What is learned of one arm, by rewards
         and by teaching, then serves all that are like it, and new ones at once.
-    interactions : "all", "none" or list of pairs of names
+    interactions : "all", "none" or list of pairs of names, default all
         Which features of contexts and arms are weighed together by the shared reward model, beside
         each alone: ``[("age", "genre")]``.
     set_limits : `SetLimits`, optional
