@@ -452,7 +452,7 @@ class JointChoice:
         scores, may = np.zeros(K), np.zeros(K, np.bool_)
         may[where] = these.may & (not self.frozen)
         sets, key = self.state.sets, int(self.key)
-        if self._plain and (sets is None or sets.is_matroid) and not self.weights[EPSILON]:
+        if self._plain and not self.weights[EPSILON]:
             return self._slate_of_few(places, may, self.key, looks=self.policy.needs_limits)
         if not self.blends or self.weights[EPSILON] > 0.0:
             if self.policy.needs_limits:
@@ -476,8 +476,8 @@ class JointChoice:
     def _slate_of_few(self, places: int, may: Bools, key: np.uint64, *, looks: bool) -> Slate:
         """Return the best slate of the draw of a key, from the few best arms that fill it.
 
-        Where taking the best that fits is exact, arms past those that fill the slate change
-        nothing. `looks`: only what the limits are sure of.
+        Arms past those that fill the slate change nothing, unless it says so. `looks`: only what
+        the limits are sure of.
         """
         few, K = max(FIRST_LOOK, 4 * places), len(may)
         scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
@@ -487,8 +487,9 @@ class JointChoice:
             taken[found] = False
             scores[found] = top
             known[found] = not looks or self.marks(self._places(found)) == questions.SAFE
-            slate = choose_slate(scores, known, places, self.state.sets, int(key))
-            if len(slate) == places or not taken.any():
+            more = bool(taken.any())
+            slate = choose_slate(scores, known, places, self.state.sets, int(key), more=more)
+            if slate.how != "open":
                 return slate
             few *= MORE
 
@@ -508,7 +509,7 @@ class JointChoice:
         if self.policy.needs_limits:
             may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
         aside = np.uint64(keys.aside(self.key))
-        if self._plain and (sets is None or sets.is_matroid):
+        if self._plain:
             hits = np.zeros(len(arms))
             for i in range(DRAWS):
                 one = np.uint64(keys.key_of(aside, np.uint64(i)))

@@ -1029,7 +1029,7 @@ def best_of(
             drawn = np.float64(score[k])
             if not plain:
                 if full and best[m] >= 0 and st.own[k, 0] > 0.0 and st.old_of[k] < 0:
-                    # |S_kᵀδ| ≤ ‖X_k‖ Σ_j |a_j| ‖δ_j‖: of arms of few words far below ‖S_k‖ ‖δ‖.
+                    # |S_kᵀδ| ≤ ‖X_k‖ Σ_j |a_j| ‖δ_j‖: for arms of few words far below ‖S_k‖ ‖δ‖.
                     words = 0.0
                     for j in range(columns.shape[0]):
                         words += abs(st.rows[k, j]) * columns[j]
