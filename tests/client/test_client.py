@@ -17,12 +17,13 @@ pytest.importorskip("prometheus_client", reason="the serve extra is not installe
 import httpx2
 import numpy as np
 
-from bridle import Arm, Flag, Rule, Schema, When
+from bridle import Arm, Flag, Number, Rule, Schema, When
 from bridle.agent.teachers import Teacher
 from bridle.api import replies
 from bridle.client import AsyncClient, Client, ServiceError
 from bridle.client.client import Sent, Verb, Verbs, new_id, read
 from bridle.errors import InvalidValue
+from bridle.policies import SquareCB, Thompson
 from bridle.server.endpoints import Endpoint
 from bridle.server.service import Service
 from bridle.server.table import endpoints
@@ -238,6 +239,29 @@ def test_changes_of_an_agent(client: Client):
     with pytest.raises(ServiceError) as caught:
         client.change("ann", sigma=2.0)
     assert (caught.value.status, caught.value.field) == (422, "sigma")
+
+
+def test_arms_with_features_slates_and_another_policy(client: Client):
+    arms = [Arm(f"a{n}", features={"size": n / 4}) for n in range(4)]
+    sizes = Schema([Number("size", 0, 1)])
+    flags = AGENT["features"]
+    client.create("ann", arms=arms, features=flags, arm_features=sizes, seed=1, policy=Thompson())
+    slate = client.decide_slate("ann", ADULT, 2)
+    assert [one.place for one in slate.decisions] == [1, 2] and slate.places == 2
+    earned = client.reward_slate("ann", slate.slate, 1.0)
+    assert [one.value for one in earned.items] == [0.5, 0.5]
+    brought = client.decide("ann", ADULT, among=[Arm("new", features={"size": 0.5})])
+    assert brought.arm == "new" and brought.slate is None
+    client.change("ann", retire_arms=["a1"])
+    client.change("ann", policy=SquareCB())
+    client.change("ann", change_arms=[Arm("a2", "Two", features={"size": 1.0})])
+    listed = client.arms("ann")
+    assert [arm.status for arm in listed.arms] == [None, "retired", None, None, "visiting"]
+    assert listed.arms[2].features == {"size": 1.0} and client.agent("ann").arms_total == 5
+    assert client.agent("ann").policy["kind"] == "SquareCB"
+    client.change("ann", restore_arms=["a1", "new"])
+    assert client.arms("ann", status="standing").total == 5
+    assert [one.arm for one in client.believed("ann", ADULT, arms=["a3"])] == ["a3"]
 
 
 def test_questions_are_asked_answered_and_skipped(client: Client):

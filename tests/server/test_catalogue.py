@@ -97,6 +97,23 @@ def test_a_slate_is_erased_as_a_whole(server: Server):
     assert load(server.store, "films").state.decisions == 3
 
 
+def test_an_arm_that_was_brought_along_outlives_who_it_was_brought_for(server: Server):
+    make(server)
+    teach(server)
+    decide(server, id="first", among=[NEW])
+    call(server, "POST", f"{A}/examples", {"context": ADULT, "arm": "n1", "allowed": True})
+    decide(server, id="second", among=["n1"])
+    server.runner.run(server.service.stop())
+    erase(server.store, "films", decisions=["first"])
+    left = load(server.store, "films")
+    assert (
+        left.agent.arms[-1].id == "n1"
+        and dict(left.agent.arms[-1].features or {})["year"] == 2000.0
+    )
+    assert verify(server.store, "films").problems == ()
+    assert replay(server.store, "films").differing == 0
+
+
 def test_one_change_at_a_time_and_only_what_can_be(server: Server):
     make(server)
     wrong: dict[str, Any]

@@ -467,10 +467,12 @@ class Erased:
     """In the place of an event that was erased. It counts, and says nothing.
 
     `kind` is what it was; `spaces` are what it was the first to name: "decision", "example", ….
+    `arms`: those that it brought along; they are of a catalogue, and others may speak of them.
     """
 
     kind: str
     spaces: tuple[str, ...] = ()
+    arms: tuple[Arm, ...] | None = None
 
 
 Note: TypeAlias = (
@@ -1019,6 +1021,7 @@ _ADDED: dict[type, tuple[str, ...]] = {
     Asked: ("visitors",),
     Decided: ("visitors", "draws", "slate", "place", "places"),
     Abstained: ("visitors", "places"),
+    Erased: ("arms",),
 }
 
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

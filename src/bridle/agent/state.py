@@ -1183,6 +1183,8 @@ class AgentState:
                 self.purse.take(None, None)
             self.taught += "example" in event.spaces
             self.questions.asked += "question" in event.spaces
+            met = [arm for arm in event.arms or () if arm.id not in self.number_of]
+            self.add_arms(met, VISITING)
         elif isinstance(event, RewardedLate):
             self.unit_reward(event.value)
 

@@ -37,7 +37,7 @@ from bridle.agent.snapshot import (
 from bridle.agent.state import AgentState
 from bridle.audit.log import Auditing, under
 from bridle.errors import CorruptState, InvalidValue, UnknownId
-from bridle.store.idempotency import names_of, text_of
+from bridle.store.idempotency import arms_in, names_of, text_of
 from bridle.store.log import START, Entry, Head, Name, New, Snapshot, Store, Transaction, broken
 from bridle.store.projections import (
     Deadlines,
@@ -252,7 +252,8 @@ def payload_of(event: Event) -> bytes:
 def event_of(entry: Entry, names: Iterable[Name] = ()) -> Event:
     """Return the event of an entry; an `Erased` where its payload was erased."""
     if entry.payload is None:
-        return Erased(entry.kind, tuple(name.space for name in names))
+        named = tuple(names)
+        return Erased(entry.kind, tuple(name.space for name in named), arms_in(named))
     try:
         event = event_from_json(json.loads(entry.payload.decode()))
     except (ValueError, RecursionError) as error:

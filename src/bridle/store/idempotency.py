@@ -7,7 +7,11 @@ that has a name, or that is about something with one, says so here and nowhere e
 
 from __future__ import annotations
 
-from bridle.agent.config import ItemId
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+
+from bridle.agent.config import Arm, ItemId
 from bridle.agent.events import (
     Abstained,
     Asked,
@@ -26,7 +30,10 @@ from bridle.agent.events import (
 from bridle.agent.state import AgentState
 from bridle.store.log import Name
 
-__all__ = ["id_of", "ids_in", "names_of", "text_of"]
+__all__ = ["arms_in", "id_of", "ids_in", "names_of", "text_of"]
+
+ARM = "arm"
+PIECE = 1_500  # characters: what an index takes, on every database
 
 
 def text_of(id: ItemId) -> str:
@@ -51,14 +58,15 @@ def names_of(event: Event, state: AgentState, digest: bytes | None = None) -> tu
     waiting = state.questions.waiting
     if isinstance(event, Decided | Abstained):
         space = "settled" if event.id in waiting else "decision"
-        return (Name(space, text_of(event.id), digest),)
+        return (Name(space, text_of(event.id), digest), *_brought(event, state))
     if isinstance(event, Asked):
+        brought = _brought(event, state)
         mine = Name("question", text_of(event.id), digest)
         first = event.decision is not None and event.decision not in waiting
         if first and state.settings.on_doubt == "wait":
             assert event.decision is not None
-            return (Name("decision", text_of(event.decision), digest), mine)
-        return (mine,)
+            return (Name("decision", text_of(event.decision), digest), mine, *brought)
+        return (mine, *brought)
     if isinstance(event, Taught):
         mine = Name("example", text_of(event.id), digest)
         if event.check is not None:
@@ -81,6 +89,31 @@ def names_of(event: Event, state: AgentState, digest: bytes | None = None) -> tu
     if isinstance(event, Audited):
         return (Name("judgement", text_of(event.decision), digest),)
     return ()
+
+
+def _brought(event: Decided | Abstained | Asked, state: AgentState) -> Iterator[Name]:
+    """Yield names that hold the arms that an event is the first to speak of, in pieces.
+
+    Names stay when what a person's events held is erased, and later events may speak of the arms.
+    """
+    spoken = set() if isinstance(event, Abstained) else {event.arm}
+    if isinstance(event, Decided) and event.wanted is not None:
+        spoken.add(event.wanted)
+    for arm in event.visitors or ():
+        if arm.id in spoken and arm.id not in state.number_of:
+            text = json.dumps(arm.to_json(), separators=(",", ":"))
+            mark = hashlib.blake2b(repr(arm.id).encode(), digest_size=16).hexdigest()
+            for n, at in enumerate(range(0, len(text), PIECE)):
+                yield Name(ARM, f"{mark}:{n:06d}:{text[at : at + PIECE]}", None)
+
+
+def arms_in(names: Iterable[Name]) -> tuple[Arm, ...] | None:
+    """Return the arms that an erased event brought along, by its names; None if there were none."""
+    texts: dict[str, str] = {}
+    for name in sorted(one.id for one in names if one.space == ARM):
+        mark, _, piece = name.split(":", 2)
+        texts[mark] = texts.get(mark, "") + piece
+    return tuple(Arm.from_json(json.loads(text)) for text in texts.values()) or None
 
 
 def ids_in(event: Event) -> set[tuple[str, str]]:
