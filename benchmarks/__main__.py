@@ -13,10 +13,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import chart, goals, grid, growth, limits, loading, measure, ours, report, roofline
 from benchmarks.cases import CASES, STEPS, World, make_world
+from benchmarks.catalogue import CATALOGUES, CatalogueCase, make_catalogue, stepping
+from benchmarks.catalogue import PEERS as CATALOGUE_PEERS
 from benchmarks.measure import MODES, Contest, Effort, Mode, Result
 from benchmarks.peers import PEERS, Peer
 
 CONTESTANTS: tuple[type[Peer], ...] = (ours.Bridle, *PEERS)
+WHO = [*(make.name for make in CONTESTANTS), "matvec"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,12 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     steps = STEPS // 10 if options.quick else STEPS
     found = report.Report(cases=cases, results=[])
     wanted = [make for make in CONTESTANTS if make.name in options.who]
-    contestants = _installed(wanted, found, make_world(cases[0], steps=1, size=cases[0].arms))
+    contestants = _installed(wanted, found, make_world(CASES[0], steps=1, size=CASES[0].arms))
 
     columns = (TextColumn("{task.description:<40}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         ladders = growth.QUICK if options.quick else growth.FULL
         has_bridle = ours.Bridle in contestants
+        names = {make.name for make in contestants} | {"matvec"} & set(options.who)
         contests = len(cases) * (3 * len(contestants) + has_bridle)
         total = contests * measure.turns(effort)
         total += 0 if options.part else len(cases) + has_bridle * ladders.turns
@@ -52,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tick(f"{case.name}: flops and draws alone")
             few = min(steps, 2_000 if case.arms >= 1_000 else 20_000)
             found.floors[case.name] = roofline.decisions_per_second(world, steps=few)
+        for large in CATALOGUES:
+            if large.name in options.case:
+                found.results += _large(large, names, options.mode, effort, tick)
         if has_bridle and not options.part:
             found.growth = growth.growth(ladders, tick)
             found.memory = [growth.memory_per_arm(case) for case in cases]
@@ -70,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report.print_report(found, console)
     options.out.mkdir(parents=True, exist_ok=True)
     paths = [*report.write_json(found, options.out), options.out / "bench.png"]
-    chart.draw(found.results, cases, paths[-1])
+    if cases:
+        chart.draw(found.results, cases, paths[-1])
     console.print("written: " + ", ".join(str(path) for path in paths))
     if options.quick:
         console.print("A quick run: too short for figures to be quoted.", style="yellow")
@@ -103,6 +111,23 @@ def _contests(
     return results
 
 
+def _large(
+    case: CatalogueCase, names: set[str], modes: Sequence[Mode], effort: Effort, tick: growth.Tick
+) -> list[Result]:
+    """Hold the contests of a catalogue. A peer's loop is its single steps: it has no other."""
+    world = make_catalogue(case)
+    contests: list[Contest] = []
+    for mode in ours.BridleCatalogue.MODES:
+        if "bridle" in names and mode in modes:
+            mine = ours.BridleCatalogue(world, mode)
+            contests.append(stepping("bridle", mode, mine, world))
+    for who in case.peers:
+        if who in names and {"loop", "single"} & set(modes):
+            contests.append(stepping(who, "single", CATALOGUE_PEERS[who](world), world))
+    results = measure.hold(contests, case.name, effort, tick)
+    return results + [replace(r, mode="loop") for r in results if r.who in case.peers]
+
+
 def _installed(
     wanted: Sequence[type[Peer]], found: report.Report, world: World
 ) -> list[type[Peer]]:
@@ -119,7 +144,7 @@ def _installed(
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    names = [case.name for case in CASES]
+    names = [case.name for case in (*CASES, *CATALOGUES)]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="two minutes instead of ten, rough figures"
@@ -132,7 +157,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--who",
         action="append",
-        choices=[make.name for make in CONTESTANTS],
+        choices=WHO,
         help="only this contestant; may repeat",
     )
     parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the files")
@@ -141,7 +166,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.part = bool(options.mode or options.who)
     options.case = options.case or names
     options.mode = options.mode or list(MODES)
-    options.who = options.who or [make.name for make in CONTESTANTS]
+    options.who = options.who or WHO
     return options
 
 

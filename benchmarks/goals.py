@@ -17,11 +17,22 @@ SPEED_GOALS: tuple[tuple[str, Mode, str, float], ...] = (
     ("100x10", "loop", "vowpalwabbit", 60.0),
     ("100x10", "loop", "mabwiser", 5_000.0),
     ("100x10", "loop", "numpy", 18.0),
-    ("4x41", "loop", "vowpalwabbit", 12.0),
+    ("4x41", "loop", "vowpalwabbit", 13.0),
     ("1000x50", "loop", "vowpalwabbit", 5.0),
-    ("100x10", "single", "vowpalwabbit", 2.5),
+    ("100x10", "single", "vowpalwabbit", 3.0),
     ("100x10", "single", "mabwiser", 300.0),
+    ("1000x50", "single", "vowpalwabbit", 2.0),
+    ("1000x50", "single", "numpy", 1.2),
+    ("4x41", "batch", "contextualbandits", 1.2),
+    ("100x10", "fit", "numpy", 1.0),
+    ("4x41", "fit", "numpy", 1.0),
+    ("1000x50", "fit", "numpy", 1.0),
+    ("10000x20x10", "loop", "vowpalwabbit", 1_000.0),
+    ("10000x20x10", "single", "vowpalwabbit", 200.0),
+    ("100000x20x10", "loop", "matvec", 0.5),
 )
+# The loop inside learned limits over the loop without: in time.
+LIMITS_GOAL = 2.0
 
 STARTUP_GOAL = 3.0
 REFIT_GOAL = 50.0
@@ -92,6 +103,12 @@ def judge(rates: Rates, startup: Startup | None) -> list[Goal]:
             text = f"{case} {mode}: bridle / {who}"
             goals.append(Goal(text=text, wanted=wanted, got=got))
     goals += _batch_goals(rates)
+    for case in dict.fromkeys(case for case, _, _ in rates):
+        free = rates.get((case, "loop", "bridle"))
+        limited = rates.get((case, "loop-limits", "bridle"))
+        if free is not None and limited is not None:
+            text = f"{case}: the time of loop-limits / of loop"
+            goals.append(Goal(text=text, wanted=LIMITS_GOAL, got=free / limited, at_most=True))
     if startup is not None:
         for text, got in (
             ("import bridle / import numpy", startup.import_ratio),

@@ -16,8 +16,8 @@ from typing import Literal
 from benchmarks.cases import World
 from benchmarks.peers import Peer
 
-Mode = Literal["loop", "single", "batch", "fit"]
-MODES: tuple[Mode, ...] = ("loop", "single", "batch", "fit")
+Mode = Literal["loop", "single", "batch", "fit", "loop-limits"]
+MODES: tuple[Mode, ...] = ("loop", "single", "batch", "fit", "loop-limits")
 
 
 @dataclass(frozen=True, kw_only=True)

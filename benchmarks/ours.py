@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from benchmarks.cases import STEPS, Floats, Ints, V, World
-from benchmarks.measure import Contest
+from benchmarks.catalogue import Catalogue
+from benchmarks.measure import Contest, Mode
 from benchmarks.peers import Peer
 
 
@@ -89,3 +90,58 @@ def loop_runner(world: World) -> Callable[[int], float]:
         return time.perf_counter() - start
 
     return play
+
+
+class BridleCatalogue:
+    """bridle where arms have features: its model alone, its agent, its agent inside limits.
+
+    `loop` is the shared model without the bookkeeping of an agent: one joint draw, the best arm of
+    it, one update. `loop-limits` is the agent with limits over pairs that it was taught.
+    """
+
+    name = "bridle"
+    MODES: ClassVar[tuple[Mode, ...]] = ("loop", "single", "loop-limits")
+
+    def __init__(self, world: Catalogue, mode: Mode) -> None:
+        import bridle
+        from bridle.policies import LearnedMask, Thompson
+        from bridle.reward.shared import SharedArms
+
+        self.mode, self.contexts, self.given = mode, world.contexts, list(world.contexts)
+        self.steps, self.decision_id = 0, None
+        if mode == "loop":
+            self.model = SharedArms(rows=world.rows, features=world.case.features)
+            self.may = np.ones(world.case.arms, np.bool_)
+            return
+        words = [f"f{i}" for i in range(world.case.arm_features)]
+        named = [
+            bridle.Arm(k, features={"words": [words[i] for i in np.flatnonzero(row)]})
+            for k, row in enumerate(world.rows)
+        ]
+        limited = mode == "loop-limits"
+        self.agent: Any = bridle.Agent(
+            arms=named,
+            features=world.case.features,
+            arm_features=bridle.Schema([bridle.Labels("words", words)]),
+            policy=LearnedMask() if limited else Thompson(),
+            seed=1,
+        )
+        if limited:
+            rng = np.random.default_rng(2)
+            for row, arm in rng.integers(0, (len(world.contexts), world.case.arms), (100, 2)):
+                self.agent.teach(self.given[row], int(arm), allowed=world.allowed(row, arm))
+
+    def choose(self, row: int) -> int:
+        if self.mode == "loop":
+            self.steps += 1
+            model = self.model
+            return int(model.best(self.contexts[row], self.may, self.steps, model.spread)[0])
+        made = self.agent.decide(self.given[row], ask=False)
+        self.decision_id = made.id if hasattr(made, "arm") else None
+        return -1 if self.decision_id is None else int(made.arm)
+
+    def learn(self, row: int, arm: int, reward: float) -> None:
+        if self.mode == "loop":
+            self.model.fold(arm, self.contexts[row], reward)
+        elif self.decision_id is not None:
+            self.agent.reward(self.decision_id, reward)

@@ -167,7 +167,7 @@ def turnover(
     day: int = DAY,
     share: float = TURNOVER,
 ) -> World:
-    """Return `bilinear` with own effects N(0, .3²), whose catalogue loses and wins arms each day."""
+    """Return `bilinear` with own effects N(0, .3²) and a catalogue that turns over day by day."""
     rng = _rng("turnover", seed)
     days = -(-steps // day)
     fresh = round(share * arms)

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import THREAD_VARIABLES
-from benchmarks.cases import STEPS, Case
+from benchmarks.cases import CASES, STEPS, Case
+from benchmarks.catalogue import CATALOGUES
 from benchmarks.goals import Goal, Rates, rates_of
 from benchmarks.growth import Growth, Memory, Startup
 from benchmarks.measure import Mode, Result
@@ -31,6 +32,8 @@ DISTRIBUTIONS = (
     "river",
     "bayesianbandits",
 )
+
+CATALOGUE_NAMES = frozenset(case.name for case in CATALOGUES)
 
 LOOP_NOTE = (
     "No peer has a compiled loop: a peer's 'loop' figure is its 'single' figure, the rate "
@@ -91,11 +94,13 @@ def print_report(report: Report, console: Console) -> None:
     """Print rates and ratios, growth, memory, start-up and the goals."""
     for case in report.cases:
         console.print(_rates_table(report, case))
+    if any(r.case in CATALOGUE_NAMES for r in report.results):
+        console.print(_catalogue_table(report))
     console.print(
         f"Rates are decisions with their reward (fit: rows of the log) per second, on one "
         f"thread. In brackets: bridle / peer; in the loop column bridle's compiled loop is "
         f"set against a peer's single steps, as no peer has such a loop. A batch has "
-        f"{report.cases[0].batch:,} contexts. * = fewer than {STEPS:,} steps a slice, as a "
+        f"{CASES[0].batch:,} contexts. * = fewer than {STEPS:,} steps a slice, as a "
         f"slow contestant would take too long. † = one draw for the whole batch, ‡ = no draws.",
         style="dim",
     )
@@ -136,6 +141,18 @@ def _rates_table(report: Report, case: Case) -> Table:
             for mode in modes
         ]
         table.add_row(who, *cells, style="bold" if who == "bridle" else None)
+    return table
+
+
+def _catalogue_table(report: Report) -> Table:
+    modes: tuple[Mode, ...] = ("loop", "single", "loop-limits")
+    table = Table(title="Arms with features (arms x arm features x context features)")
+    for name in ("case", "who", *modes):
+        table.add_column(name, justify="left" if name in ("case", "who") else "right")
+    rates = rates_of(r for r in report.results if r.case in CATALOGUE_NAMES)
+    for case, who in dict.fromkeys((case, who) for case, _, who in rates):
+        found = [rates.get((case, mode, who)) for mode in modes]
+        table.add_row(case, who, *("" if one is None else number(one) for one in found))
     return table
 
 

@@ -254,7 +254,8 @@ def bits(agent: Agent) -> bytes:
     here = questions.pop("_here")  # the order in which they came means nothing
     questions["_here"] = sorted((repr(c), sorted(map(repr, ids))) for c, ids in here.items())
     found["questions"] = sorted(questions.items())
-    del found["_certified"], found["unscored"], found["_sets"]  # follow from the rest
+    for name in ("_certified", "unscored", "_sets", "_vouched"):  # they follow from the rest
+        del found[name]
     certificate = found.pop("certificate")
     found["certificate"] = None if certificate is None else certificate.to_json()
     for name in ("denials", "allowances"):
@@ -263,8 +264,10 @@ def bits(agent: Agent) -> bytes:
     found["compiled_rules"] = [
         (rule.rule, rule.arms.tobytes(), rule.conditions) for rule in found["compiled_rules"]
     ]
-    for name in ("every", "every_shown", "weights", "totals"):
+    for name in ("every", "every_shown", "weights", "totals", "status"):
         found[name] = found[name].tobytes()
+    rows = found.pop("arm_rows")
+    found["arm_rows"] = None if rows is None else rows.tobytes()
     # Nothing is left whose repr does not say all of it.
     assert not any(isinstance(value, np.ndarray) for value in found.values())
     return b"\0".join([*parts, repr(sorted(found.items())).encode()])

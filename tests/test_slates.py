@@ -236,6 +236,24 @@ def test_a_list_grows_until_the_slate_is_full():
     assert slate.how == "exact"
 
 
+@given(cases(), st.integers(1, 9))
+def test_the_best_few_are_enough_where_it_says_so(case, few):
+    scores, may, k, sets = case
+    whole = choose_slate(scores, may, k, sets, key=7)
+    order = sorted(
+        np.flatnonzero(may).tolist(), key=lambda a: (-scores[a], -int(bits_of(np.uint64(7), a)))
+    )
+    known = np.isin(np.arange(len(scores)), order[:few])
+    slate = choose_slate(scores, known, k, sets, key=7, more=len(order) > few)
+    if slate.how == "open":
+        assert len(order) > few
+    else:
+        assert len(slate) == len(whole)
+        assert math.fsum(scores[slate.arms]) == pytest.approx(
+            math.fsum(scores[whole.arms]), abs=1e-12
+        )
+
+
 def test_a_hub_gives_way_where_more_places_can_be_filled():
     hub = SetLimits(not_both=[NotBoth(arms=(0, other)) for other in (1, 2, 3)])
     sets = hub.arrays(ids=[0, 1, 2, 3])

@@ -24,9 +24,9 @@ LONG = 70  # lines of a function
 ODD = re.compile(r"(Give|Say|Refuse|Write down)\b")
 # The most there may be of each.
 BARS = {
-    "files": 150,
+    "files": 160,
     "modules directly in the package": 13,
-    "modules with one importer": 30,
+    "modules with one importer": 32,
     "odd docstrings": 0,
     "classes cut over files": 0,
 }

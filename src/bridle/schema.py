@@ -54,6 +54,8 @@ MOST_SHOWN, MOST_ROWS = 8, 50
 COLLECTIONS = (list, tuple, set, frozenset)
 UNSCALED = FloatRange(-MAX_MAGNITUDE, MAX_MAGNITUDE)  # without a range: what the arms can take
 RAW = FloatRange(-1e300, 1e300)  # with a range: such that no difference or rounding overflows
+# Rows that are copied and looked at together.
+PIECE = 1_024
 PLAIN = frozenset("bBhHiIlLqQefd")  # array types to take as they are; no bool, date or object
 
 Context: TypeAlias = "Mapping[str, object] | Sequence[float] | np.ndarray[Any, Any]"
@@ -504,13 +506,21 @@ class _Scaling:
         x: Floats = np.ascontiguousarray(raw, dtype=np.float64)  # for a sum keeps the order
         if self.unscaled:
             # Of one short vector the length is found faster than the largest entry.
-            short = ndim == 1 and math.hypot(*x.tolist()) <= MAX_MAGNITUDE
-            if short or np.abs(x).max(initial=0.0) <= MAX_MAGNITUDE:
+            if ndim == 1 and math.hypot(*x.tolist()) <= MAX_MAGNITUDE:
                 return x + self.shift  # zeros: so -0 becomes 0
-            return None
+            return self._unscaled(x)
         # A search through the bytes, for `all` would take longer than all the rest.
         if b"\0" in (x >= self.least).tobytes() or b"\0" in (x <= self.most).tobytes():
             return None
         if self.ends is not None:
             x = np.minimum(np.maximum(x, self.ends[0]), self.ends[1])
         return (x + self.shift) / self.span
+
+    def _unscaled(self, x: Floats) -> Floats | None:
+        """Copy numbers that need no scaling, and look at each piece while it is at hand."""
+        out = np.empty_like(x)
+        for at in range(0, len(x), PIECE):
+            piece = np.add(x[at : at + PIECE], self.shift, out=out[at : at + PIECE])
+            if not (-MAX_MAGNITUDE <= piece.min() and piece.max() <= MAX_MAGNITUDE):
+                return None
+        return out

@@ -21,10 +21,10 @@ from bridle.agent.purse import Purse
 from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
 from bridle.errors import InvalidValue, NotPossible
-from bridle.kernels import choice, doubt, keys, loop, questions
+from bridle.kernels import choice, doubt, keys, loop, questions, shared
 from bridle.kernels.purse import coin_at
-from bridle.kernels.types import MASK_ARGMAX, Bools, Floats, Ints
-from bridle.limits import Beliefs, Limits, LinearLimits
+from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints
+from bridle.limits import Beliefs, Limits, LinearLimits, PairLimits
 from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
     DEFAULT_V,
@@ -39,6 +39,7 @@ from bridle.policies import (
 )
 from bridle.reward.base import RewardModel, scores_of
 from bridle.reward.posterior import LinearArms
+from bridle.reward.shared import SharedArms
 
 __all__ = [
     "ON_EMPTY",
@@ -76,11 +77,15 @@ class Tables:
         What each arm earns in each context, in [0, 1].
     allowed : array (M, K) of bools
         The truth about the limits. No agent sees it, but for `KnownMask`.
+    arm_features : array (K, p), optional
+        What each arm is like. Then `online` learns one model for all arms (`SharedArms`), and what
+        one arm earns teaches the others.
     """
 
     contexts: Floats
     rewards: Floats
     allowed: Bools
+    arm_features: Floats | None = None
 
     def __post_init__(self) -> None:
         contexts = validation.matrix(self.contexts, None, "contexts", "Tables")
@@ -99,6 +104,12 @@ class Tables:
         allowed = _table(self.allowed, rewards.shape, "allowed", "Tables")
         for name, value in (("contexts", contexts), ("rewards", rewards), ("allowed", allowed)):
             object.__setattr__(self, name, value)
+        if self.arm_features is not None:
+            rows = validation.matrix(self.arm_features, None, "arm_features", "Tables")
+            if len(rows) != rewards.shape[1]:
+                wanted = f"of shape ({rewards.shape[1]}, p), a row an arm"
+                raise InvalidValue("arm_features", "Tables", wanted, rows.shape)
+            object.__setattr__(self, "arm_features", rows)
 
     @property
     def arms(self) -> int:
@@ -315,7 +326,8 @@ def online(
         its draws: v = .05.
     model : RewardModel, optional
         Learns from the rewards in the place of ours, in plain Python; it is updated. Then `ridge`
-        and `prior` say nothing.
+        and `prior` say nothing. Where arms have features it is a `SharedArms` by default, which is
+        compiled, too, and scales itself.
 
     Examples
     --------
@@ -341,7 +353,12 @@ def online(
         centred=centred,
     )
     _check_model(model, tables, "online")
-    if isinstance(policy, Weighted) and model is None:
+    if model is None and tables.arm_features is not None:
+        own = SharedArms(rows=tables.arm_features, features=tables.features)
+        model = cast("RewardModel", own)
+    if isinstance(policy, Weighted) and isinstance(model, SharedArms):
+        played = _run_shared(given, policy, model)
+    elif isinstance(policy, Weighted) and model is None:
         played = _run_compiled(given, policy, arms)
     else:
         played = _run_plain(given, arms if model is None else model)
@@ -417,6 +434,36 @@ def _run_compiled(given: _Given, policy: Weighted, arms: LinearArms) -> Ints:
         played,
         given.centred,
         FIRST_GUESS.copy(),
+    )
+    return played
+
+
+def _run_shared(given: _Given, policy: Weighted, model: SharedArms) -> Ints:
+    """Do the same where arms share what is learned: one draw of what they share a step."""
+    tables, T = given.tables, len(given.shown)
+    played = np.empty(T, np.int64)
+    own = getattr(policy, "v", 0.0) is None
+    w = policy.weights
+    if w.limit != 0.0 or w.reward != 1.0 or w.mask == MASK_FILTER:
+        raise NotPossible(
+            f"{policy} blends in what was taught, which a world with arm features does not know: "
+            "use Thompson, LinUCB, EpsilonGreedy or Greedy with eligible=…"
+        )
+    each = len(given.may) > 1
+    shared.run(
+        model.kernel_state,
+        tables.contexts,
+        tables.rewards,
+        given.may,
+        np.arange(len(tables)) if each else np.zeros(len(tables), np.int64),
+        given.shown,
+        given.start,
+        np.arange(1, T + 1, dtype=np.uint64),
+        model.spread if own else w.v,
+        w.bonus,
+        w.epsilon,
+        True,
+        played,
     )
     return played
 
@@ -838,10 +885,15 @@ class _AskingPhase:
         self.table = _Table(self.believed, self.kinds, self.rates)
         units = self.believed.units
         self.unit: Ints = np.ascontiguousarray(self.believed.unit_of, np.int64)
+        # By which account and which rate of exceptions an arm goes.
+        self.accounts, self.rated = _accounts(self.believed)
+        self.dearer: Floats = np.ones(int(self.accounts.max()) + 1)
+        if isinstance(self.believed, PairLimits):
+            self.dearer = self.believed.dearer
         self.said = np.zeros((int(self.item.max()) + 1, units), np.int8)
         self.here = np.zeros(units, np.int8)  # what was said at this very step
-        self.account: Floats = np.zeros(self.said.shape)
-        self.lessons: Floats = np.zeros(units)
+        self.account: Floats = np.zeros((len(self.said), int(self.accounts.max()) + 1))
+        self.lessons: Floats = np.zeros(self.account.shape[1])
         self.contexts = with_one(tables.contexts) if centred else tables.contexts
         self.arms = LinearArms(arms=tables.arms, features=self.contexts.shape[1], ridge=ridge)
         self.model: RewardModel = self.arms if model is None else model
@@ -852,7 +904,7 @@ class _AskingPhase:
         self.of_checks = keys.stream(seed, keys.ANSWER_NAMED)
         self.numbers = np.arange(1, len(shown) + 1, dtype=np.uint64)
         nothing = np.zeros(0)
-        unjudged = np.zeros(units, np.int64)
+        unjudged = np.zeros(int(self.rated.max()) + 1, np.int64)
         self.coins = questions.Coins(
             keys.stream(seed, keys.CHECK), np.zeros((0, 2)), START, unjudged, nothing, np.zeros(2)
         )
@@ -912,6 +964,9 @@ class _AskingPhase:
             self.kind,
             self.item,
             self.unit,
+            self.accounts,
+            self.dearer,
+            self.rated,
             self.table.safe,
             self.table.p,
             self.table.hope,
@@ -960,7 +1015,7 @@ class _AskingPhase:
             coin = -1.0
             if k >= 0 and self.here[self.unit[k]] != doubt.SAID_YES:
                 judged = bool(self.said[own, self.unit[k]] == doubt.SAID_YES)
-                coin = float(questions.coin_of(self.coins, self.unit[k], judged, t))
+                coin = float(questions.coin_of(self.coins, self.rated[k], judged, t))
             self.here[:] = doubt.UNASKED
             self.played[t] = k
             if k >= 0:
@@ -1012,7 +1067,7 @@ class _AskingPhase:
     ) -> tuple[int, bool]:
         """Return the arm in doubt that is nearest to paying for an answer; whether it pays."""
         own, like, unit = self.item[row], self.kind[row], self.unit
-        units = len(self.lessons)
+        accounts, many = self.accounts, len(self.lessons)
         key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
         k, cost, lesson, pays = questions.nearest(
             parts[4],
@@ -1020,19 +1075,20 @@ class _AskingPhase:
             self.table.hope[like, unit],
             self.table.information[like, unit],
             marks,
-            unit,
+            accounts,
             self.account[own],
             self.lessons,
             self.price,
+            self.dearer,
             np.uint64(key),
-            np.empty(units),
-            np.empty(units, np.int64),
+            np.empty(many),
+            np.empty(many, np.int64),
         )
         if pays:
-            self.account[own, unit[k]] = self.lessons[unit[k]] = 0.0
+            self.account[own, accounts[k]] = self.lessons[accounts[k]] = 0.0
         elif k >= 0:
-            self.account[own, unit[k]] += cost
-            self.lessons[unit[k]] += lesson
+            self.account[own, accounts[k]] += cost
+            self.lessons[accounts[k]] += lesson
         return int(k), bool(pays)
 
     def _ask(self, step: int, row: int, k: int, truth: bool) -> bool | None:
@@ -1069,12 +1125,13 @@ class _AskingPhase:
             bits = int(keys.key_of(self.answers, np.uint64(number)))
             if not answer:
                 self.denied.append((row, k, bits))
-        self.account[own, u], self.lessons[u] = 0.0, 0.0
+        paid = int(self.accounts[k])
+        self.account[own, paid], self.lessons[paid] = 0.0, 0.0
         if self.said[own, u] != doubt.UNASKED:  # the first answer alone is evidence about others
             return
         if self.rates is not None:
             safe = bool(self.table.sure[self.kind[row], u])
-            self.rates.fold(u, allowed=answer, safe=safe)
+            self.rates.fold(int(self.rated[k]), allowed=answer, safe=safe)
         if self.remember and (self.identity or not answer):
             self.said[own, u] = doubt.SAID_YES if answer else doubt.SAID_NO
         self.table.update(self.believed.learn(self.tables.contexts[row], k, answer, bits))
@@ -1356,6 +1413,8 @@ class _Table:
         self, beliefs: Beliefs, kinds: Floats, rates: ExceptionRates | None = None
     ) -> None:
         self._beliefs, self._rates = beliefs, rates
+        # Of each unit, to which rate it belongs; None: each to its own.
+        self._rated = _accounts(beliefs)[1] if isinstance(beliefs, PairLimits) else None
         self._predictions = beliefs.predictions(kinds)
         self._hope: Floats = np.empty((beliefs.units, len(kinds)))
         self.update(np.arange(beliefs.units))
@@ -1368,7 +1427,7 @@ class _Table:
         # As the kernel takes them, which reads a context at a time.
         self.sure: Bools = np.ascontiguousarray(look.safe.T)
         if self._rates is not None:
-            look = self._rates.lower(look)
+            look = self._rates.lower(look, self._rated)
             hope = np.minimum(hope, look.p)
         self.safe: Bools = np.ascontiguousarray(look.safe.T)
         self.sd = look.sd  # (U, kinds), for policies of others alone
@@ -1377,8 +1436,20 @@ class _Table:
         self.hope: Floats = np.ascontiguousarray(hope.T)
 
 
+def _accounts(beliefs: Beliefs) -> tuple[Ints, Ints]:
+    """Return by which account of questions, and which rate of exceptions, each arm goes: (K,).
+
+    By its unit; of pairs by the kind of the arm, and all by one rate.
+    """
+    if isinstance(beliefs, PairLimits):
+        return beliefs.kind_of.copy(), np.zeros(beliefs.arms, np.int64)
+    unit = np.ascontiguousarray(beliefs.unit_of, np.int64)
+    return unit, unit
+
+
 def _rates(beliefs: Beliefs, error: float) -> ExceptionRates:
-    return ExceptionRates(beliefs.units, doubt=beliefs.doubt, error=max(error, LEAST_ERROR))
+    units = 1 if isinstance(beliefs, PairLimits) else beliefs.units
+    return ExceptionRates(units, doubt=beliefs.doubt, error=max(error, LEAST_ERROR))
 
 
 def _items(items: npt.ArrayLike | None, kind: Ints, identity: bool, owner: str) -> Ints:

@@ -412,9 +412,10 @@ class Slate:
     ----------
     arms : array of ints
         At most k; fewer where no more may stand together.
-    how : {"exact", "search", "greedy"}
+    how : {"exact", "search", "greedy", "open"}
         `exact`: taking the best that fits is exact here. `search`: it is not, and the best was
-        searched for and found. `greedy`: the search was given up.
+        searched for and found. `greedy`: the search was given up. `open`: arms that were left out
+        could better it (`choose_slate` with `more` alone).
     bound : float
         The share of the best sum of scores that it has at least, if scores are not below 0: 1 but
         for `greedy`.
@@ -444,6 +445,7 @@ def choose_slate(
     key: int = 0,
     *,
     steps: int = STEPS,
+    more: bool = False,
 ) -> Slate:
     """Return the slate of the highest sum of scores.
 
@@ -460,6 +462,9 @@ def choose_slate(
         Equal scores fall by these bits.
     steps : int, default 20,000
         Of a search, where arms exclude each other.
+    more : bool, default False
+        Whether `may` leaves out further arms, none of which is above any of these. A slate that
+        one of them could better is `open`: ask again with more of them.
 
     Examples
     --------
@@ -479,14 +484,16 @@ def choose_slate(
     if sets.is_matroid:
         kind, caps = (sets.kinds[0], sets.caps[0]) if len(sets.kinds) else _FREE
         n = slates.best_of_kinds(scores, may, k, kind, caps, bits, arms, scratch)
-        return Slate(arms[:n], "exact", 1.0)
-    return _excluding(scores, may, k, sets, bits, steps)
+        return Slate(arms[:n], "open" if more and n < k else "exact", 1.0)
+    return _excluding(scores, may, k, sets, bits, steps, more)
 
 
 _FREE = (np.empty(0, np.int32), np.empty(0, np.int32))
 
 
-def _excluding(scores: Floats, may: Bools, k: int, sets: Sets, key: np.uint64, steps: int) -> Slate:
+def _excluding(
+    scores: Floats, may: Bools, k: int, sets: Sets, key: np.uint64, steps: int, more: bool
+) -> Slate:
     """Take greedily, then search, among more and more of the best arms."""
     count, size = int(np.count_nonzero(may)), max(RANKED, 4 * k)
     # Nothing that keeps to fewer limits can be better than this.
@@ -499,16 +506,20 @@ def _excluding(scores: Floats, may: Bools, k: int, sets: Sets, key: np.uint64, s
         n = slates.ranked(scores, may, key, listed, bits)
         arms = np.empty(k, np.int64)
         taken = slates.greedy(listed, n, k, *sets.parts, arms)
-        if taken < min(k, m) and size < count:
+        if taken < m and size < count:
             size *= MORE
             continue
+        if more and taken < k:
+            return Slate(arms[:taken], "open", 0.0)
         if taken == m and (arms[:taken] == free[:m]).all():
             return Slate(arms[:taken], "exact", 1.0)
-        whole = size >= count
+        whole = size >= count and not more
         taken, state = slates.search(scores, listed, n, whole, k, *sets.parts, steps, arms, taken)
-        if state == slates.OPEN:
+        if state == slates.OPEN and size < count:
             size *= MORE
             continue
+        if state == slates.OPEN:
+            return Slate(arms[:taken], "open", 0.0)
         how = "search" if state == slates.PROVEN else "greedy"
         bound = 1.0 if state == slates.PROVEN else 1.0 / sets.ways(k)
         return Slate(arms[:taken], how, bound)

@@ -111,6 +111,8 @@ GIVEN: dict[str, Any] = {
     "arm": 1,
     "features": 1,
     "value": 1.0,
+    "k": 2,
+    "slate": "{id}",
     "alpha": 0.1,
     "delta": 0.1,
     "q": 0.1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bridle.kernels import lanes
+from bridle.kernels import lanes, posterior
 from bridle.kernels.compiling import njit
 from tests.conftest import size
 
@@ -26,6 +26,16 @@ def take_outer(A, a, x):
 @njit
 def sum_below(h, c, A):
     lanes.sum_below(h, c, A)
+
+
+@njit
+def add_products(sums, X):
+    lanes.add_products(sums, X)
+
+
+@njit
+def settle_products(high, low, X):
+    lanes.settle_products(high, low, X)
 
 
 def numbers(rng, *shape: int):
@@ -79,3 +89,25 @@ def test_what_is_above_the_diagonal_is_summed_in_order(n) -> None:
         expected[i] = total
     assert h[:n].tobytes() == expected.tobytes()
     assert (h[n:] == 7.0).all()
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_products_of_rows_are_added_to_the_triangle_in_order(n) -> None:
+    rng = np.random.default_rng(n)
+    for rows in (0, 1, 10):
+        X, sums = numbers(rng, rows, n), numbers(rng, n * (n + 1) // 2 + 8)
+        expected = sums.copy()
+        i, j = np.tril_indices(n)
+        for x in X:
+            expected[:-8] += x[i] * x[j]
+        new = np.zeros(len(sums) - 8)
+        for x in X:
+            new += x[i] * x[j]
+        high, low = sums.copy(), numbers(rng, len(sums))
+        pairs = high.copy(), low.copy()
+        for p, x in enumerate(new):
+            posterior.add(*pairs, p, x)
+        settle_products(high[:-8], low[:-8], X)
+        assert (high.tobytes(), low.tobytes()) == (pairs[0].tobytes(), pairs[1].tobytes())
+        add_products(sums[:-8], X)
+        assert sums.tobytes() == expected.tobytes()

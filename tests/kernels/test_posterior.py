@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridle.kernels import posterior
+from bridle.kernels import choice, posterior
 from bridle.reward.posterior import LinearArms
 from tests import reference
 from tests.conftest import JIT, size
@@ -97,13 +97,20 @@ def test_scores_have_the_bits_of_the_plain_sums(d, filled) -> None:
     C[1] = 0.0
     C[2] = -0.0
     means, sds = np.empty((len(C), 3)), np.empty((len(C), 3))
-    posterior.score_many(A, mu, C, means, sds)
+    posterior.score_many(A, mu, C, means, sds, 0.0)
     for t in range(0, len(C), size(1, 5)):
         mean, sd = np.empty(3), np.empty(3)
         posterior.score(A, mu, C[t], mean, sd)
         plain = [plain_score(A[k].tolist(), mu[k].tolist(), C[t].tolist()) for k in range(3)]
         assert list(zip(mean.tolist(), sd.tolist(), strict=True)) == plain
         assert list(zip(means[t].tolist(), sds[t].tolist(), strict=True)) == plain
+    # With a trailing 1 and a pull: as one by one.
+    C[:, -1] = 1.0
+    posterior.score_many(A, mu, C, means, sds, 0.7)
+    for t in range(0, len(C), size(1, 5)):
+        parts = np.empty((7, 3))
+        choice.reward_parts(A, mu, 0.7, C[t], parts)
+        assert (means[t].tolist(), sds[t].tolist()) == (parts[0].tolist(), parts[1].tolist())
 
 
 @pytest.mark.parametrize(("d", "filled"), SHAPES)
@@ -133,7 +140,7 @@ def test_a_negative_square_is_a_spread_of_zero() -> None:
     assert sd.tolist() == [0.0]
     n = 2 * posterior.BLOCK + 1
     means, sds = np.empty((n, 1)), np.empty((n, 1))
-    posterior.score_many(A, mu, np.ones((n, 2)), means, sds)
+    posterior.score_many(A, mu, np.ones((n, 2)), means, sds, 0.0)
     assert sds.tolist() == [[0.0]] * n
 
 

@@ -23,8 +23,11 @@ def drawn(loc, scale, key):
     return np.where(scale > 0.0, loc + scale * z, loc)
 
 
-def nearest(loc, scale, p, information, marks, unit, costs, price, key=KEY, lessons=None):
+def nearest(
+    loc, scale, p, information, marks, unit, costs, price, key=KEY, lessons=None, dearer=None
+):
     U = len(costs)
+    dearer = np.ones(U) if dearer is None else np.asarray(dearer, float)
     lessons = np.zeros(U) if lessons is None else np.asarray(lessons, float)
     return kernel.nearest(
         np.asarray(loc, float),
@@ -36,6 +39,7 @@ def nearest(loc, scale, p, information, marks, unit, costs, price, key=KEY, less
         np.asarray(costs, float),
         lessons,
         price,
+        dearer,
         key,
         np.empty(U),
         np.empty(U, np.int64),
@@ -149,3 +153,10 @@ def test_play_fills_what_was_blended_and_drawn():
     assert parts[6] == pytest.approx(drawn(parts[4], parts[5], key))
     assert k == max((0, 2), key=lambda k: parts[6, k])
     assert kernel.play(weights, parts, np.zeros(K, np.int8), start, number) == -1
+
+
+def test_an_answer_is_dearer_where_it_settles_less_than_the_account_is_of():
+    case = {**ONE, "marks": [SAFE, IN_DOUBT], "price": 0.3}
+    assert nearest(**case, costs=[0, 0.25])[3]
+    assert not nearest(**case, costs=[0, 0.25], dearer=[1, 2])[3]
+    assert nearest(**case, costs=[0, 0.55], dearer=[1, 2])[3]

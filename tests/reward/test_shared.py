@@ -252,7 +252,7 @@ def test_win_shares_are_those_of_draws_one_by_one():
 
 def test_win_shares_against_a_million_independent_draws():
     rows, arms, x, r = plays(10, 60, 8, 2, 2)
-    model = SharedArms(rows=rows, features=2)
+    model = SharedArms(rows=rows, features=2, lam=1.0, rho=0.5)
     model.fold_many(arms, x, r)
     n = 1_000_000
     counts = model.win_shares(x[0], np.ones(8, bool), 1, 5.0, n)

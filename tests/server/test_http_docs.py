@@ -15,6 +15,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from bridle.agent.commands import MAX_VISITORS
 from bridle.api import base, models, requests
 from bridle.cli import app
 from bridle.client import Client, Trial
@@ -22,6 +23,7 @@ from bridle.server.endpoints import ROLES
 from bridle.server.limits import Limits
 from bridle.server.problems import CODES
 from bridle.server.table import document, endpoints
+from bridle.slates import MAX_PLACES
 
 ROOT = Path(__file__).parents[2]
 HTTP = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
@@ -88,8 +90,10 @@ def test_limits_are_said_as_they_are():
         "examples, decisions, contexts of a pool in one call": f"{base.MAX_BATCH:,}",
         "contexts of a calibration": f"{requests.MAX_CALIBRATION:,}",
         "entries of a page": f"{base.MAX_PAGE:,} ({requests.Page().limit} unless asked for)",
-        "features of a context": f"{base.MAX_WIDTH:,}",
+        "features of a context, of an arm": f"{base.MAX_WIDTH:,}",
         "arms of an agent": f"{models.MAX_ARMS:,}",
+        "arms that a request brings along": f"{MAX_VISITORS:,}",
+        "places of a slate": f"{MAX_PLACES}",
         "rules at the start": f"{models.MAX_RULES:,}",
         "id, name of an arm": "200 characters",
         "requests for each token": f"{limits.rate:,.0f} a second, and as many at once",

@@ -1162,11 +1162,14 @@ class Commands:
         n = len(rows)
         if n > MAX_HISTORY:
             raise LimitReached("rows of history in one call", MAX_HISTORY, "Split it.")
-        numbers = state.arm_numbers(listed(arms, "arms", "Agent.learn", n))
+        numbers = state.counted(arms, n)
+        if numbers is None:
+            numbers = state.arm_numbers(listed(arms, "arms", "Agent.learn", n))
         values = state.check_rewards(rewards, n, "Agent.learn")
-        for array in (rows, numbers, values):
+        shown = state.vouch(rows)
+        for array in (numbers, values):
             array.flags.writeable = False
-        return Learned(rows, numbers, values, time_of(at))
+        return Learned(shown, numbers, values, time_of(at))
 
     # -- changing ----------------------------------------------------------------------------
 

@@ -210,7 +210,11 @@ class Arm:
             except InvalidValue as bad:
                 where = f"the features of arm {self.id!r}"
                 raise InvalidValue(bad.name, where, bad.expected, bad.got, bad.remedy) from None
-        return Arm(self.id, self.label, self.group, ArmFeatures(raw, schema))
+        made = object.__new__(Arm)  # all but the features was checked before
+        for name in ("id", "label", "group"):
+            object.__setattr__(made, name, getattr(self, name))
+        object.__setattr__(made, "features", ArmFeatures(raw, schema))
+        return made
 
     def to_json(self) -> dict[str, Json]:
         """Return the arm as plain JSON values; its features as they are encoded, if it has some."""
@@ -1036,6 +1040,8 @@ def arm_id(value: object, owner: str, name: str = "id") -> ArmId:
     """Return the id of an arm, or of an item: a whole number or a short string."""
     if isinstance(value, str):
         return words(value, name, owner)
+    if type(value) is int and ARM_NUMBER.low <= value <= ARM_NUMBER.high:  # which is the rule
+        return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return ARM_NUMBER.check(value, name, owner)
     raise InvalidValue(name, owner, "an int or a string of 1 to 200 characters", value)

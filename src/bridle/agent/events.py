@@ -675,7 +675,10 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Abstained:
-    """The agent had nothing that it may play. What was not asked as in `Decided`."""
+    """The agent had nothing that it may play. What was not asked as in `Decided`.
+
+    `places`: how many arms were asked for, of a slate.
+    """
 
     id: _Id
     context: _Encoded
@@ -689,6 +692,7 @@ class Abstained:
     worth: float | None = None
     lesson: float | None = None
     visitors: tuple[Arm, ...] | None = None
+    places: _Draws | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -1014,7 +1018,7 @@ _EARLIER: dict[type, tuple[set[str], ...]] = {
 _ADDED: dict[type, tuple[str, ...]] = {
     Asked: ("visitors",),
     Decided: ("visitors", "draws", "slate", "place", "places"),
-    Abstained: ("visitors",),
+    Abstained: ("visitors", "places"),
 }
 
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

@@ -19,7 +19,7 @@ from bridle.agent.outcomes import Odds
 from bridle.agent.state import RETIRED, AgentState
 from bridle.errors import NotPossible
 from bridle.kernels import choice, doubt, keys, questions, wins
-from bridle.kernels.few import best_few
+from bridle.kernels.slates import ranked
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.policies import Masked, Policy, Scores, Weighted, chosen, odds_of
 from bridle.slates import Slate, choose_slate, drawn, place_odds
@@ -41,6 +41,15 @@ LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
 _NO_PLACES: Ints = np.empty(0, np.int64)
 _NO_SCORES: Floats = np.empty(0)
 _NO_MARKS = np.empty(0, np.int8)
+
+
+def best_few(scores: Floats, may: Bools, key: np.uint64, few: int) -> Ints:
+    """Return the places of the `few` highest scores among those that may be, best first.
+
+    Of equal scores the one with the higher bits comes first.
+    """
+    places, bits = np.empty(few, np.int64), np.empty(few, np.uint64)
+    return places[: ranked(scores, may, key, places, bits)]
 
 
 def scores_for(parts: Floats, may: Bools, plays: float = 0.0) -> Scores:
@@ -335,6 +344,16 @@ class JointChoice:
                 out[at] = questions.SAFE
         return out.astype(np.int8)
 
+    def believed(self) -> Floats:
+        """Return the probability that each candidate is allowed; what people said is certain."""
+        p = self._look(np.arange(len(self.candidates.may))).p.copy()
+        for place in range(len(p)):
+            if not self.candidates.may[place]:
+                p[place] = 0.0
+            elif self.candidates.number(place) in self.allowed:
+                p[place] = 1.0
+        return p
+
     def walk(self, key: np.uint64) -> Iterator[tuple[Ints, Floats]]:
         """Yield the places of candidates that may be played and their scores in the draw of a key.
 
@@ -426,23 +445,22 @@ class JointChoice:
 
     # -- slates ------------------------------------------------------------------------------
 
-    def slate(self, places: int) -> tuple[Slate, Floats, Bools]:
-        """Return the places of the best slate; the scores and the arms that it was chosen by.
-
-        All three by the numbers of arms.
-        """
+    def slate(self, places: int) -> Slate:
+        """Return the best slate, of arms by their numbers."""
         K, these = len(self.state.arms), self.candidates
         where = slice(None) if these.numbers is None else these.numbers
         scores, may = np.zeros(K), np.zeros(K, np.bool_)
         may[where] = these.may & (not self.frozen)
         sets, key = self.state.sets, int(self.key)
+        if self._plain and not self.weights[EPSILON]:
+            return self._slate_of_few(places, may, self.key, looks=self.policy.needs_limits)
         if not self.blends or self.weights[EPSILON] > 0.0:
             if self.policy.needs_limits:
                 may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
             parts = np.zeros((7, K))
             parts[:, where] = self.parts()
             seen = scores_for(parts, may, self.state.totals[1])
-            return drawn(self.policy, seen, places, key, sets), scores, may
+            return drawn(self.policy, seen, places, key, sets)
         scores[where] = self._blend(self.draws, self.key)
         found = choose_slate(scores, may, places, sets, key)
         while self.policy.needs_limits:
@@ -453,7 +471,27 @@ class JointChoice:
             if not np.isin(found.arms, unsafe).any():
                 break
             found = choose_slate(scores, may, places, sets, key)
-        return found, scores, may
+        return found
+
+    def _slate_of_few(self, places: int, may: Bools, key: np.uint64, *, looks: bool) -> Slate:
+        """Return the best slate of the draw of a key, from the few best arms that fill it.
+
+        Arms past those that fill the slate change nothing, unless it says so. `looks`: only what
+        the limits are sure of.
+        """
+        few, K = max(FIRST_LOOK, 4 * places), len(may)
+        scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
+        while True:
+            found, top = self.model.top(self.row, taken, int(key), self.spread, min(few, K))
+            found, top = found[found >= 0], top[found >= 0]
+            taken[found] = False
+            scores[found] = top
+            known[found] = not looks or self.marks(self._places(found)) == questions.SAFE
+            more = bool(taken.any())
+            slate = choose_slate(scores, known, places, self.state.sets, int(key), more=more)
+            if slate.how != "open":
+                return slate
+            few *= MORE
 
     def _places(self, numbers: Ints) -> Ints:
         """Return where arms stand among the candidates."""
@@ -466,11 +504,19 @@ class JointChoice:
         """Return how often each arm of a slate has its place, by joint draws: p̂ of each."""
         K, these = len(self.state.arms), self.candidates
         where = slice(None) if these.numbers is None else these.numbers
-        may = np.zeros(K, np.bool_)
+        may, sets = np.zeros(K, np.bool_), self.state.sets
         may[where] = these.may
         if self.policy.needs_limits:
             may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
         aside = np.uint64(keys.aside(self.key))
+        if self._plain:
+            hits = np.zeros(len(arms))
+            for i in range(DRAWS):
+                one = np.uint64(keys.key_of(aside, np.uint64(i)))
+                other = self._slate_of_few(places, may, one, looks=False).arms
+                n = min(len(other), len(arms))
+                hits[:n] += other[:n] == arms[:n]
+            return (hits + 1.0) / (DRAWS + 1.0)
 
         def draw(i: int) -> Floats:
             one = np.uint64(keys.key_of(aside, np.uint64(i)))
@@ -478,7 +524,7 @@ class JointChoice:
             scores[where] = self._blend(self._draw(one), one)
             return scores
 
-        return place_odds(draw, DRAWS, arms, may, places, self.state.sets, int(aside)).places
+        return place_odds(draw, DRAWS, arms, may, places, sets, int(aside)).places
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -516,6 +562,7 @@ class JointChoice:
             np.array([paid.get(kind, 0.0) for kind in names.tolist()]),
             np.array([learned.get(kind, 0.0) for kind in names.tolist()]),
             price,
+            state.limits_state.dearer(names),
             key,
             np.empty(len(names)),
             np.empty(len(names), np.int64),
@@ -524,10 +571,13 @@ class JointChoice:
 
     # -- propensities ------------------------------------------------------------------------
 
-    def odds(self, k: int) -> tuple[Odds, float, int | None]:
+    def odds(self, k: int, draws: int = DRAWS) -> tuple[Odds, float, int | None]:
         """Return the probability of every play, that of the play made, and by how many draws.
 
-        By joint draws under a key of their own; exactly (None) where nothing is drawn.
+        By joint draws under a key of their own; exactly (None) where nothing is drawn. The play is
+        a draw of the same law: given which arms won in all of them, and not in which, it is any
+        one of them. So each arm's share of draws + 1 is its probability then, and evaluation can
+        take them as they are.
         """
         n = len(self.candidates.may)
         may = self.candidates.may & (not self.frozen)
@@ -541,9 +591,10 @@ class JointChoice:
         exact = self._exact(may)
         if exact is not None:
             return Odds(exact, np.zeros(n), 0.0), float(exact[k]), None
-        hits = self._hits(may)
-        chance = (float(hits[k]) + 1.0) / (DRAWS + 1.0)
-        return Odds(hits / DRAWS, np.zeros(n), 0.0), chance, DRAWS
+        hits = self._hits(may, draws)
+        hits[k] += 1.0
+        play = hits / (draws + 1.0)
+        return Odds(play, np.zeros(n), 0.0, draws), float(play[k]), draws
 
     def spread_odds(self, odds: Odds) -> Odds:
         """Return odds of the candidates by the numbers of all arms."""
@@ -551,7 +602,7 @@ class JointChoice:
             return odds
         play = np.zeros(len(self.state.arms))
         play[self.candidates.numbers] = odds.play
-        return Odds(play, np.zeros(len(play)), odds.abstain)
+        return Odds(play, np.zeros(len(play)), odds.abstain, odds.draws)
 
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""
@@ -565,7 +616,7 @@ class JointChoice:
         wins.propensities(self.weights, scores, np.zeros(len(may)), may, may, out)
         return out
 
-    def _hits(self, may: Bools) -> Floats:
+    def _hits(self, may: Bools, draws: int) -> Floats:
         """Return how often each candidate wins among many joint draws."""
         key, these = np.uint64(keys.aside(self.key)), self.candidates
         if self._plain and not these.visitors and self.weights[EPSILON] == 0.0:
@@ -573,10 +624,10 @@ class JointChoice:
             if these.numbers is not None:
                 every = np.zeros(len(self.state.arms), np.bool_)
                 every[these.numbers] = may
-            found = self.model.win_shares(self.row, every, int(key), self.spread, DRAWS)
+            found = self.model.win_shares(self.row, every, int(key), self.spread, draws)
             return (found if these.numbers is None else found[these.numbers]).astype(np.float64)
         hits = np.zeros(len(may))
-        for draw in range(DRAWS):
-            one = np.uint64(keys.key_of(key, np.uint64(draw)))
+        for draw in range(draws):
+            one = np.uint64(self.model.draw_key(int(key), draw))  # as `win_shares` draws
             hits[self._pick(may, one)] += 1.0
         return hits

@@ -525,6 +525,14 @@ class LimitsState:
             numbers < K, self.account_of[np.minimum(numbers, K - 1)], self.accounts + numbers
         )
 
+    def dearer(self, accounts: Ints) -> Floats:
+        """Return by how much an answer is dearer in some accounts: where arms share one."""
+        out: Floats = np.ones(len(accounts))
+        if self.pairs is not None:
+            known = accounts < self.accounts
+            out[known] = self.pairs.dearer[accounts[known]]
+        return out
+
     def _seen_of(self, prediction: Prediction) -> Seen:
         """Return what pairs are believed to be, less the exceptions to what is called safe."""
         p, safe, information = prediction.p, prediction.safe, prediction.information

@@ -59,7 +59,7 @@ def _about(event: Decided | Abstained | Asked) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Odds:
-    """The exact probability of each way in which a look can end; all of them sum to one.
+    """The probability of each way in which a look can end; all of them sum to one.
 
     Attributes
     ----------
@@ -67,11 +67,15 @@ class Odds:
         That the arm is played, and that the teacher is asked about it.
     abstain : float
         That nothing is played.
+    draws : int or None
+        How many further draws they were estimated by; None if they are exact. The draw that was
+        played counts as one more, so what was played has at least 1 / (draws + 1).
     """
 
     play: Floats
     ask: Floats
     abstain: float
+    draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -596,7 +600,7 @@ class Decisions(Sequence[Decision | Abstention]):
                     f'"propensity": {sure}, {priced}}}'
                 )
             else:
-                chance, draws = self.propensity(i), self._draws(i)
+                chance, draws = self.propensity(i), self.draws(i)
                 p = "null" if chance is None else repr(chance)
                 by = "" if draws is None else f', "draws": {draws}'
                 out.append(
@@ -611,7 +615,8 @@ class Decisions(Sequence[Decision | Abstention]):
         """Return whether the coin chose the i-th play to be judged."""
         return self._coin(i)[1]
 
-    def _draws(self, i: int) -> int | None:
+    def draws(self, i: int) -> int | None:
+        """How many draws estimated the propensity of the i-th; None: it is exact."""
         return None if self._chances is None else self._chances[i][1]
 
     def _coin(self, i: int) -> tuple[float | None, bool]:
@@ -647,5 +652,5 @@ class Decisions(Sequence[Decision | Abstention]):
             None,
             *self._coin(i),
             None,
-            self._draws(i),
+            self.draws(i),
         )

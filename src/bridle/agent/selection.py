@@ -181,7 +181,7 @@ class Selector:
             if event.decision is None:
                 return self.question(row, event.id, event.version, event.at, event.item)
             id, question = event.decision, event.id
-        if isinstance(event, Decided) and event.slate is not None:
+        if isinstance(event, Decided | Abstained) and event.places is not None:
             return self._slate_again(event, row, ask, propensity)
         return self.decision(
             row,
@@ -197,17 +197,21 @@ class Selector:
         )
 
     def _slate_again(
-        self, event: Decided, row: Floats, ask: bool, propensity: bool | None
+        self, event: Decided | Abstained, row: Floats, ask: bool, propensity: bool | None
     ) -> Decision | Abstention:
         """Choose a slate again, and return the place of it that an event has."""
-        assert event.slate is not None and event.place is not None and event.places is not None
+        assert event.places is not None
+        first, place = event.id, 1
+        if isinstance(event, Decided):
+            assert event.slate is not None and event.place is not None
+            first, place = event.slate, event.place
         wanted = event.propensity is not None if propensity is None else propensity
         # The slate of the place before is at hand, mostly.
-        name = (event.slate, event.version, event.places, wanted, ask and event.ask)
+        name = (first, event.version, event.places, wanted, ask and event.ask)
         if name != self._last_slate[0]:
             made = self.slate(
                 row,
-                slate_ids(event.slate, event.places),
+                slate_ids(first, event.places),
                 event.version,
                 event.among,
                 event.places,
@@ -220,7 +224,7 @@ class Selector:
             self._last_slate = (name, made)
         found = self._last_slate[1]
         if isinstance(found, SlateDecision):
-            return found[event.place - 1] if event.place <= len(found) else found[0]
+            return found[place - 1] if place <= len(found) else found[0]
         assert isinstance(found, Abstention)
         return found
 
@@ -606,6 +610,7 @@ class Selector:
             costs,
             lessons,
             price,
+            np.ones(len(costs)),
             key,
             np.empty(len(costs)),
             np.empty(len(costs), np.int64),
@@ -797,7 +802,9 @@ class Selector:
             asked = Question(Asked(question, context, arm, version, at, id, among, None, item))
         if not len(arms):
             chance = None if not propensity else 1.0
-            nothing = Abstained(id, context, version, among, at, ask, chance, item, *lost)
+            nothing = Abstained(
+                id, context, version, among, at, ask, chance, item, *lost, None, places
+            )
             return Abstention(nothing, None, sure, asked)
         coins = self.coins(ids[: len(arms)], arms.copy(), [item] * len(arms))
         scored = chosen.scored()
@@ -829,7 +836,7 @@ class Selector:
     def _joint_slate(self, case: _Case, places: int) -> _ChosenSlate:
         """Choose a slate where arms share what is learned of them."""
         joint = JointChoice(self, case.row, case.id, case.among, (), case.item)
-        slate, _, _ = joint.slate(places)
+        slate = joint.slate(places)
 
         def odds(arms: Ints) -> list[tuple[float, int | None]]:
             if slate.chain is not None:
@@ -1004,8 +1011,8 @@ class Selector:
         """Fill `arms` with the choices of a batch of which no scores are wanted, the fast way."""
         state, model = self._state, self._state.reward_arms
         x = state.reward_rows(rows)
-        if len(state.arms) < MANY and not state.centred:
-            mean, sd = model.scores_many(x)
+        if len(state.arms) < MANY:
+            mean, sd = model.pulled_scores(x, state.pull)
             choice.pick_many(self._weights, mean, sd, belief, spread, running, start, numbers, arms)
             return
         loop.run(

@@ -309,7 +309,9 @@ def state_to_arrays(state: AgentState) -> tuple[dict[str, Json], Arrays]:
         meta |= _checks_to_state(state)
     if state.status.any():
         meta["status"] = state.status.tolist()
-    if state.policy != _dialled(state.settings.policy, meta["sigma"]):
+    if type(state.policy) is not type(state.settings.policy) or state.policy != _dialled(
+        state.settings.policy, meta["sigma"]
+    ):
         meta["policy"] = cast("Json", policy_to_json(state.policy))
     teachers = state.teachers.to_state() if state.settings.teachers else {}
     width = state.settings.features.width
@@ -414,7 +416,7 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
 
 def _dialled(policy: Policy, sigma: Any) -> Policy:
     """Return the policy that an agent was created with, its dial as it stands now."""
-    return policy if sigma is None else with_sigma(policy, sigma)
+    return policy if not hasattr(policy, "sigma") else with_sigma(policy, sigma)
 
 
 def _read_shared(state: AgentState, arrays: Arrays) -> None:

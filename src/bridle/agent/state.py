@@ -7,6 +7,7 @@ cannot be folded leaves all as it was. No randomness, no clock, no files.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -72,6 +73,7 @@ from bridle.agent.teachers import LEAST_P, SETTLES, Key, Teachers
 from bridle.certificates.certificate import Certificate, about_of
 from bridle.errors import InvalidValue, LimitReached, NotPossible, UnknownId
 from bridle.kernels import choice, doubt
+from bridle.kernels.posterior import add_in_order
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.declared import CompiledRule, Rule, compile_rule, denied_arms
 from bridle.policies import Policy, Weighted, kernel_weights, policy_to_json, with_sigma
@@ -218,6 +220,7 @@ class AgentState:
         self.centred = settings.reward == OUR_REWARD and settings.prior == "centred"
         self.reward_model: RewardModel | SharedArms = self._new_model()
         self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
+        self._vouched: weakref.ref[Floats] | None = None  # rows of history that were just checked
         self.unscored = Unscored()  # decisions in use, for what they may be asked yet
         self.questions = Questions(settings)
         self.pending: dict[ItemId, tuple[bytes, int]] = {}
@@ -335,17 +338,12 @@ class AgentState:
 
     def _update_reward(self, arms: Ints, contexts: Floats, units: Floats) -> None:
         """Fold rewards of [0, 1], in order, into the reward part: contexts are (n, d)."""
-        if isinstance(self.reward_model, LinearArms):
-            self.reward_model.fold_many(arms, self.reward_rows(contexts), units)
-        elif isinstance(self.reward_model, SharedArms):
-            self.reward_model.fold_many(arms, contexts, units)
+        if isinstance(self.reward_model, LinearArms | SharedArms):
+            self.reward_model.fold_many(arms, contexts, units)  # the first adds a trailing 1
         else:
             for arm, row, unit in zip(arms.tolist(), contexts, units.tolist(), strict=True):
                 self.reward_model.update(arm, row, unit)
-        total = float(self.totals[0])
-        for unit in units.tolist():  # in order: a sum in pairs would have other bits
-            total += unit
-        self.totals[0] = total
+        self.totals[0] = add_in_order(float(self.totals[0]), units)
         self.totals[1] += len(units)
 
     # -- questions ---------------------------------------------------------------------------
@@ -569,6 +567,25 @@ class AgentState:
         """Return the numbers of many arms, by their ids."""
         return np.array([self.arm_number(arm) for arm in arms], np.int64)
 
+    def counted(self, arms: object, n: int) -> Ints | None:
+        """Return the numbers of n arms whose ids are their numbers, at once; None for all else."""
+        if not (type(arms) is np.ndarray and arms.dtype == np.int64 and arms.shape == (n,)):
+            return None
+        if not self.ids_are_numbers or not n or not 0 <= arms.min() <= arms.max() < len(self.arms):
+            return None
+        return arms.copy()
+
+    def vouch(self, rows: Floats) -> Floats:
+        """Return rows that were checked, for an event to hold: `_learned` looks at no other twice.
+
+        Nobody can write into what is returned. Kernels read what is behind it: of an array that
+        cannot be written they would need a version of their own.
+        """
+        shown = rows.view()
+        shown.flags.writeable = False
+        self._vouched = weakref.ref(shown)
+        return shown
+
     def check_rewards(self, values: object, n: int, owner: str) -> Floats:
         """Return n rewards in the agent's range, not yet mapped."""
         low, high = self.settings.reward_range
@@ -746,6 +763,7 @@ class AgentState:
         self._sets = None
         self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
         self.arm_ids = tuple(self.number_of)
+        self.ids_are_numbers = self.arm_ids == tuple(range(len(self.arms)))
         self.every: Bools = self.status == STANDING
         self.every_shown = self.every.view()  # to hand out
         self.every_shown.flags.writeable = False
@@ -1039,13 +1057,15 @@ class AgentState:
                 self._drop_words(key)
         if event.decision is not None:
             self._settle(question.case, k)
-        self.questions.ask(event.id, question, event.among, event.propensity, event.visitors)
+        schema = self.settings.arm_features
+        visitors = event.visitors and tuple(arm.encoded(schema) for arm in event.visitors)
+        self.questions.ask(event.id, question, event.among, event.propensity, visitors)
 
     def _lapsed(self, event: Lapsed) -> None:
         self.questions.get(event.question)
         self.questions.lapse(event.question)
 
-    def _meet(self, event: Asked | Decided, arms: Sequence[ArmId | None]) -> None:
+    def _meet(self, event: Asked | Decided | Abstained, arms: Sequence[ArmId | None]) -> None:
         """Take in those of these arms that a request brought along."""
         known = {arm.id: arm for arm in event.visitors or ()}
         named = dict.fromkeys(arm for arm in arms if arm in known and arm not in self.number_of)
@@ -1053,6 +1073,11 @@ class AgentState:
             self.add_arms([known[arm] for arm in named if arm is not None], VISITING)
 
     def _decided(self, event: Decided) -> None:
+        if event.slate is not None or event.place is not None or event.places is not None:
+            whole = None not in (event.slate, event.place, event.places)
+            if not whole or not 1 <= (event.place or 0) <= (event.places or 0):
+                expected = "with slate, place and places, or with none of them"
+                raise InvalidValue("place", "Agent.apply", expected, event.place)
         if event.visitors is not None:
             self._meet(event, [event.arm, event.wanted])
         k = self.arm_number(event.arm)
@@ -1068,6 +1093,8 @@ class AgentState:
 
     def _abstained(self, event: Abstained) -> None:
         self._check_id(event.id, self.decisions, event.version)
+        if event.visitors is not None:
+            self._meet(event, [event.wanted])
         raw, wanted = self.raw(event.context), self._wanted(event)
         self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
@@ -1130,9 +1157,11 @@ class AgentState:
     def _learned(self, event: Learned) -> None:
         rewards = self.check_rewards(event.rewards, len(event.contexts), "Agent.apply")
         units = self.unit_rewards(rewards)
-        rows = validation.matrix(
-            event.contexts, self.settings.features.width, "contexts", "Agent.apply"
-        )
+        given: Any = event.contexts
+        vouched = None if self._vouched is None else self._vouched() is given
+        rows = given.base if vouched and given.base.shape == given.shape else None
+        if rows is None:
+            rows = validation.matrix(given, self.settings.features.width, "contexts", "Agent.apply")
         arms = validation.indices(
             event.arm_numbers, len(rows), len(self.arms), "arms", "Agent.apply"
         )

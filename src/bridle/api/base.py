@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -22,6 +22,7 @@ __all__ = [
     "Role",
     "WindowForm",
     "Words",
+    "later",
 ]
 
 Role: TypeAlias = Literal["agent", "teacher", "auditor", "admin"]
@@ -41,6 +42,14 @@ class Form(BaseModel):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def later(description: str, **more: Any) -> Any:
+    """Return a field of a reply that came later: left out where it is None.
+
+    So replies in which nothing new is said keep their bytes.
+    """
+    return Field(None, description=description, exclude_if=lambda value: value is None, **more)
 
 
 _Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]

@@ -20,19 +20,26 @@ from bridle.agent.config import (
     Teaching,
 )
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.api.base import ArmName, Form, Note, Words
+from bridle.api.base import MAX_WIDTH, ArmName, ContextForm, Form, Note, Words
 from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
-from bridle.policies import policy_of
+from bridle.policies import Policy, policy_of
+from bridle.reward.base import SHARED
 from bridle.schema import KINDS, Feature
+from bridle.slates import MAX_LIMITS, MAX_NAMED, MAX_PLACES, AtMost, NotBoth, SetLimits
 
 __all__ = [
     "AgentForm",
     "ArmForm",
+    "CandidateForm",
+    "PolicyForm",
     "PromiseForm",
     "RuleForm",
     "TeacherForm",
     "arms_of",
+    "candidates_of",
+    "check_growth",
+    "policy_in",
     "promise_of",
     "rule_of",
     "settings_of",
@@ -56,7 +63,26 @@ MAX_RULES = 1_000
 # What is known of reward takes so many numbers, of 8 bytes, and some copies of them.
 MAX_NUMBERS = 20_000_000
 # Settings that `Agent` takes in another form than the one in which they are written.
-OTHERWISE = ("arms", "features", "policy", "rules", "seed", "promise", "teachers")
+OTHERWISE = (
+    "arms",
+    "features",
+    "policy",
+    "rules",
+    "seed",
+    "promise",
+    "teachers",
+    "arm_features",
+    "set_limits",
+)
+MAX_PAIRS = 10_000
+
+FeaturesOfArm: TypeAlias = Annotated[
+    ContextForm | None,
+    Field(
+        description="What it is like, by the agent's `arm_features`: by name; or a list, where "
+        "all of those are plain numbers"
+    ),
+]
 
 
 class ArmForm(Form):
@@ -65,6 +91,15 @@ class ArmForm(Form):
     id: ArmName
     label: Words | None = None
     group: Words | None = None
+    features: FeaturesOfArm = None
+
+
+class CandidateForm(Form):
+    """An arm that a request brings along. The agent need not have it."""
+
+    id: ArmName
+    label: Words | None = None
+    features: FeaturesOfArm = None
 
 
 class NumberForm(Form):
@@ -149,9 +184,10 @@ class PolicyForm(Form):
 
 
 class WhenForm(Form):
-    """A condition on one feature."""
+    """A condition on one feature: of the context (`feature`), or of the arm (`arm`)."""
 
-    feature: Words
+    feature: Words | None = None
+    arm: Annotated[Words | None, Field(description="The name of a feature of the arm")] = None
     equals: bool | Words | None = None
     has: Words | None = None
     at_least: float | None = None
@@ -166,6 +202,31 @@ class RuleForm(Form):
     arms: Annotated[tuple[ArmName, ...], Field(max_length=MAX_ARMS)] = ()
     groups: Annotated[tuple[Words, ...], Field(max_length=MAX_ARMS)] = ()
     note: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class AtMostForm(Form):
+    """At most so many arms of a kind in one slate; without `feature`, kinds are groups."""
+
+    most: Annotated[int, Field(ge=0, le=MAX_PLACES)]
+    feature: Words | None = None
+    value: Annotated[
+        bool | Words | None, Field(description="Of this kind alone; left out: of each")
+    ] = None
+
+
+class NotBothForm(Form):
+    """Arms, or two kinds of arms, that are not to stand in one slate."""
+
+    arms: Annotated[tuple[ArmName, ...], Field(max_length=MAX_NAMED)] = ()
+    feature: Words | None = None
+    values: Annotated[tuple[bool | Words, ...], Field(max_length=2)] = ()
+
+
+class SetLimitsForm(Form):
+    """What no slate may hold together."""
+
+    at_most: Annotated[tuple[AtMostForm, ...], Field(max_length=MAX_LIMITS)] = ()
+    not_both: Annotated[tuple[NotBothForm, ...], Field(max_length=MAX_LIMITS)] = ()
 
 
 Level: TypeAlias = Annotated[
@@ -215,14 +276,19 @@ def declared(name: str, **others: Any) -> Any:
     return Field(**{**said, **others})
 
 
+FeaturesForm: TypeAlias = (
+    Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+    | Annotated[tuple[FeatureForm, ...], Field(min_length=1, max_length=1_000)]
+)
+# The name of a feature of contexts, and of one of arms.
+PairForm: TypeAlias = tuple[Words, Words]
+
+
 class AgentForm(Form):
     """An agent: its arms, its features and how it learns. What is left out has its default."""
 
     arms: Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1, max_length=MAX_ARMS)]
-    features: (
-        Annotated[int, Field(ge=1, le=10_000)]
-        | Annotated[tuple[FeatureForm, ...], Field(min_length=1, max_length=1_000)]
-    )
+    features: FeaturesForm
     sigma: float | None = declared("sigma")
     policy: PolicyForm | None = declared("policy")
     seed: int | None = declared("seed", default=None, le=2**53, description="Random if left out")
@@ -232,8 +298,13 @@ class AgentForm(Form):
         "limits", json_schema_extra={"examples": list(SETTINGS["limits"].choices)}
     )
     limits_options: RegisteredOptions | None = declared("limits_options")
-    reward: Words = declared("reward")
+    reward: Words | None = declared("reward")
     reward_options: RegisteredOptions | None = declared("reward_options")
+    arm_features: FeaturesForm | None = declared("arm_features")
+    interactions: (
+        Literal["all", "none"] | Annotated[tuple[PairForm, ...], Field(max_length=MAX_PAIRS)]
+    ) = declared("interactions")
+    set_limits: SetLimitsForm | None = declared("set_limits")
     share: Share = declared("share")
     crosses: bool = declared("crosses")
     teacher_error: float | None = declared("teacher_error")
@@ -272,15 +343,15 @@ def settings_of(form: AgentForm) -> Settings:
     given: dict[str, Any] = {
         name: getattr(form, name) for name in AgentForm.model_fields if name not in OTHERWISE
     }
-    given["policy"] = None if form.policy is None else _policy(form.policy)
+    given["policy"] = None if form.policy is None else policy_in(form.policy)
+    given["set_limits"] = None if form.set_limits is None else _set_limits(form.set_limits)
     given["rules"] = [rule_of(rule) for rule in form.rules]
     given["teachers"] = [Teacher(one.name, one.price, one.error) for one in form.teachers]
     given["seed"] = secrets.randbits(53) if form.seed is None else form.seed
-    features = form.features
-    if not isinstance(features, int):
-        given["features"] = [_feature(feature) for feature in features]
-    else:
-        given["features"] = features
+    for name in ("features", "arm_features"):
+        features = getattr(form, name)
+        plain = features is None or isinstance(features, int)
+        given[name] = features if plain else [_feature(feature) for feature in features]
     return Settings.of(arms=arms_of(form.arms), **given)
 
 
@@ -292,25 +363,69 @@ def promise_of(form: AgentForm) -> PromiseForm | None:
 
 def _check_size(form: AgentForm) -> None:
     """Raise `LimitReached` where an agent would take more memory than it may have."""
-    width = (
-        form.features
-        if isinstance(form.features, int)
-        else sum(
-            len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
-            for one in form.features
-        )
-    )
-    if len(form.arms) * (width + 1) ** 2 > MAX_NUMBERS:
-        what = f"arms × features² ({len(form.arms):,} arms, {width:,} columns)"
+    width = _width(form.features)
+    others = None if form.arm_features is None else _width(form.arm_features)
+    shared = others is not None and form.reward in (None, SHARED)
+    check_growth(len(form.arms), width, others, shared=shared)
+
+
+def check_growth(arms: int, width: int, arm_width: int | None, *, shared: bool) -> None:
+    """Raise `LimitReached` where so many arms would take more memory than an agent may have.
+
+    Parameters
+    ----------
+    arms, width, arm_width : int
+        How many arms, and columns of a context and of an arm; no `arm_width` without features.
+    shared : bool
+        Whether arms share what is learned of them.
+    """
+    if arms > MAX_ARMS:
+        raise LimitReached("arms", MAX_ARMS, "Use fewer arms.")
+    if not shared:
+        if arms * (width + 1) ** 2 > MAX_NUMBERS:
+            what = f"arms × features² ({arms:,} arms, {width:,} columns)"
+            raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")
+    elif (width + 1) * ((arm_width or 0) + 1) > MAX_NUMBERS:
+        what = f"features × features of arms ({width:,} and {arm_width:,} columns)"
+        raise LimitReached(what, MAX_NUMBERS, "Use fewer features.")
+    if arm_width is not None and arms * (width + arm_width + 2) > MAX_NUMBERS:
+        what = f"arms × features ({arms:,} arms, {width + arm_width:,} columns)"
         raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")
+
+
+def _width(features: FeaturesForm) -> int:
+    """Return the columns of features."""
+    if isinstance(features, int):
+        return features
+    return sum(
+        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
+        for one in features
+    )
 
 
 def arms_of(arms: Sequence[ArmForm | int | str]) -> list[Arm]:
     """Return arms as `Agent` takes them."""
     return [
-        Arm(arm.id, arm.label or "", arm.group) if isinstance(arm, ArmForm) else Arm(arm)
+        Arm(arm.id, arm.label or "", arm.group, arm.features)
+        if isinstance(arm, ArmForm)
+        else Arm(arm)
         for arm in arms
     ]
+
+
+def candidates_of(among: Sequence[CandidateForm | int | str]) -> list[Arm | int | str]:
+    """Return what can be had as `Agent.decide` takes it: ids, and arms that came with it."""
+    return [
+        Arm(one.id, one.label or "", None, one.features) if isinstance(one, CandidateForm) else one
+        for one in among
+    ]
+
+
+def _set_limits(form: SetLimitsForm) -> SetLimits:
+    return SetLimits(
+        at_most=tuple(AtMost(**one.model_dump()) for one in form.at_most),
+        not_both=tuple(NotBoth(**one.model_dump()) for one in form.not_both),
+    )
 
 
 def rule_of(form: RuleForm) -> Rule:
@@ -318,7 +433,8 @@ def rule_of(form: RuleForm) -> Rule:
     return Rule.from_json(form.model_dump(mode="json", exclude_none=True))
 
 
-def _policy(form: PolicyForm) -> Any:
+def policy_in(form: PolicyForm) -> Policy:
+    """Return a policy as `Agent` takes it, or raise what is wrong with it."""
     given = form.model_dump(exclude_none=True, exclude={"kind", "options"})
     if form.kind == "KnownMask":
         wanted = "one that is not told the truth"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from bridle.api.base import ArmName, Form, Id, ItemName, Role, WindowForm
+from bridle.api.base import ArmName, Form, Id, ItemName, Role, WindowForm, later
 
 __all__ = [
     "AgentLine",
@@ -18,6 +18,7 @@ __all__ = [
     "AnswerShown",
     "Answered",
     "ArmBelieved",
+    "ArmList",
     "ArmShown",
     "AuditShown",
     "BelievedShown",
@@ -54,6 +55,8 @@ __all__ = [
     "Recommended",
     "RewardShown",
     "ShadowShown",
+    "Slate",
+    "SlateRewarded",
     "StandingShown",
     "TaughtShown",
     "TeacherShown",
@@ -75,11 +78,24 @@ class Answered(Form):
 
 
 class ArmShown(Form):
-    """An arm."""
+    """An arm.
+
+    `status`: `visiting` arms are played only where a request names them, `retired` ones never; left
+    out of arms that stand.
+    """
 
     id: ArmName
     label: str
     group: str | None
+    features: dict[str, Any] | None = later("What it is like, where arms have features")
+    status: Literal["visiting", "retired"] | None = later("Left out: it stands")
+
+
+class ArmList(Form):
+    """Arms in their order, and how many there are."""
+
+    arms: tuple[ArmShown, ...]
+    total: int
 
 
 class ChecksShown(Form):
@@ -121,6 +137,11 @@ class AgentShown(Form):
     teachers: Annotated[tuple[str, ...], Field(description="The names of the declared teachers")]
     warnings: Annotated[tuple[str, ...], Field(description="What whoever made it so should know")]
     settings: Annotated[dict[str, Any], Field(description="As it was made, every one in full")]
+    arm_features: tuple[dict[str, Any], ...] | None = later("What arms look like, if they have it")
+    arms_total: int | None = later(
+        "Where arms have features: how many there are. Above 1,000, here and in `settings` only "
+        "the first 1,000 are listed: see …/arms"
+    )
 
 
 class AgentLine(Form):
@@ -169,6 +190,11 @@ class Choice(Form):
         float | None,
         Field(ge=0, le=1, description="The probability with which it was to be judged"),
     ]
+    draws: int | None = later(
+        "How many draws estimated the propensity; left out: it is exact", ge=1
+    )
+    slate: Id | None = later("Of a play that is one of several: the id of their first decision")
+    place: int | None = later("Its place among them, from 1 on", ge=1)
 
 
 class Choices(Form):
@@ -177,10 +203,48 @@ class Choices(Form):
     decisions: tuple[Choice, ...]
 
 
+class Slate(Form):
+    """Several arms to play at once, best first: each is a decision of its own.
+
+    Reward each by its id, or all of them together under `slate`, the id of the first. There may be
+    fewer than `places`, where no more may be played or stand together. `abstention`: play nothing.
+    """
+
+    outcome: Literal["slate", "abstention"]
+    slate: Id
+    places: Annotated[int, Field(ge=1, description="How many were asked for")]
+    version: Annotated[int, Field(ge=1, description="Of the agent when it was made")]
+    propensity: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=1,
+            description="Of the whole, in this order, where it was asked for and is "
+            "exact; else see each",
+        ),
+    ]
+    question: Filed | None
+    decisions: tuple[Choice, ...]
+
+
 class RewardShown(Answered):
     """`learned`; or `late`, if nobody waited for it any more: then it is kept and not learned."""
 
     outcome: Literal["learned", "late"]
+
+
+class ItemRewarded(Form):
+    """What a decision of a slate was credited with; null: nothing is known of it."""
+
+    id: Id
+    value: float | None
+    outcome: Literal["learned", "late"] | None
+
+
+class SlateRewarded(Answered):
+    """What each decision of a slate was credited with, by its place."""
+
+    items: tuple[ItemRewarded, ...]
 
 
 # -- which of several teachers says so ---------------------------------------------------------
@@ -563,6 +627,12 @@ class EvaluationShown(Form):
     believed_logged: float
     audited: tuple[float, float] | None
     refused: str | None
+    draws: Annotated[
+        int | None, Field(description="Fewest draws behind a propensity; null if all are exact")
+    ] = None
+    sampling: Annotated[
+        float, Field(description="Share of the variance that more draws would take away")
+    ] = 0.0
 
 
 class Recommended(Form):
@@ -625,6 +695,7 @@ class BelievedShown(Form):
     """What is believed of every arm in a context."""
 
     arms: tuple[ArmBelieved, ...]
+    total: int | None = later("Where arms have features: how many there are")
 
 
 class ShadowShown(Form):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -21,12 +21,22 @@ from bridle.api.base import (
     WindowForm,
     Words,
 )
-from bridle.api.models import AgentForm, ArmForm, PromiseForm, RuleForm
+from bridle.api.models import (
+    MAX_ARMS,
+    AgentForm,
+    ArmForm,
+    CandidateForm,
+    PolicyForm,
+    PromiseForm,
+    RuleForm,
+)
+from bridle.slates import MAX_PLACES
 
 __all__ = [
     "LAST_TIME",
     "STEPS",
     "Answer",
+    "ArmQuery",
     "AskFor",
     "AuditForm",
     "AuditQuery",
@@ -57,6 +67,7 @@ __all__ = [
     "QuestionQuery",
     "Reward",
     "Said",
+    "SlateReward",
     "Speaks",
     "StartAnew",
     "Teach",
@@ -113,12 +124,43 @@ class Groups(Form):
     limits: Words | None = None
 
 
+class ArmQuery(Page):
+    """Which part of the arms; with `status`, only those that are so."""
+
+    status: Literal["standing", "visiting", "retired"] | None = None
+
+
+ArmNames: TypeAlias = Annotated[tuple[ArmName, ...], Field(min_length=1, max_length=MAX_ARMS)]
+
+
 class Change(Said):
     """One change: exactly one of the fields, beside who and why."""
 
     sigma: Annotated[float, Field(ge=0, le=1)] | None = None
+    policy: Annotated[
+        PolicyForm | None, Field(description="Choose by another; what was learned stays")
+    ] = None
     wait: Wait | None = None
-    add_arms: Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1)] | None = None
+    add_arms: (
+        Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1, max_length=MAX_ARMS)] | None
+    ) = None
+    change_arms: Annotated[
+        tuple[ArmForm, ...] | None,
+        Field(
+            min_length=1,
+            max_length=MAX_ARMS,
+            description="Other labels or features from now on; what is left out stays. What an arm "
+            "earned before counts with the old features",
+        ),
+    ] = None
+    retire_arms: Annotated[
+        ArmNames | None,
+        Field(description="Play them no more, even where a request names them"),
+    ] = None
+    restore_arms: Annotated[
+        ArmNames | None,
+        Field(description="Play arms again that were retired, or that requests alone brought"),
+    ] = None
     groups: Groups | None = None
     declare: RuleForm | None = None
     withdraw: Words | None = None
@@ -241,10 +283,26 @@ class Item(Form):
 
 
 class How(Form):
-    """How to decide: among which arms, and whether to say the exact probability."""
+    """How to decide: among which arms, how many, and whether to say the probability."""
 
-    among: Annotated[tuple[ArmName, ...], Field(max_length=100_000)] | None = None
+    among: Annotated[
+        tuple[CandidateForm | ArmName, ...] | None,
+        Field(
+            max_length=MAX_ARMS,
+            description="What can be had now: ids; and, where arms have features, arms that the "
+            "agent does not have, with theirs (at most 10,000, and not in a batch)",
+        ),
+    ] = None
     propensity: bool = False
+    k: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MAX_PLACES,
+            description="Play so many arms at once, best first: a slate. Not in a batch, and not "
+            "in shadow mode",
+        ),
+    ] = None
 
 
 class Decide(How, Item):
@@ -263,6 +321,25 @@ class Reward(Form):
     """What a decision earned, in the agent's own range."""
 
     value: float
+
+
+class SlateReward(Form):
+    """What a slate earned, under the id of its first decision: one of the two.
+
+    `slate`: all of it together, the sum of what its items earned; each is credited with an equal
+    share. `items`: each by its place; null for one of which nothing is known.
+    """
+
+    slate: float | None = None
+    items: (
+        Annotated[tuple[float | None, ...], Field(min_length=1, max_length=MAX_PLACES)] | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _one(self) -> SlateReward:
+        if (self.slate is None) == (self.items is None):
+            raise ValueError("give either slate or items")
+        return self
 
 
 # -- checks ------------------------------------------------------------------------------------
@@ -402,6 +479,15 @@ class WhatIf(Form):
 
     context: ContextForm
     item: ItemName | None = None
+    arms: Annotated[
+        tuple[ArmName, ...] | None,
+        Field(
+            min_length=1,
+            max_length=MAX_PAGE,
+            description="Of these arms alone. Left out: of all; of the first 1,000 if arms have "
+            "features",
+        ),
+    ] = None
 
 
 # -- tokens ------------------------------------------------------------------------------------
@@ -429,7 +515,7 @@ class Grant(Form):
 
 
 # Fields that forms have not always had, and what they are if left out: see `digest_of`.
-_LATER = {"item": None, "scope": "all", "until": None, "teacher": None}
+_LATER = {"item": None, "scope": "all", "until": None, "teacher": None, "k": None}
 
 
 def digest_of(form: BaseModel | None, *more: Any) -> bytes:

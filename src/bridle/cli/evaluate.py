@@ -172,6 +172,11 @@ def _notes(one: Evaluation) -> list[str]:
         )
     if one.left_out:
         notes.append(f"{one.left_out:,} more have no propensity in the log and are left out.")
+    if one.draws is not None:
+        notes.append(
+            f"Propensities were estimated by {one.draws:,} draws at least; of the error "
+            f"{one.sampling:.0%} is due to that, and counted."
+        )
     return notes
 
 

@@ -239,8 +239,9 @@ class Verbs:
     ) -> Sent[replies.AgentShown]:
         """Make an agent, with every setting of `Agent` in the API's form.
 
-        Arms, rules and teachers may be `Arm`, `Rule` and `Teacher`, features a `Schema`. The name
-        is its id: if nobody knows whether it was made, `agent(name)` does.
+        Arms, rules and teachers may be `Arm`, `Rule` and `Teacher`, features and `arm_features` a
+        `Schema`, `set_limits` a `SetLimits`. The name is its id: if nobody knows whether it was
+        made, `agent(name)` does.
         """
         agent = {"arms": arms, "features": features, **settings}
         return _sent(
@@ -263,23 +264,48 @@ class Verbs:
 
     @Verb
     @staticmethod
+    def arms(
+        agent: str,
+        *,
+        status: Literal["standing", "visiting", "retired"] | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> Sent[replies.ArmList]:
+        """List arms with their features, in their order; with `status`, only those that are so."""
+        query = _given(status=status, after=after, limit=limit)
+        return _sent(replies.ArmList, "GET", "agents", agent, "arms", query=query)
+
+    @Verb
+    @staticmethod
     def change(
         agent: str,
         *,
         sigma: float | None = None,
+        policy: object = None,
         wait: Mapping[str, float | None] | None = None,
         add_arms: Sequence[object] | None = None,
+        change_arms: Sequence[object] | None = None,
+        retire_arms: Sequence[Id] | None = None,
+        restore_arms: Sequence[Id] | None = None,
         groups: Mapping[str, object] | None = None,
         declare: object = None,
         withdraw: str | None = None,
         by: str | None = None,
         note: str | None = None,
     ) -> Sent[replies.Answered]:
-        """Change one thing of an agent: its dial, wait, arms, groups or rules."""
+        """Change one thing of an agent: its dial, policy, wait, arms, groups or rules.
+
+        `policy` is one of `bridle.policies`, or in the API's form. `change_arms` gives arms other
+        labels or features; `retire_arms` are played no more, until `restore_arms` names them.
+        """
         body = _given(
             sigma=sigma,
+            policy=policy,
             wait=wait,
             add_arms=add_arms,
+            change_arms=change_arms,
+            retire_arms=retire_arms,
+            restore_arms=restore_arms,
             groups=groups,
             declare=declare,
             withdraw=withdraw,
@@ -443,7 +469,7 @@ class Verbs:
         agent: str,
         context: Context,
         *,
-        among: Sequence[Id] | None = None,
+        among: Sequence[object] | None = None,
         propensity: bool = False,
         ask: bool = True,
         played: Id | None = None,
@@ -452,11 +478,31 @@ class Verbs:
     ) -> Sent[replies.Choice]:
         """Decide in a context. `played`: what another system played there, in shadow mode.
 
+        `among`: ids of arms; and, where arms have features, `Arm` that the agent does not have.
         `item`: the name of what the context is about.
         """
-        body = _given(context=context, among=among, played=played, item=item, id=id or new_id())
+        there = None if among is None else [_candidate(one) for one in among]
+        body = _given(context=context, among=there, played=played, item=item, id=id or new_id())
         body |= {"propensity": propensity, "ask": ask}
         return _sent(replies.Choice, "POST", "agents", agent, "decisions", again="named", body=body)
+
+    @Verb
+    @staticmethod
+    def decide_slate(
+        agent: str,
+        context: Context,
+        k: int,
+        *,
+        among: Sequence[Id] | None = None,
+        propensity: bool = False,
+        ask: bool = True,
+        item: Id | None = None,
+        id: str | None = None,
+    ) -> Sent[replies.Slate]:
+        """Decide on several arms at once, best first; each place is a decision of its own."""
+        body = _given(context=context, k=k, among=among, item=item, id=id or new_id())
+        body |= {"propensity": propensity, "ask": ask}
+        return _sent(replies.Slate, "POST", "agents", agent, "decisions", again="named", body=body)
 
     @Verb
     @staticmethod
@@ -485,6 +531,24 @@ class Verbs:
 
     @Verb
     @staticmethod
+    def reward_slate(
+        agent: str,
+        slate: Id,
+        value: float | None = None,
+        *,
+        items: Sequence[float | None] | None = None,
+    ) -> Sent[replies.SlateRewarded]:
+        """Reward a slate, by the id of its first decision: give `items`, or one `value` for all.
+
+        Of one value each decision is credited with an equal share. None among the items: nothing
+        is known of it. Each decision has one reward: the same again is the same.
+        """
+        parts = ("agents", agent, "decisions", slate, "reward")
+        body = _given(slate=value, items=None if items is None else list(items))
+        return _sent(replies.SlateRewarded, "POST", *parts, again="named", body=body)
+
+    @Verb
+    @staticmethod
     def explain(agent: str, decision: Id) -> Sent[dict[str, Any]]:
         """Explain why a decision came out as it did, as plain data."""
         path = _path("agents", agent, "decisions", decision)
@@ -493,11 +557,14 @@ class Verbs:
     @Verb
     @staticmethod
     def believed(
-        agent: str, context: Context, *, item: Id | None = None
+        agent: str, context: Context, *, item: Id | None = None, arms: Sequence[Id] | None = None
     ) -> Sent[tuple[replies.ArmBelieved, ...]]:
-        """Return what is believed of every arm in a context, or of this very item."""
+        """Return what is believed of every arm, or of `arms`, in a context or of this very item.
+
+        Where arms have features, of the first 1,000.
+        """
         parts = ("agents", agent, "believed")
-        body = _given(context=context, item=item)
+        body = _given(context=context, item=item, arms=arms)
         return _within(replies.ArmBelieved, "arms", "POST", *parts, body=body)
 
     @Verb
@@ -1066,6 +1133,21 @@ def _life(scope: Scope, until: float | None) -> Body:
     return _given(scope=None if scope == "all" else scope, until=until)
 
 
+def _candidate(value: Any) -> object:
+    """Return an arm that a request brings along: a group would say nothing of it."""
+    if not hasattr(value, "features"):
+        return value
+    return {name: one for name, one in _arm(value).items() if name != "group"}
+
+
+def _arm(value: Any) -> Body:
+    body: Body = {"id": value.id, "label": value.label, "group": value.group}
+    if value.features is not None:
+        features = value.features
+        body["features"] = dict(features) if isinstance(features, Mapping) else features
+    return body
+
+
 def _given(**values: object) -> Body:
     return {name: value for name, value in values.items() if value is not None}
 
@@ -1102,6 +1184,13 @@ def _json(body: Body | None) -> bytes | None:
 
 def _plain(value: Any) -> object:
     """Return what JSON can hold of a `Schema`, an `Arm`, a `Rule`, a number or array of numpy."""
+    if hasattr(value, "features") and hasattr(value, "group"):  # an arm, as it was given
+        return _arm(value)
+    if hasattr(value, "needs_limits"):
+        from bridle.policies import policy_to_json
+
+        # What is left out has its default.
+        return {key: one for key, one in policy_to_json(value).items() if one is not None}
     for name in ("to_json", "tolist"):
         if hasattr(value, name):
             return getattr(value, name)()
@@ -1141,10 +1230,13 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         make = kind.model_construct
         parts = [
-            (name, _reader(cast(Any, field.annotation)))
+            (name, _reader(cast(Any, field.annotation)), field.is_required())
             for name, field in kind.model_fields.items()
         ]
-        return lambda value: make(**{name: part(value[name]) for name, part in parts})
+        # What has a default may be left out, by an older service among others.
+        return lambda value: make(
+            **{name: part(value[name]) for name, part, needed in parts if needed or name in value}
+        )
     options = get_args(kind)
     if get_origin(kind) is tuple:
         inner = _reader(options[0])

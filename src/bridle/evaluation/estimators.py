@@ -109,6 +109,7 @@ def doubly_robust(
     level: float = 0.95,
     size: float | None = None,
     span: float = 0.0,
+    noise: float = 0.0,
 ) -> Interval:
     """Return the mean of a model's guesses, each corrected by what was seen (DR).
 
@@ -127,6 +128,8 @@ def doubly_robust(
         The effective number of plays, if it is below n.
     span : float, default 0
         As in `self_normalised`.
+    noise : float, default 0
+        Variance of the mean of `expected`, where what the target does is known by draws alone.
 
     Examples
     --------
@@ -143,7 +146,8 @@ def doubly_robust(
     correction = math.fsum(d) / n
     value = math.fsum(m) / n + correction
     errors = d - correction
-    error = math.sqrt(math.fsum(errors * errors) / (n - 1) / n)
+    more = validation.NON_NEGATIVE.check(noise, "noise", owner)
+    error = math.sqrt(math.fsum(errors * errors) / (n - 1) / n + more)
     plays = n if size is None else min(validation.POSITIVE.check(size, "size", owner), n)
     reach = _reach(error, level, plays, validation.NON_NEGATIVE.check(span, "span", owner))
     return Interval(value, value - reach, value + reach, level)

@@ -9,6 +9,9 @@ Of a decision that asked the teacher first, the questions are taken as they were
 the first form it is a chain of looks, and its weight is the product of theirs.) An abstention earns
 0 for certain. What the log cannot speak of widens the intervals as far as it could matter, and
 beyond declared shares there is a refusal in the place of a number.
+
+Where arms share what is learned, propensities are estimated by draws. The intervals count the error
+of that (`table` says how), and `Evaluation.sampling` says how much of their width it is.
 """
 
 from __future__ import annotations
@@ -51,10 +54,18 @@ __all__ = ["Evaluation", "Support", "audits_of", "evaluate", "targets_of"]
 LEAST_SIZE = 50.0
 # The share of the target's choices that the log may have nothing to say of.
 MOST_UNSUPPORTED = 0.05
+# The share of the weight that may rest on propensities of which the draws met nothing.
+MOST_FLOORED = 0.5
+# What the draws of a target add to the variance of Σ π̂q: its own, and up to twice as much by what
+# it has in common with the corrections, if the model errs between arms no more than its guesses
+# differ.
+IN_COMMON = 3.0
 # The share of decisions whose reward may be missing.
 MOST_MISSING = 0.10
 MAX_TARGETS = 1_000
 NEVER = 1e-9
+# The share of an error by few draws that is worth a word.
+SAID = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,8 @@ class Evaluation:
     decisions : int
         How many it is about: those that have a propensity in the log.
     left_out : int
-        Those that have none; those that were erased, or that rested on what was erased since.
+        Those that have none; places of slates; those that were erased, or that rested on what was
+        erased since.
     missing : int
         Decisions without a reward (yet), or that still wait for an answer. The lower end of each
         interval takes the lowest reward for them, the upper end the highest.
@@ -115,6 +127,10 @@ class Evaluation:
         Each is wrong with probability `delta` of the meter at most.
     refused : str or None
         Why the log cannot say what it would have earned.
+    draws : int or None
+        The fewest draws that a propensity was estimated by; None if all are exact.
+    sampling : float
+        The share of the variance of `dr` that more draws would take away, up to chance.
     """
 
     policy: Policy
@@ -130,6 +146,8 @@ class Evaluation:
     believed_logged: float
     audited: tuple[float, float] | None
     refused: str | None
+    draws: int | None = None
+    sampling: float = 0.0
 
     @property
     def sigma(self) -> float | None:
@@ -147,7 +165,10 @@ class Evaluation:
         name = _name(self.policy)
         if self.dr is None:
             return f"{name}: {self.refused}"
-        return f"{name}: earns {self.dr} a decision; violates {self.believed:.4f} by belief"
+        said = f"{name}: earns {self.dr} a decision; violates {self.believed:.4f} by belief"
+        if self.sampling >= SAID:
+            said += f"; {self.sampling:.0%} of the error is by {self.draws:,} draws a propensity"
+        return said
 
 
 @overload
@@ -235,8 +256,8 @@ def evaluate(
     left_out = len(found) - int(known.sum()) + found.gone
     if not known.any():
         raise NotPossible(
-            "No decision of this log has its propensity. Decide with propensity=True: "
-            "agent.decide(context, propensity=True)."
+            "No decision of this log has its propensity (those of slates do not count: they are "
+            "of places). Decide with propensity=True: agent.decide(context, propensity=True)."
         )
     bounds = _rates(audits_of(audits, found, "evaluate"))
     table = found.only(known)
@@ -336,15 +357,16 @@ def _evaluated(
         believed_logged=mean_of(found.belief[:, 0]),
         audited=audited,
         refused=None,
+        draws=_fewest(found),
     )
-    why = _refusal(out)
+    why = _refusal(out) or _floored(found, j, earned | missing)
     if why is not None:
         return replace(out, refused=f"{_name(out.policy)} cannot be evaluated from this log. {why}")
     if idle >= 1.0 - NEVER:
         nothing = Interval(0.0, 0.0, 0.0, level)
         return replace(out, ips=nothing, dr=nothing)
     ips, dr = _intervals(found, j, level, out.support.size, lack, idle)
-    return replace(out, ips=ips, dr=dr)
+    return replace(out, ips=ips, dr=dr, sampling=_sampling(found, j))
 
 
 def _known(found: Survey) -> tuple[Bools, Bools]:
@@ -362,10 +384,13 @@ def _refusal(found: Evaluation) -> str | None:
         )
     lack, size = 1.0 - found.support.choices, found.support.size
     if lack > MOST_UNSUPPORTED:
+        few = ""
+        if found.draws is not None:
+            few = f" What none of {found.draws:,} draws a propensity met counts as never done, too."
         return (
             f"{lack:.1%} of what it would do is never done in the log, or hardly ever; at most "
             f"{MOST_UNSUPPORTED:.0%} may be. Take a target closer to the log's own agent, or log "
-            "with one that tries more."
+            f"with one that tries more.{few}"
         )
     if size < LEAST_SIZE and found.abstains < 1.0 - NEVER:
         return (
@@ -373,6 +398,35 @@ def _refusal(found: Evaluation) -> str | None:
             "longer log, or a target closer to the log's own agent."
         )
     return None
+
+
+def _fewest(found: Survey) -> int | None:
+    drawn = found.draws[found.draws > 0.0]
+    return int(drawn.min()) if len(drawn) else None
+
+
+def _floored(found: Survey, j: int, played: Bools) -> str | None:
+    """Return why propensities say too little: most of the weight is where draws met nothing."""
+    weight = found.weight[played, j]
+    total = math.fsum(weight)
+    floored = math.fsum(weight * found.floor[played]) / total if total > 0.0 else 0.0
+    if floored <= MOST_FLOORED:
+        return None
+    return (
+        f"{floored:.0%} of the weight rests on plays that none of {_fewest(found):,} draws met, so "
+        "that their propensities are the least that so many draws can tell. Log with more draws, "
+        "or with a policy whose propensities are exact, such as SquareCB."
+    )
+
+
+def _sampling(found: Survey, j: int) -> float:
+    """Return the share of the variance of the doubly robust estimate that is due to draws."""
+    rewards = np.where(found.fate == EARNED, found.reward, found.guess)
+    d = found.rest[:, j] + found.weight[:, j] * rewards
+    noise = IN_COMMON * math.fsum(found.noise[:, j])
+    drawn = math.fsum(d * d * found.sampled[:, j]) + noise
+    whole = math.fsum((d - mean_of(d)) ** 2) + noise
+    return min(drawn / whole, 1.0) if whole > 0.0 else 0.0
 
 
 def _intervals(
@@ -393,9 +447,13 @@ def _intervals(
     ends = share * low + lack * worst, share * high + lack * best
     ips = _inside((1.0 - idle) * value, *ends, found.reward_range, level)
 
+    noise = IN_COMMON * math.fsum(found.noise[:, j]) / len(found) ** 2
+
     def robust(r: Floats) -> Interval:
         rest = found.rest[:, j] + weight * r
-        return doubly_robust(found.expected[:, j], rest, level=level, size=size, span=span)
+        return doubly_robust(
+            found.expected[:, j], rest, level=level, size=size, span=span, noise=noise
+        )
 
     value = robust(np.where(missing, found.guess, rewards)).value + mean_of(found.unseen[:, j])
     ends = robust(bad).low + lack * worst, robust(good).high + lack * best

@@ -6,6 +6,11 @@ own agent. Estimates are made from it elsewhere.
 Questions that have a price are judged by draws of their own, and a play has its probability given
 that nothing is asked. So there the questions of the log are taken as they were asked, and the
 policies are compared in what they play. In logs of the first form a question has its chance, too.
+
+Where arms share what is learned, odds are shares of n + 1 joint draws, of which the one that was
+played is any: given which arms won in all of them, the odds are exact, and all that follows from
+odds holds. A policy is shown the same draws, and its own share of them has the mean of its
+probability. What arms never won is not seen, and counts as never done. More draws see more.
 """
 
 from __future__ import annotations
@@ -35,9 +40,10 @@ from bridle.agent.events import (
     Shadowed,
     check_event,
 )
+from bridle.agent.joint import DRAWS, JointChoice, scores_for
 from bridle.agent.outcomes import Decision, Odds
 from bridle.agent.replay import WINDOW
-from bridle.agent.selection import Choice, Made, Selector, scores_for
+from bridle.agent.selection import Choice, Made, Selector
 from bridle.agent.state import AgentState
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, wins
@@ -65,7 +71,7 @@ LEAST_CUT = 10.0
 # Odds are exact to about 1e-12, here as where the log was written.
 SAME = 1e-9
 # The columns of the table: a number a decision, and a number a decision and policy.
-SINGLE = ("reward", "guess")
+SINGLE = ("reward", "guess", "draws", "floor")
 DOUBLE = (
     "weight",
     "expected",
@@ -76,8 +82,10 @@ DOUBLE = (
     "square",
     "belief",
     "apart",
+    "sampled",
+    "noise",
 )
-REWARD, GUESS, WEIGHT = 0, 1, 0
+REWARD, GUESS, DRAWN, FLOOR, WEIGHT = 0, 1, 2, 3, 0
 
 
 class RestsOnErased(NotPossible):
@@ -96,6 +104,24 @@ class _Look(NamedTuple):
     square: Floats
     belief: Floats
     apart: Floats
+    sampled: Floats
+    noise: Floats
+    draws: int  # 0: the log's odds are exact
+    floor: bool
+
+
+class _Sight(NamedTuple):
+    """A look: the odds of the log's agent and of the policies, over n arms that could be had."""
+
+    odds: list[Odds]
+    at: int  # the outcome: an arm that is played, then one that is asked about; -1 for none
+    guesses: Floats  # (n,)
+    denied: Floats  # (n,)
+
+    @property
+    def log(self) -> Floats:
+        """The log's own odds of each outcome: (2n,)."""
+        return np.concatenate([self.odds[0].play, self.odds[0].ask])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +164,14 @@ class Survey:
         estimate, too, and without what follows on questions that the log cannot speak of.
     apart : (n, J)
         Probability that it has to play another arm than the log's agent.
+    draws : (n,) ints
+        By how many draws the log's odds were estimated; 0 where they are exact.
+    floor : (n,) floats
+        1 where what was played won in none of them, so that its propensity is 1 / (draws + 1).
+    sampled : (n, J)
+        The share of weight² that is due to draws being few, up to chance.
+    noise : (n, J)
+        Variance of `expected` by the draws that the policy's odds were estimated by.
     gone, gone_done : int
         Decisions that are not in the table: they were erased, or what they rested on was. How many,
         and how many of them do not wait for an answer.
@@ -160,6 +194,10 @@ class Survey:
     square: Floats
     belief: Floats
     apart: Floats
+    draws: Floats
+    floor: Floats
+    sampled: Floats
+    noise: Floats
     gone: int = 0
     gone_done: int = 0
 
@@ -205,18 +243,21 @@ class _Table:
         What is summed with `weight` so far has the mean, over the log's own chances, of what the
         policy would meet: the weight is how much more often it asks what was asked on the way.
         """
-        weight, expected, unseen, rest, lack, idle, square, belief, apart = self.double[row]
+        weight, expected, unseen, rest, lack, idle, square, belief, apart, sampled, noise = (
+            self.double[row]
+        )
         unseen += weight * look.unseen
         lack += weight * look.lack
         idle += weight * look.idle
         belief += weight * look.belief
         if first:
             expected[:], square[:], apart[:] = look.expected, look.square, look.apart
+            sampled[:], noise[:] = look.sampled, look.noise
         else:
             rest += weight * look.expected
         weight *= look.ratio
         rest -= weight * look.guess
-        self.single[row, GUESS] = look.guess
+        self.single[row, [GUESS, DRAWN, FLOOR]] = look.guess, look.draws, look.floor
 
     def survey(self, policies: list[Policy], reward_range: tuple[float, float]) -> Survey:
         """Return all of it."""
@@ -390,59 +431,75 @@ class _Surveyor:
                 self._table.take(row, look, first or not self.state.settings.legacy)
             fate = {Asked: UNFINISHED, Decided: PENDING, Abstained: PLAYED_NOTHING}[type(event)]
             self._table.fate[row] = fate
-            self._table.known[row] = event.propensity is not None
+            self._table.known[row] = event.propensity is not None and not _is_place(event)
 
     def look(self, event: Choice) -> _Look | None:
         """Return what each policy makes of a look; None where nothing was left to chance."""
         state = self.state
         if isinstance(event, Asked) and not state.settings.legacy:
             return None
+        if _is_place(event):
+            return None
         row = np.frombuffer(bytearray(state.raw(event.context)))
+        id = event.decision if isinstance(event, Asked) else event.id
+        assert id is not None
+        self._follow_policy()
+        see = self._apart if state.shared is None else self._together
+        sight = see(event, row, id)
+        if sight is None:
+            return None
+        told = sight.odds[0].abstain if sight.at < 0 else sight.log[sight.at]
+        self.erasures.met(id, event.version, self._unlike(event, float(told)))
+        return _look_of(sight, max(LEAST_CUT, math.sqrt(state.decisions + 1.0)))
+
+    def _follow_policy(self) -> None:
+        """Make the targets anew where the agent's own policy has changed: its dial was turned."""
+        own = self.state.policy
+        if own is not self._policies[0]:
+            self._policies = [own, *(target(own) for target in self._targets)]
+            self._others_choose = [Selector(self.state, one) for one in self._policies[1:]]
+
+    def _apart(self, event: Choice, row: Floats, id: ItemId) -> _Sight | None:
+        """Look where each arm learns alone; None where nothing was left to chance."""
+        state = self.state
         made = self._made(self._selector, event, row)
         mine = made.odds
         if mine is None:
             return None
-        at = -1  # the outcome: an arm that is played, then one that is asked about
+        at = -1
         if not isinstance(event, Abstained):
             at = state.arm_number(event.arm) + len(state.arms) * isinstance(event, Asked)
-        p = np.concatenate([mine.play, mine.ask])
-        unlike = self._unlike(event, float(p[at]) if at >= 0 else mine.abstain)
-        id = event.decision if isinstance(event, Asked) else event.id
-        assert id is not None
-        self.erasures.met(id, event.version, unlike)
-        guesses = self._guesses(row, made)
-        q = np.concatenate([guesses, guesses])
         denied = 1.0 - self._allowed(row, id, event.item)
-        cut = max(LEAST_CUT, math.sqrt(state.decisions + 1.0))
-
         odds = [mine, *self._others(event, row, made, mine)]
-        play = np.array([one.play for one in odds])
-        pi = np.concatenate([play, np.array([one.ask for one in odds])], axis=1)  # (J, 2K)
-        seen = pi <= cut * p
-        ratio = np.divide(pi, p, out=np.zeros(pi.shape), where=seen & (p > 0.0))
-        known, other = np.where(seen, pi, 0.0), np.where(seen, 0.0, pi)
-        return _Look(
-            guess=float(q[at]) if at >= 0 else 0.0,
-            ratio=ratio[:, at] if at >= 0 else np.zeros(len(odds)),
-            expected=(known * q).sum(axis=1),
-            unseen=(other * q).sum(axis=1),
-            lack=other.sum(axis=1),
-            idle=np.array([one.abstain for one in odds]),
-            square=(pi * ratio).sum(axis=1),
-            belief=(play * denied).sum(axis=1),
-            apart=np.maximum(play - mine.play, 0.0).sum(axis=1),
-        )
+        return _Sight(odds, at, self._guesses(row, made), denied)
+
+    def _together(self, event: Choice, row: Floats, id: ItemId) -> _Sight | None:
+        """Look where arms share what is learned, at all candidates of the decision."""
+        assert not isinstance(event, Asked)  # such logs take questions as they were asked
+        state, draws = self.state, getattr(event, "draws", None) or DRAWS
+        choices = [
+            JointChoice(one, row, id, event.among, event.visitors or (), event.item)
+            for one in (self._selector, *self._others_choose)
+        ]
+        odds = [one.odds(one.choose(), draws)[0] for one in choices]
+        mine = choices[0]
+        ids = mine.candidates.ids
+        arm = event.arm if isinstance(event, Decided) else None
+        at = ids.index(arm) if arm is not None and arm in ids else -1
+        low, high = state.settings.reward_range
+        guesses = low + (high - low) * np.minimum(np.maximum(mine.means()[0], 0.0), 1.0)
+        allowed = mine.believed()
+        safe = state.settings.safe_arm
+        if safe is not None and safe in ids:
+            allowed[ids.index(safe)] = 1.0
+        return _Sight(odds, at, guesses, 1.0 - allowed)
 
     def _others(self, event: Choice, row: Floats, made: Made, mine: Odds) -> Iterator[Odds]:
         """Return the odds of each target, in the agent's place."""
-        own = self.state.policy
-        if own is not self._policies[0]:  # the dial was turned
-            self._policies = [own, *(target(own) for target in self._targets)]
-            self._others_choose = [Selector(self.state, one) for one in self._policies[1:]]
-        for policy, selector in zip(self._policies[1:], self._others_choose, strict=True):
-            if not own.needs_limits and not policy.needs_limits:
-                plays = float(self.state.totals[1])
-                yield _blended(policy, made, plays) if isinstance(made, Decision) else mine
+        own, plays = self.state.policy, float(self.state.totals[1])
+        for selector in self._others_choose:
+            if not own.needs_limits and not selector.policy.needs_limits:
+                yield _blended(selector, made, plays) if isinstance(made, Decision) else mine
                 continue
             theirs = self._made(selector, event, row).odds
             yield mine if theirs is None else theirs
@@ -486,16 +543,81 @@ class _Surveyor:
         return np.where(said == doubt.SAID_NO, 0.0, np.where(said == doubt.SAID_YES, 1.0, p))
 
 
-def _blended(policy: Policy, made: Decision, plays: float) -> Odds:
+def _is_place(event: Choice) -> bool:
+    """Whether a play is one of several of a slate: its propensity is not that of a single play."""
+    return isinstance(event, Decided) and event.slate is not None
+
+
+def _look_of(sight: _Sight, cut: float) -> _Look:
+    """Return what each policy makes of a look; what it does `cut` times as often is not seen."""
+    odds, at, p = sight.odds, sight.at, sight.log
+    q = np.concatenate([sight.guesses, sight.guesses])
+    play = np.array([one.play for one in odds])
+    pi = np.concatenate([play, np.array([one.ask for one in odds])], axis=1)  # (J, 2n)
+    seen = pi <= cut * p
+    ratio = np.divide(pi, p, out=np.zeros(pi.shape), where=seen & (p > 0.0))
+    known, other = np.where(seen, pi, 0.0), np.where(seen, 0.0, pi)
+    sampled, floor = np.zeros(len(odds)), False
+    if at >= 0:
+        sampled, floor = _sampled(odds, float(p[at]), pi[:, at])
+    return _Look(
+        guess=float(q[at]) if at >= 0 else 0.0,
+        ratio=ratio[:, at] if at >= 0 else np.zeros(len(odds)),
+        expected=(known * q).sum(axis=1),
+        unseen=(other * q).sum(axis=1),
+        lack=other.sum(axis=1),
+        idle=np.array([one.abstain for one in odds]),
+        square=(pi * ratio).sum(axis=1),
+        belief=(play * sight.denied).sum(axis=1),
+        apart=np.maximum(play - odds[0].play, 0.0).sum(axis=1),
+        sampled=sampled,
+        noise=_noise(odds, pi, q),
+        draws=odds[0].draws or 0,
+        floor=floor,
+    )
+
+
+def _sampled(odds: list[Odds], p: float, pi: Floats) -> tuple[Floats, bool]:
+    """Return the share of each weight² that draws being few adds, and whether p is at its floor.
+
+    With M of n + 1 draws for what was played, w² = (π/p̂)² has (1 − p̂)/(M + 1) more than it would
+    have at the exact p, on average and exactly: E[p (n+1)(n+2) / (M (M+1))] = 1/p. A target's own
+    share X of n + 1 draws adds (1 − π̂)(n + 1)/(n X), as X(X − 1)/(n(n + 1)) has the mean π². Both
+    are of the same draws, which only makes it less: the weight of the log's own policy is 1.
+    """
+    draws = odds[0].draws
+    hits = 0.0 if draws is None else round(p * (draws + 1.0))
+    own = 0.0 if draws is None else (1.0 - p) / (hits + 1.0)
+    out = np.zeros(len(odds))
+    for j, one in enumerate(odds):
+        theirs = 0.0
+        if one.draws is not None and pi[j] > 0.0:
+            n = one.draws
+            theirs = min((1.0 - pi[j]) / (n * pi[j]), 1.0)
+        out[j] = 1.0 - (1.0 - own) * (1.0 - theirs) if j else 0.0
+    return out, hits == 1.0
+
+
+def _noise(odds: list[Odds], pi: Floats, q: Floats) -> Floats:
+    """Return the variance of Σ π̂q of each target by its draws; pi: (J, 2n), q: (2n,)."""
+    out = np.zeros(len(odds))
+    for j, one in enumerate(odds):
+        if j and one.draws is not None:
+            mean = float((pi[j] * q).sum())
+            out[j] = float((pi[j] * (q - mean) ** 2).sum()) / one.draws
+    return out
+
+
+def _blended(selector: Selector, made: Decision, plays: float) -> Odds:
     """Return the odds of a policy that has the same arms in the running as the agent had.
 
     The scores are there already: it is four times as fast as to decide anew.
     """
-    eligible = made.eligible.copy()
+    eligible, policy = made.eligible.copy(), selector.policy
     play, none = np.zeros((2, len(eligible)))
     if not isinstance(policy, Weighted):
         return Odds(odds_of(policy, scores_for(made.parts, eligible, plays)), none, 0.0)
-    w = np.array(policy.weights)
+    w = selector.weights
     loc, scale = choice.locations(w, made.parts), choice.spreads(w, made.parts)
     wins.propensities(w, loc, scale, eligible, eligible, play)
     return Odds(play, none, 0.0)

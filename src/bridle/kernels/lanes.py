@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
 from bridle.kernels.types import Floats
 
-__all__ = ["LANES", "add_rows", "sum_below", "take_outer"]
+__all__ = ["LANES", "add_products", "add_rows", "settle_products", "sum_below", "take_outer"]
 
 LANES = 8
 # Vectors that are kept in registers; with what they are made of, all 32 of a modern processor.
 AT_ONCE = 8
+# The tile of a triangle that is kept there: so many rows of so many vectors.
+HIGH, WIDE = 4, 2
 
 _F, _I = ir.DoubleType(), ir.IntType(64)
 _V = ir.VectorType(_F, LANES)
@@ -236,13 +239,83 @@ def _write_sum_below(context: Any, builder: Any, signature: Any, args: Any) -> A
     return context.get_dummy_value()
 
 
+def _add_to_pair(code: _Code, high: Any, low: Any, x: Any, at: Any, mask: Any) -> None:
+    """Add a vector to pairs of sums and what rounding dropped: two-sum, as `posterior.add`."""
+    do = code.at
+    old = code.read(high, at, mask)
+    new = do.fadd(old, x)
+    part = do.fsub(new, old)
+    lost = do.fadd(do.fsub(old, do.fsub(new, part)), do.fsub(x, part))
+    code.write(do.fadd(code.read(low, at, mask), lost), low, at, mask)
+    code.write(new, high, at, mask)
+
+
+def _write_products(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    code = _Code(context, builder)
+    *sums, (X, (R, d), (row, _)) = map(code.array, signature.args, args)
+    (high, _, _), *pair = sums
+
+    def block(b: Any, _: list[Any]) -> list[Any]:
+        rows = [builder.add(builder.mul(b, _I(HIGH)), _I(i)) for i in range(HIGH)]
+        inside = [builder.icmp_signed("<", i, d) for i in rows]
+        last = builder.sub(d, _I(1))
+        columns = [
+            builder.select(ok, i, last) for ok, i in zip(inside, rows, strict=True)
+        ]  # beyond the last, something that can be read
+        starts = [builder.ashr(builder.mul(i, builder.add(i, _I(1))), _I(1)) for i in rows]
+
+        def tile(t: Any, _: list[Any]) -> list[Any]:
+            places = [
+                builder.add(builder.mul(t, _I(WIDE * LANES)), _I(LANES * v)) for v in range(WIDE)
+            ]
+            within = [code.first(builder.sub(d, at)) for at in places]
+            where, masks = [], []
+            for i, ok, start in zip(rows, inside, starts, strict=True):
+                for at in places:
+                    count = builder.sub(builder.add(i, _I(1)), at)
+                    masks.append(code.first(builder.select(ok, count, _I(0))))
+                    where.append(builder.add(start, at))
+            now = [_zeros()] * len(where)
+            if not pair:
+                now = [code.read(high, at, mask) for at, mask in zip(where, masks, strict=True)]
+
+            def add(r: Any, now: list[Any]) -> list[Any]:
+                base = builder.mul(r, row)
+                x = [
+                    code.read(X, builder.add(base, at), mask)
+                    for at, mask in zip(places, within, strict=True)
+                ]
+                factors = [code.spread(code.number(X, builder.add(base, i))) for i in columns]
+                terms = [builder.fmul(factor, one) for factor in factors for one in x]
+                return [builder.fadd(one, term) for one, term in zip(now, terms, strict=True)]
+
+            done = code.times(_I(0), R, add, *now)
+            for one, at, mask in zip(done, where, masks, strict=True):
+                if pair:
+                    _add_to_pair(code, high, pair[0][0], one, at, mask)
+                else:
+                    code.write(one, high, at, mask)
+            return []
+
+        until = builder.sdiv(rows[-1], _I(WIDE * LANES))
+        code.times(_I(0), builder.add(until, _I(1)), tile)
+        return []
+
+    code.times(_I(0), builder.sdiv(builder.add(d, _I(HIGH - 1)), _I(HIGH)), block)
+    return context.get_dummy_value()
+
+
 def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return plain
 
-    def typed(context: Any, one: Any, two: Any, three: Any) -> Any:
+    def typed_pair(context: Any, one: Any, two: Any) -> Any:
+        return types.none(one, two), write
+
+    def typed_three(context: Any, one: Any, two: Any, three: Any) -> Any:
         return types.none(one, two, three), write
 
+    typed = typed_pair if plain.__code__.co_argcount == 2 else typed_three
     typed.__name__, typed.__doc__ = plain.__name__, plain.__doc__
     typed.__module__, typed.__qualname__ = __name__, plain.__name__
     return intrinsic(typed)
@@ -268,6 +341,26 @@ def _sum_below(h: Floats, c: Floats, A: Floats) -> None:
         h[j + 1 : d] += c[j] * A[j, j + 1 :]
 
 
+def _add_products(sums: Floats, X: Floats) -> None:
+    """Add X[r]ᵀX[r] to sums, row after row: sums is the lower triangle (d(d+1)/2,), X (R, d)."""
+    for x in X:
+        sums += (x[:, None] * x)[np.tril_indices(len(x))]
+
+
 add_rows = _compiled(_write_add_rows, _add_rows)
 take_outer = _compiled(_write_take_outer, _take_outer)
+
+
+def _settle_products(high: Floats, low: Floats, X: Floats) -> None:
+    """Add the sum of X[r]ᵀX[r], row after row, to pairs of sums and what rounding dropped."""
+    x = np.zeros(len(high))
+    _add_products(x, X)
+    new = high + x
+    part = new - high
+    low += (high - (new - part)) + (x - part)
+    high[:] = new
+
+
+add_products = _compiled(_write_products, _add_products)
+settle_products = _compiled(_write_products, _settle_products)
 sum_below = _compiled(_write_sum_below, _sum_below)

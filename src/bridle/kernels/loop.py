@@ -24,7 +24,6 @@ from bridle.kernels.posterior import (
     invert,
     nonzeros,
     sd_of,
-    settle,
     update_inverse,
 )
 from bridle.kernels.types import MASK_FILTER, Bools, Floats, Ints, Places, Posterior, Uints, Weights
@@ -250,13 +249,12 @@ def fold_held(
     waiting[k, many[k]] = row
     many[k] += 1
     if count(post, k):
-        add_waiting(post, k, C, outcomes, waiting, many, held, earned)
-        settle(post, k)
+        add_waiting(post, k, C, outcomes, waiting, many, held, earned, True)
     if post.since[k] >= REFRESH_AFTER:
         post.since[k] = 0
     elif update_inverse(post.A[k], post.mu[k], C[row], outcomes[row, k], where, n, g):
         return False
-    add_waiting(post, k, C, outcomes, waiting, many, held, earned)
+    add_waiting(post, k, C, outcomes, waiting, many, held, earned, False)
     invert(post, k)
     return True
 
@@ -271,6 +269,7 @@ def add_waiting(
     many: Ints,
     held: Floats,
     earned: Floats,
+    settles: bool,
 ) -> None:
     """Add the rows of arm k that wait to its newest sums; held: (SETTLE_AFTER, d), scratch."""
     for r in range(many[k]):
@@ -278,7 +277,7 @@ def add_waiting(
         for i in range(C.shape[1]):
             held[r, i] = C[row, i]
         earned[r] = outcomes[row, k]
-    add_held(post, k, held, earned, many[k])
+    add_held(post, k, held, earned, many[k], settles)
     many[k] = 0
 
 
@@ -401,7 +400,7 @@ def run(
                     across[arm] = widest_spread(post.A, arm, ridge)
     for k in range(K):
         if many[k] > 0:
-            add_waiting(post, k, C, outcomes, waiting, many, held, earned)
+            add_waiting(post, k, C, outcomes, waiting, many, held, earned, False)
 
 
 @njit(cache=True)

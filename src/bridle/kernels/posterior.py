@@ -10,7 +10,13 @@ import math
 import numpy as np
 
 from bridle.kernels.compiling import njit
-from bridle.kernels.lanes import add_rows, sum_below, take_outer
+from bridle.kernels.lanes import (
+    add_products,
+    add_rows,
+    settle_products,
+    sum_below,
+    take_outer,
+)
 from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Rank-one updates lose digits with the root of their number; a refresh costs d³ operations.
@@ -32,18 +38,6 @@ def add_scaled(y: Floats, a: float, x: Floats) -> None:
     """
     for i in range(x.shape[0]):
         y[i] += a * x[i]
-
-
-@njit(cache=True, inline="always")
-def add_four(y: Floats, a: Floats, x: Floats, at: Places, low: int) -> None:
-    """Add a[i]·x[i] to y for four rows i of x, from column `low` on, one after the other.
-
-    The same operations in the same order as four times `add_scaled`, with y read and written once.
-    """
-    a0, a1, a2, a3 = a[at[0]], a[at[1]], a[at[2]], a[at[3]]
-    x0, x1, x2, x3 = x[at[0], low:], x[at[1], low:], x[at[2], low:], x[at[3], low:]
-    for i in range(x0.shape[0]):
-        y[i] = (((y[i] + a0 * x0[i]) + a1 * x1[i]) + a2 * x2[i]) + a3 * x3[i]
 
 
 @njit(cache=True)
@@ -104,11 +98,14 @@ def score(A: Floats, mu: Floats, c: Floats, mean: Floats, sd: Floats) -> None:
 
 
 @njit(cache=True)
-def score_many(A: Floats, mu: Floats, C: Floats, mean: Floats, sd: Floats) -> None:
+def score_many(
+    A: Floats, mu: Floats, C: Floats, mean: Floats, sd: Floats, pull: float = 0.0
+) -> None:
     """Fill mean and standard deviation of every arm, for each row of C.
 
     Dense contexts go in blocks, turned on their side, so that one entry of A serves the whole
-    block in vector code: the same sums in the same order.
+    block in vector code: the same sums in the same order. With a `pull` (see `loop.pull_of`)
+    contexts end in 1, and means are drawn: mean += pull · cᵀA_last.
     """
     T, d = C.shape
     filled = 0
@@ -117,23 +114,32 @@ def score_many(A: Floats, mu: Floats, C: Floats, mean: Floats, sd: Floats) -> No
             if C[t, i] != 0.0:
                 filled += 1
     block = BLOCK if 2 * filled > T * d else 1
-    side = np.empty((d, block))
+    side = np.zeros((d, block))
     h = np.empty(block)
     m = np.empty(block)
     q = np.empty(block)
     done = 0
-    while block > 1 and done + block <= T:
-        for t in range(block):
+    while block > 1 and done + block // 4 <= T:  # the last one may be filled in part
+        size = min(block, T - done)
+        for t in range(size):
             for i in range(d):
                 side[i, t] = C[done + t, i]
         for k in range(mu.shape[0]):
             score_block(A[k], mu[k], side, h, m, q)
-            for t in range(block):
+            for t in range(size):
                 mean[done + t, k] = m[t]
                 sd[done + t, k] = math.sqrt(max(q[t], 0.0))
-        done += block
+            if pull != 0.0:  # h is that of the last row, without its own entry
+                for t in range(size):
+                    mean[done + t, k] += pull * (h[t] + side[d - 1, t] * A[k, d - 1, d - 1])
+        done += size
+    where = np.empty(d, np.uint32)
     for t in range(done, T):
         score(A, mu, C[t], mean[t], sd[t])
+        if pull != 0.0:
+            n = nonzeros(C[t], where)
+            for k in range(mu.shape[0]):
+                mean[t, k] += pull * mean_of(A[k], d - 1, C[t], where, n)
 
 
 @njit(cache=True)
@@ -141,23 +147,18 @@ def score_block(
     A: Floats, mu: Floats, side: Floats, h: Floats, mean: Floats, square: Floats
 ) -> None:
     """Fill cᵀμ and cᵀAc of one arm for each context, a column of `side` (d, block)."""
-    every = np.arange(side.shape[0]).astype(np.uint32)
+    d = side.shape[0]
     for t in range(side.shape[1]):
         mean[t] = 0.0
         square[t] = 0.0
-    for i in range(side.shape[0]):
-        row = A[i]
+    add_rows(mean, mu, side)
+    for i in range(d):
         c = side[i]
         for t in range(side.shape[1]):
             h[t] = 0.0
-        fours = i - i % 4
-        for j in range(0, fours, 4):
-            add_four(h, row, side, every[j : j + 4], 0)
-        for j in range(fours, i):
-            add_scaled(h, row[j], side[j])
+        add_rows(h, A[i, :i], side)
         for t in range(side.shape[1]):
-            mean[t] += c[t] * mu[i]
-            square[t] += c[t] * (c[t] * row[i] + 2.0 * h[t])
+            square[t] += c[t] * (c[t] * A[i, i] + 2.0 * h[t])
 
 
 @njit(cache=True, inline="always")
@@ -171,15 +172,18 @@ def add(high: Floats, low: Floats, i: int, x: float) -> None:
 
 
 @njit(cache=True)
+def add_pairs(high: Floats, low: Floats, new: Floats) -> None:
+    """Add each of `new` to its pair, and begin it anew."""
+    for i in range(new.shape[0]):
+        add(high, low, i, new[i])
+        new[i] = 0.0
+
+
+@njit(cache=True)
 def settle(post: Posterior, k: int) -> None:
     """Move the newest sums of arm k into the sums before them."""
-    for high, low, new in (
-        (post.gram[k], post.gram_low[k], post.gram_new[k]),
-        (post.f[k], post.f_low[k], post.f_new[k]),
-    ):
-        for i in range(high.shape[0]):
-            add(high, low, i, new[i])
-            new[i] = 0.0
+    add_pairs(post.gram[k], post.gram_low[k], post.gram_new[k])
+    add_pairs(post.f[k], post.f_low[k], post.f_new[k])
 
 
 @njit(cache=True, inline="always")
@@ -208,8 +212,10 @@ def count(post: Posterior, k: int) -> bool:
 
 
 @njit(cache=True)
-def add_held(post: Posterior, k: int, held: Floats, outcomes: Floats, m: int) -> None:
-    """Add the first m rows of `held`, (SETTLE_AFTER, d), to the newest sums of arm k.
+def add_held(
+    post: Posterior, k: int, held: Floats, outcomes: Floats, m: int, settles: bool
+) -> None:
+    """Add the first m rows of `held`, (SETTLE_AFTER, d), to the newest sums of arm k; settle them.
 
     The sums of `add_sums`, in its order, with each of them read and written once. Zeros that are
     not skipped change no bit.
@@ -217,20 +223,23 @@ def add_held(post: Posterior, k: int, held: Floats, outcomes: Floats, m: int) ->
     d = held.shape[1]
     X = held[:m]
     filled = 0
-    for r in range(m):
-        for i in range(d):
-            if X[r, i] != 0.0:
-                filled += 1
-    if d <= FEW or 2 * filled >= m * d:
-        for i in range(d):
-            row = i * (i + 1) // 2
-            add_rows(post.gram_new[k, row : row + i + 1], X[:, i], X)
+    for i in range(d):  # of the first: it says what the others are like
+        if m > 0 and X[0, i] != 0.0:
+            filled += 1
+    if d <= FEW or 2 * filled >= d:
         add_rows(post.f_new[k], outcomes[:m], X)
+        if settles and m == SETTLE_AFTER:  # so nothing was in the newest sums before
+            settle_products(post.gram[k], post.gram_low[k], X)
+            add_pairs(post.f[k], post.f_low[k], post.f_new[k])
+            return
+        add_products(post.gram_new[k], X)
     else:
         where = np.empty(d, np.uint32)
         for r in range(m):
             n = nonzeros(X[r], where)
             add_sums(post, k, X[r], outcomes[r], where, n)
+    if settles:
+        settle(post, k)
 
 
 @njit(cache=True, inline="always")
@@ -411,6 +420,16 @@ def by_arm(arms: Ints, K: int) -> tuple[Ints, Ints]:
     return order, ends
 
 
+@njit(cache=True, inline="always")
+def hold(C: Floats, y: Floats, places: Ints, held: Floats, outcomes: Floats) -> None:
+    """Copy the rows of C at these places, and their outcomes, to the first rows of `held`."""
+    for r in range(places.shape[0]):
+        row = C[places[r]]
+        for i in range(row.shape[0]):
+            held[r, i] = row[i]
+        outcomes[r] = y[places[r]]
+
+
 @njit(cache=True)
 def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     """Fold examples in order: row t of C with outcome y[t] goes to arm arms[t].
@@ -433,32 +452,45 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
         # How many examples of the arm until its last refresh.
         after = post.since[k] + ends[k] - begin
         sums_only = after - after % REFRESH_AFTER - post.since[k]
-        m = 0
-        for place in range(begin, ends[k]):
-            row = C[order[place]]
-            c = held[m]
-            for i in range(row.shape[0]):
-                c[i] = row[i]
-            outcome = y[order[place]]
-            outcomes[m] = outcome
-            m += 1
-            if count(post, k):
-                add_held(post, k, held, outcomes, m)
-                settle(post, k)
-                m = 0
-            sums_only -= 1
+        place = begin
+        while sums_only > 0:
+            m = min(SETTLE_AFTER - post.since[k] % SETTLE_AFTER, sums_only)
+            hold(C, y, order[place : place + m], held, outcomes)
+            # As many as are left to a refresh end where sums are settled.
+            add_held(post, k, held, outcomes, m, True)
+            place += m
+            sums_only -= m
+            post.times[k] += m
+            post.since[k] += m
             if post.since[k] >= REFRESH_AFTER:
                 post.since[k] = 0
-                if sums_only <= 0:
+                if sums_only == 0:
                     invert(post, k)
-            elif sums_only <= 0:
-                n = nonzeros(c, where)
-                if not update_inverse(post.A[k], post.mu[k], c, outcome, where, n, g):
-                    add_held(post, k, held, outcomes, m)
-                    m = 0
-                    invert(post, k)
-        add_held(post, k, held, outcomes, m)
+        m = 0
+        while place < ends[k]:
+            c = held[m]
+            hold(C, y, order[place : place + 1], held[m:], outcomes[m:])
+            place += 1
+            m += 1
+            if count(post, k):
+                add_held(post, k, held, outcomes, m, True)
+                m = 0
+            n = nonzeros(c, where)
+            outcome = y[order[place - 1]]
+            if not update_inverse(post.A[k], post.mu[k], c, outcome, where, n, g):
+                add_held(post, k, held, outcomes, m, False)
+                m = 0
+                invert(post, k)
+        add_held(post, k, held, outcomes, m, False)
         begin = ends[k]
+
+
+@njit(cache=True)
+def add_in_order(total: float, terms: Floats) -> float:
+    """Return total + terms[0] + terms[1] + …: a sum in pairs would have other bits."""
+    for t in range(terms.shape[0]):
+        total += terms[t]
+    return total
 
 
 @njit(cache=True)

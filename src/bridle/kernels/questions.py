@@ -78,6 +78,7 @@ def nearest(
     costs: Floats,
     lessons: Floats,
     price: float,
+    dearer: Floats,
     key: np.uint64,
     best: Floats,
     who: Ints,
@@ -87,9 +88,10 @@ def nearest(
     loc, scale, p, information, marks, unit: (K,). At this decision not asking costs P(allowed)
     times what the unit's best draw is above the best draw of a safe arm, or above 0 if none is
     safe. costs: (U,) what it has cost of this item so far; lessons: (U,) what it has cost of all
-    items, each by the bits that an answer would have taught about the others. An answer pays once
-    either is what it is worth: so things that never come again are asked about, too. Between the
-    two stand what is to be added to either, if nothing is asked. -1 if no arm in doubt would be
+    items, each by the bits that an answer would have taught about the others; dearer: (U,) by how
+    much an answer is dearer there: 1 where it settles all that the account is of. An answer pays
+    once either is what it is worth: so things that never come again are asked about, too. Between
+    the two stand what is to be added to either, if nothing is asked. -1 if no arm in doubt would be
     better. best, who: (U,), scratch.
     """
     for u in range(best.shape[0]):
@@ -119,14 +121,14 @@ def nearest(
         if k >= 0:
             cost = p[k] * (best[u] - base)
             if cost > 0.0:
-                due = price_of(price, information[k])
+                due = dearer[u] * price_of(price, information[k])
                 share = (costs[u] + cost) / max(due, LEAST_PRICE)
                 if share > top:
                     top = share
                     arm = k
                     worth = cost
                     lesson = cost * min(information[k] / math.log(2.0), 1.0)
-                    pays = costs[u] + cost >= due or lessons[u] + lesson >= price
+                    pays = costs[u] + cost >= due or lessons[u] + lesson >= dearer[u] * price
     return arm, worth, lesson, pays
 
 
@@ -182,6 +184,9 @@ def run(
     kind: Ints,
     item: Ints,
     unit: Ints,
+    accounts: Ints,
+    dearer: Floats,
+    rated: Ints,
     safe: npt.NDArray[np.bool_],
     p: Floats,
     hope: Floats,
@@ -210,11 +215,13 @@ def run(
 
     why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER at
     step `until`. C: (M, d), outcomes: (M, K); kind and item: (M,) the
-    number of each row's distinct context and of its item; unit: (K,); safe, p, hope, information:
-    (kinds, U), where hope is the P(allowed) that questions are judged by; said, account: (items, U)
-    what the teacher said and what not asking has cost; lessons: (U,) as in `nearest`; here: (U,)
-    what the teacher said at this very step. `look` is how often this step was looked at before. At
-    most `most` questions a step are asked, and `budget` in all from here on.
+    number of each row's distinct context and of its item; unit: (K,); accounts, rated: (K,) by
+    which account, of A, and which rate of exceptions an arm goes: most often its unit; safe, p,
+    hope, information: (kinds, U), where hope is the P(allowed) that questions are judged by; said:
+    (items, U) what the teacher said; account: (items, A) what not asking has cost; lessons,
+    dearer: (A,) as in `nearest`; here: (U,) what the teacher said at this very step. `look` is how
+    often this step was looked at before. At most `most` questions a step are asked, and `budget` in
+    all from here on.
     """
     K, d = post.mu.shape
     U = p.shape[1]
@@ -269,21 +276,22 @@ def run(
                 chance,
                 teaches,
                 marks,
-                unit,
+                accounts,
                 account[own],
                 lessons,
                 price,
+                dearer,
                 key,
                 best,
                 who,
             )
             if pays:
-                account[own, unit[k]] = 0.0
-                lessons[unit[k]] = 0.0
+                account[own, accounts[k]] = 0.0
+                lessons[accounts[k]] = 0.0
                 return t, k, ASKS
             if k >= 0:
-                account[own, unit[k]] += cost
-                lessons[unit[k]] += lesson
+                account[own, accounts[k]] += cost
+                lessons[accounts[k]] += lesson
         arm = best_safe(loc, scale, marks, key_of(start, numbers[t]))
         if arm < 0 and not frozen:
             for u in range(U):
@@ -294,7 +302,7 @@ def run(
             coins.drawn[1] += 1.0
         coin = -1.0
         if arm >= 0 and here[unit[arm]] != SAID_YES:
-            coin = coin_of(coins, unit[arm], said[own, unit[arm]] == SAID_YES, t)
+            coin = coin_of(coins, rated[arm], said[own, unit[arm]] == SAID_YES, t)
         for u in range(U):
             here[u] = UNASKED
         arms[t] = arm
@@ -317,7 +325,7 @@ def run(
 
 @njit(cache=True)
 def coin_of(coins: Coins, u: int, judged: bool, step: int) -> float:
-    """Return the probability that a play of unit u is checked, and count it if nobody judged it.
+    """Return the probability that a play of rate u is checked, and count it if nobody judged it.
 
     Not of what the teacher allowed at this very step, which needs no check.
     """

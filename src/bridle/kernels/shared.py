@@ -27,8 +27,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bridle.kernels.choice import random_arm
 from bridle.kernels.compiling import njit
-from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, GOLDEN, bits_of, mix, normal
+from bridle.kernels.keys import (
+    GOLDEN,
+    aside,
+    bits_of,
+    key_of,
+    mix,
+    normal,
+    uniform,
+)
 from bridle.kernels.posterior import SETTLE_AFTER, add, add_scaled
 from bridle.kernels.types import Bools, Floats, Ints, Places, Uints
 
@@ -36,24 +45,37 @@ Singles = npt.NDArray[np.float32]
 
 # Arms that are scored together, one lane each.
 LANES = 64
+# Tiles of arms whose bounds are computed together.
+TILES = 16
 # Draws that share one reading of the root.
 DRAWS = 8
 # Powers of γ below this are not waited for: a refresh restores the prior.
 FADED = 0.9
 # The noise before anything was seen, as one observation: rewards are in [0, 1].
 FIRST_NOISE = 0.0625
-# No draw of `keys.normal` is larger.
-Z_TOP = 8.5
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_TOP_SQUARE = np.float32(2.0 * math.log(2.0) * (31 + 127) * (1.0 + 1e-6) + 1e-3)
+# Tangents of the root at 0.5, 1.5 and 3.5.
+_N, _N_2, _M, _M_2, _W, _W_2 = (np.float32(x) for c in (0.5, 1.5, 3.5) for x in (0.5 / c, 0.5 * c))
+_PER_BIT = np.float32(2.0 * math.log(2.0) / 2**23)
+_STEP, _ROUND_1, _ROUND_2 = map(np.uint32, (0x9E3779B9, 0x7FEB352D, 0x846CA68B))
+_S15, _S16, _S32 = np.uint32(15), np.uint32(16), np.uint64(32)
 _ROOT_KEY = np.uint64(0xA0761D6478BD642F)
 
 # Places in `num`.
-LAM, RHO, PASSED, GAMMA, RSS, MASS, SUM_R, SUM_RR, NOISE = range(9)
-NUMBERS = 9
+LAM, RHO, PASSED, GAMMA, RSS, MASS, SUM_R, SUM_RR, NOISE, OWN = range(10)
+NUMBERS = 10
 # Places in `counts`.
 ARMS, PLAYS, SINCE, OLD, FIXED = range(5)
 COUNTS = 5
 
-RHOS = np.array([0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+RHOS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+# A guess and how far it may be off, as a factor e^(±doubt): who plays few arms sees little of how
+# arms differ, and would call it nothing.
+RHO_GUESS, RHO_DOUBT = 1.0, 1.5
+LAM_GUESS, LAM_DOUBT = 3.0, 2.0
+# Own effects are drawn this much wider than θ, for the same reason.
+OWN_BOLDNESS = 5.0 / 3.0
 LAMS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0])
 
 
@@ -71,10 +93,10 @@ class Shared(NamedTuple):
     vec: Floats  # (5, D) f, what rounding dropped, the newest; then μ = B⁻¹f and B⁻¹e₀
     root: Floats  # (D, D) R
     raw: Floats  # (T + D,) Σφφᵀ and Σφr, kept while forgetting; else (0,)
-    num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set
+    num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
-    hint: Singles  # (3, C) own effect at `ref`, √κ, κ‖S_k‖: what bounds an own effect
+    hint: Singles  # (4, C) own effect at `ref`, √κ, κ‖S_k‖, κ‖X_k‖: what bounds an own effect
 
 
 @njit(cache=True, inline="always")
@@ -99,6 +121,12 @@ def noise(st: Shared) -> float:
     if given > 0.0:
         return given
     return math.sqrt((st.num[RSS] + FIRST_NOISE) / (st.num[MASS] + 1.0))
+
+
+@njit(cache=True, inline="always")
+def own_spread(st: Shared, spread: float) -> float:
+    """Return the spread of own effects in a draw, in units of √κ."""
+    return float(spread * noise(st) * st.num[OWN])
 
 
 @njit(cache=True)
@@ -354,6 +382,7 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
         st.hint[0, k] = 0.0
         st.hint[1, k] = math.sqrt(kappa) * (1.0 + 1e-6)
         st.hint[2, k] = 0.0
+        st.hint[3, k] = 0.0
         return
     arm_sum(st, k, S)
     g = st.num[PASSED]
@@ -371,6 +400,10 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
     st.hint[0, k] = effect + margin
     st.hint[1, k] = math.sqrt(kappa) * wide
     st.hint[2, k] = kappa * g * math.sqrt(length) * wide
+    length = 0.0
+    for i in range(st.X.shape[1]):
+        length += st.X[k, i] * st.X[k, i]
+    st.hint[3, k] = kappa * g * math.sqrt(length) * wide
 
 
 @njit(cache=True)
@@ -378,8 +411,15 @@ def look_ahead_all(st: Shared) -> None:
     """Compute anew what bounds the own effects of all arms."""
     centre(st, st.ref)
     S = np.empty(st.ref.shape[0])
+    own, effect, root, length = st.own, st.hint[0], st.hint[1], st.hint[2]
+    fresh = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
     for k in range(st.counts[ARMS]):
-        look_ahead(st, k, S)
+        if own[k, 0] > 0.0:
+            look_ahead(st, k, S)
+        else:
+            effect[k] = 0.0
+            root[k] = fresh
+            length[k] = 0.0
 
 
 @njit(cache=True)
@@ -596,7 +636,7 @@ def own_sums(st: Shared, start: Floats, rhos: Floats, now: float) -> tuple[Float
 
 @njit(cache=True)
 def evidence(st: Shared, tri: Floats, f: Floats, lam: float, rho: float, U: Floats) -> float:
-    """Return the log marginal likelihood of λ and ρ, s profiled; U (D, D) is scratch."""
+    """Return the log posterior of λ and ρ but for a constant, s profiled; U (D, D) is scratch."""
     D = f.shape[0]
     r = base_rate(st)
     none = np.zeros(tri.shape[0])
@@ -619,12 +659,14 @@ def evidence(st: Shared, tri: Floats, f: Floats, lam: float, rho: float, U: Floa
         add_scaled(left[i + 1 :], -y, U[i, i + 1 :])
     n = float(st.num[MASS])
     fit: float = (n + 1.0) * math.log((max(total, 0.0) + FIRST_NOISE) / (n + 1.0))
-    return -0.5 * (fit + log_det)
+    doubt_rho = math.log(rho / RHO_GUESS) / RHO_DOUBT
+    doubt_lam = math.log(lam / LAM_GUESS) / LAM_DOUBT
+    return -0.5 * (fit + log_det + doubt_rho * doubt_rho + doubt_lam * doubt_lam)
 
 
 @njit(cache=True)
 def estimate(st: Shared) -> None:
-    """Choose λ and ρ on their grids by marginal likelihood, one after the other, twice.
+    """Choose λ and ρ on their grids by their posterior, one after the other, twice.
 
     The sums were settled before, with g = 1. Σ w v vᵀ and f are formed anew for the new ρ.
     """
@@ -668,6 +710,28 @@ def estimate(st: Shared) -> None:
 
 
 # -- draws ----------------------------------------------------------------------------------
+
+
+@njit(cache=True, inline="always")
+def half_bits(low: np.uint32, high: np.uint32, k: np.uint32) -> np.uint32:
+    """Return 32 random bits of arm k under a key in two halves.
+
+    Rounds of a 32-bit mixer (Wellons 2018, lowbias32): many arms at once in vector code, which the
+    64-bit one of `keys` is not.
+    """
+    x = np.uint32(np.uint32(k * _STEP) + low)
+    x = np.uint32(np.uint32(x ^ np.uint32(x >> _S16)) * _ROUND_1)
+    x = np.uint32(np.uint32(x ^ np.uint32(x >> _S15)) + high)
+    x = np.uint32(x * _ROUND_2)
+    x = np.uint32(np.uint32(x ^ np.uint32(x >> _S16)) * _ROUND_1)
+    return np.uint32(x ^ np.uint32(x >> _S15))
+
+
+@njit(cache=True, inline="always")
+def own_bits(key: np.uint64, k: int) -> np.uint64:
+    """Return the random bits of the own effect of arm k: the upper half from `half_bits`."""
+    half = half_bits(np.uint32(key), np.uint32(key >> _S32), np.uint32(k))
+    return (np.uint64(half) << _S32) | (bits_of(key, k) >> _S32)
 
 
 @njit(cache=True)
@@ -718,34 +782,44 @@ def tile_scores(tile: Singles, w: Singles, out: Singles) -> None:
             out[i] += w0 * row[i]
 
 
-@njit(cache=True)
-def own_effect(st: Shared, k: int, theta: Floats, scale: float, bits: np.uint64) -> float:
-    """Return ũ_k given θ̃; scale: spread times noise."""
+@njit(cache=True, inline="always")
+def own_effect(
+    st: Shared, k: int, theta: Floats, scale: float, bits: np.uint64, h: Floats
+) -> float:
+    """Return ũ_k given θ̃; scale: see `own_spread`; h (p+1) is scratch."""
     kappa = shrink(st, k)
-    if kappa == 0.0:
-        return 0.0
     effect = 0.0
-    if st.own[k, 0] > 0.0:
-        effect = kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta))
-    if scale > 0.0:
+    if kappa > 0.0 and st.own[k, 0] > 0.0:
+        effect = kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta, h))
+    if kappa > 0.0 and scale > 0.0:
         effect += scale * math.sqrt(kappa) * normal(bits)
     return effect
 
 
-@njit(cache=True)
-def fitted(st: Shared, k: int, theta: Floats) -> float:
-    """Return S_kᵀθ, in units of g."""
+@njit(cache=True, inline="always")
+def fitted(st: Shared, k: int, theta: Floats, h: Floats) -> float:
+    """Return S_kᵀθ, in units of g; h (p+1) is scratch."""
     at, X, a = st.at, st.X[k], st.rows[k]
     d1, p1 = X.shape[0], a.shape[0]
     total = 0.0
-    if theta.shape[0] == d1 * p1:
+    words = 0
+    for j in range(p1):
+        words += a[j] != 0.0
+    if theta.shape[0] == d1 * p1 and 4 * words < p1:
+        for j in range(p1):
+            if a[j] != 0.0:
+                part = 0.0
+                for i in range(d1):
+                    part += X[i] * theta[i * p1 + j]
+                total += part * a[j]
+    elif theta.shape[0] == d1 * p1:
+        for j in range(p1):
+            h[j] = 0.0
         for i in range(d1):
             if X[i] != 0.0:
-                row = theta[i * p1 : (i + 1) * p1]
-                part = 0.0
-                for j in range(p1):
-                    part += row[j] * a[j]
-                total += X[i] * part
+                add_scaled(h, X[i], theta[i * p1 : (i + 1) * p1])
+        for j in range(p1):
+            total += h[j] * a[j]
     else:
         for e in range(theta.shape[0]):
             total += X[at[0, e]] * (a[at[1, e]] * theta[e])
@@ -767,16 +841,17 @@ def draw_some(
     w = np.empty(P)
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
-    scale = spread * noise(st)
+    scale = own_spread(st, spread)
     score = np.empty(LANES, np.float32)
+    h = np.empty(P)
     tile = -1
     for i in range(arms.shape[0]):
         k = arms[i]
         if k // LANES != tile:
             tile = k // LANES
             tile_scores(st.tiles[tile], single, score)
-        bits = bits_of(key, k)
-        out[i] = np.float64(score[k % LANES]) + own_effect(st, k, theta, scale, bits)
+        bits = own_bits(key, k)
+        out[i] = np.float64(score[k % LANES]) + own_effect(st, k, theta, scale, bits, h)
 
 
 @njit(cache=True)
@@ -796,7 +871,7 @@ def draw_rows(
     w = np.empty(P)
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
-    scale = spread * noise(st) * math.sqrt(st.num[RHO])
+    scale = own_spread(st, spread) * math.sqrt(st.num[RHO])
     for i in range(rows.shape[0]):
         total = single[0]
         for j in range(1, P):
@@ -807,34 +882,61 @@ def draw_rows(
 
 
 @njit(cache=True)
-def reach_tile(
-    score: Singles, hint: Singles, low: int, wide: np.float32, far: np.float32, reach: Singles
-) -> np.float32:
-    """Fill an upper bound on the score of every arm of a tile; return the largest.
+def reach_tiles(
+    score: Singles,
+    hint: Singles,
+    first: int,
+    key: np.uint64,
+    scale: np.float32,
+    far: np.float32,
+    tail: Singles,
+    reach: Singles,
+    most: Singles,
+) -> None:
+    """Fill an upper bound on the score of every arm of some tiles, and the largest of each tile.
 
-    hint[:, low:]: see `Shared`; wide: largest z times the spread; far: ‖θ̃ − ref‖.
+    hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail is scratch.
+    With t the random bits' distance from 1, z ≤ √(−2 ln 2t), and −log₂ is at most what exponent
+    and mantissa of a float say, read as one number.
     """
-    effect, root, length = hint[0, low:], hint[1, low:], hint[2, low:]
+    effect, root, length = hint[0, first:], hint[1, first:], hint[2, first:]
     slack = np.float32(1e-6)
+    if scale > 0.0:
+        low, high = np.uint32(key), np.uint32(key >> _S32)
+        start = np.uint32(first)
+        for i in range(reach.shape[0]):
+            tail[i] = np.float32(~half_bits(low, high, np.uint32(start + np.uint32(i)))) + _ONE
+        whole = tail.view(np.int32)
+        for i in range(reach.shape[0]):
+            # 2 ln 2 · (31 + 127 − bits / 2²³), and a little more; then √z² ≤ (z²/c + c) / 2.
+            square = _TOP_SQUARE - _PER_BIT * np.float32(whole[i])
+            near, middle, wide = _N * square + _N_2, _M * square + _M_2, _W * square + _W_2
+            middle = middle if middle < wide else wide
+            reach[i] = near if near < middle else middle
+    else:
+        for i in range(reach.shape[0]):
+            reach[i] = _ZERO
     for i in range(score.shape[0]):
-        more = wide * root[i] + far * length[i]
+        more = scale * (reach[i] * root[i]) + far * length[i]
         reach[i] = (score[i] + effect[i]) + (
             more + slack * (abs(score[i]) + (abs(effect[i]) + more))
         )
-    half = reach.shape[0] // 2
-    top = np.empty(LANES // 2, np.float32)
-    for i in range(half):
-        a, b = reach[i], reach[i + half]
-        top[i] = a if a > b else b
-    while half > 4:
-        half //= 2
-        for i in range(half):
-            a, b = top[i], top[i + half]
-            top[i] = a if a > b else b
-    best: np.float32 = top[0]
-    for i in range(1, half):
-        best = max(best, top[i])
-    return best
+    # Halves of a fixed length, which the compiler makes vector code of.
+    for t in range(most.shape[0]):
+        mine = reach[t * LANES : (t + 1) * LANES]
+        for i in range(32):
+            a, b = mine[i], mine[i + 32]
+            tail[i] = a if a > b else b
+        for i in range(16):
+            a, b = tail[i], tail[i + 16]
+            tail[i] = a if a > b else b
+        for i in range(8):
+            a, b = tail[i], tail[i + 8]
+            tail[i] = a if a > b else b
+        best = tail[0]
+        for i in range(1, 8):
+            best = max(best, tail[i])
+        most[t] = best
 
 
 @njit(cache=True)
@@ -848,6 +950,19 @@ def insert(best: Ints, top: Floats, tie: Uints, k: int, s: float, b: np.uint64) 
         best[i], top[i], tie[i] = best[i - 1], top[i - 1], tie[i - 1]
         i -= 1
     best[i], top[i], tie[i] = k, s, b
+
+
+@njit(cache=True)
+def column_lengths(theta: Floats, ref: Floats, P: int) -> Floats:
+    """Return the length of every column of Θ − Θ_ref, (p+1,), where all products are kept."""
+    out = np.zeros(P)
+    for i in range(theta.shape[0] // P):
+        for j in range(P):
+            off = theta[i * P + j] - ref[i * P + j]
+            out[j] += off * off
+    for j in range(P):
+        out[j] = math.sqrt(out[j]) * (1.0 + 1e-5)
+    return out
 
 
 @njit(cache=True)
@@ -877,19 +992,28 @@ def best_of(
     best[:] = -1
     top[:] = -math.inf
     plain = st.num[RHO] == 0.0
+    tail = np.empty(LANES * TILES, np.float32)
+    h = np.empty(w.shape[0])
+    full = theta.shape[0] == st.X.shape[1] * w.shape[0]
+    columns = column_lengths(theta, st.ref, w.shape[0])
     first = 0
-    for t in range(tiles):
-        low = t * LANES
-        mine = score[low : low + LANES]
-        tile_scores(st.tiles[t], single, mine)
-        most[t] = reach_tile(
-            mine,
+    for block in range(0, tiles, TILES):
+        last = min(tiles, block + TILES)
+        for t in range(block, last):
+            tile_scores(st.tiles[t], single, score[t * LANES : (t + 1) * LANES])
+        low, high = block * LANES, last * LANES
+        reach_tiles(
+            score[low:high],
             st.hint,
             low,
-            np.float32(Z_TOP * scale),
+            key,
+            np.float32(scale),
             np.float32(distance),
-            reach[low : low + LANES],
+            tail,
+            reach[low:high],
+            most[block:last],
         )
+    for t in range(tiles):
         if most[t] > most[first]:
             first = t
     computed = 0
@@ -902,16 +1026,18 @@ def best_of(
         for k in range(t * LANES, min(K, (t + 1) * LANES)):
             if not may[k] or (best[m] >= 0 and reach[k] < top[m]):
                 continue
-            bits = bits_of(key, k)
             drawn = np.float64(score[k])
             if not plain:
-                if best[m] >= 0 and scale > 0.0:
-                    z = max(BIN_TOP[bits >> BIN_SHIFT], 0.0)
-                    if reach[k] - (Z_TOP - z) * scale * (st.hint[1, k] * (1.0 - 1e-4)) < top[m]:
+                if full and best[m] >= 0 and st.own[k, 0] > 0.0 and st.old_of[k] < 0:
+                    # |S_kᵀδ| ≤ ‖X_k‖ Σ_j |a_j| ‖δ_j‖: for arms of few words far below ‖S_k‖ ‖δ‖.
+                    words = 0.0
+                    for j in range(columns.shape[0]):
+                        words += abs(st.rows[k, j]) * columns[j]
+                    if reach[k] + (words * st.hint[3, k] - distance * st.hint[2, k]) < top[m]:
                         continue
-                drawn += own_effect(st, k, theta, scale, bits)
+                drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
                 computed += 1
-            insert(best, top, tie, k, drawn, bits)
+            insert(best, top, tie, k, drawn, bits_of(key, k))
     return computed
 
 
@@ -933,7 +1059,7 @@ def best_arms(
         w,
         may,
         key,
-        spread * noise(st),
+        own_spread(st, spread),
         np.empty(tiles * LANES, np.float32),
         np.empty(tiles * LANES, np.float32),
         np.empty(tiles, np.float32),
@@ -994,7 +1120,7 @@ def win_counts(
     w = np.empty(P)
     best = np.empty(places, np.int64)
     top = np.empty(places)
-    scale = spread * noise(st)
+    scale = own_spread(st, spread)
     computed = 0
     for start in range(0, draws, DRAWS):
         n = min(DRAWS, draws - start)
@@ -1109,7 +1235,7 @@ def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
             total += w[j] * a[j]
         if rho > 0.0 and st.own[k, 0] > 0.0:
             kappa = shrink(st, k)
-            total += kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta))
+            total += kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta, h))
             square = effect_square(st, k, x, work[0], work[1], work[2])
         else:
             square = square_of(C, a, h) + rho
@@ -1234,3 +1360,74 @@ def form(st: Shared, raw: Floats) -> None:
     for i in (1, 2):
         st.tri[i] = 0.0
         st.vec[i] = 0.0
+
+
+# -- whole simulations ------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def best_bound(st: Shared, x: Floats, may: Bools, key: np.uint64, bonus: float, best: Ints) -> None:
+    """Fill best[0] with the arm of the highest mean + bonus·sd, -1 if none may be played."""
+    K = may.shape[0]
+    arms = np.nonzero(may)[0]
+    mean = np.empty(arms.shape[0])
+    draw_some(st, x, key, 0.0, arms, mean)
+    sd = np.empty((2, arms.shape[0]))
+    scores(st, x, arms, sd[0], sd[1])
+    top = np.full(1, -math.inf)
+    tie = np.zeros(1, np.uint64)
+    best[0] = -1
+    for i in range(arms.shape[0]):
+        if arms[i] < K:
+            insert(best, top, tie, arms[i], mean[i] + bonus * sd[1, i], bits_of(key, arms[i]))
+
+
+@njit(cache=True)
+def run(
+    st: Shared,
+    C: Floats,
+    rewards: Floats,
+    may: Bools,
+    pattern: Ints,
+    shown: Ints,
+    start: np.uint64,
+    numbers: Uints,
+    spread: float,
+    bonus: float,
+    epsilon: float,
+    learn: bool,
+    arms: Ints,
+) -> int:
+    """Run len(shown) steps: fill `arms` with what is played (-1: nothing), fold into the model.
+
+    C: (M, d), rewards: (M, K). Step t shows row shown[t] under the key of decision numbers[t]; the
+    arms that may be played there are may[pattern[row]]. Return how many own effects were computed.
+    """
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    tiles = (st.counts[ARMS] + LANES - 1) // LANES
+    score = np.empty(tiles * LANES, np.float32)
+    reach = np.empty(tiles * LANES, np.float32)
+    most = np.empty(tiles, np.float32)
+    theta, z, v, w = np.empty(D), np.empty(D), np.empty(D), np.empty(P)
+    work = np.empty((2, D))
+    best, top = np.empty(1, np.int64), np.empty(1)
+    every = period(D, st.num[GAMMA])
+    computed = 0
+    for t in range(shown.shape[0]):
+        row = shown[t]
+        x = with_first(C[row])
+        mine = may[pattern[row]]
+        key = key_of(start, numbers[t])
+        if epsilon > 0.0 and uniform(aside(key)) < epsilon:
+            best[0] = random_arm(aside(key), mine, mine)
+        elif bonus != 0.0:
+            best_bound(st, x, mine, key, bonus, best)
+        else:
+            far = draw_theta(st, key, spread, z, theta)
+            contract(st.at, theta, x, w)
+            scale = own_spread(st, spread)
+            computed += best_of(st, theta, far, w, mine, key, scale, score, reach, most, best, top)
+        arms[t] = best[0]
+        if learn and best[0] >= 0:
+            fold(st, best[0], x, rewards[row, best[0]], v, work, every)
+    return computed

@@ -120,11 +120,17 @@ class ExceptionRates:
         """Return the probability with which a play of what nobody has judged is checked."""
         return float(coin_of(self.zeal[unit], int(self.unjudged.sum()), int(self.unjudged[unit])))
 
-    def lower(self, prediction: Prediction) -> Prediction:
-        """Return what limits believe, (U, n), less the exceptions to what they call safe."""
-        least = np.broadcast_to(1.0 - self.rates[:, None], prediction.p.shape)
+    def lower(self, prediction: Prediction, of: Ints | None = None) -> Prediction:
+        """Return what limits believe, (U, n), less the exceptions to what they call safe.
+
+        of: the rate to which each row belongs, where that is not its own.
+        """
+        rates, holds = self.rates, np.array([self.holds(u) for u in range(self.units)])
+        if of is not None:
+            rates, holds = rates[of], holds[of]
+        least = np.broadcast_to(1.0 - rates[:, None], prediction.p.shape)
         p = np.where(prediction.safe, np.minimum(prediction.p, least), prediction.p)
-        safe = prediction.safe & np.array([self.holds(u) for u in range(self.units)])[:, None]
+        safe = prediction.safe & holds[:, None]
         information = np.where(prediction.safe, 0.0, prediction.information)
         return Prediction(p, safe, prediction.possible, information, prediction.sd)
 

@@ -68,6 +68,8 @@ POOLED_SD = 3.0, 1.5, 0.75
 CONTEXT_ALONE = 0.05
 # Labels of one context or arm that are held together, about.
 LABELS_HELD = 3.0
+# A member with less weight than this is not asked what it predicts: nobody could tell.
+NO_WEIGHT = 1e-12
 # Pairs of one call that are looked at together: numbers in an array of terms.
 BLOCK = 4_000_000
 
@@ -266,7 +268,7 @@ class Grid:
         if self._phi is None:
             x = np.concatenate([np.ones((len(self.contexts), 1)), self.contexts], axis=1)
             a = np.concatenate([np.ones((len(self.arms), 1)), self.arms], axis=1)
-            both = x[:, None, :, None] * a[None, :, None, :]
+            both = x[:, None, :, None] * a[None, :, None, :] + 0.0  # -0 becomes 0
             self._phi = np.ascontiguousarray(both.reshape(len(self), -1)[:, 1:])
         return self._phi
 
@@ -582,14 +584,11 @@ class Mixture:
 
     def predict(self, grid: Grid) -> Prediction:
         """Return what is believed of each pair of a grid: arrays of n·m."""
-        parts = np.array([m.predictive(grid) for m in self.members.values()])
-        self._ask_consent(parts, grid)
-        return self._mixed(parts, grid)
+        return self._mixed(self._parts(grid), grid)
 
     def predict_answer(self, grid: Grid) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n·m,)."""
-        parts = np.array([m.predictive(grid) for m in self.members.values()])
-        self._ask_consent(parts, grid)
+        parts = self._parts(grid)
         Q = np.clip(parts[:, 1] * (1.0 - self._rates), self._floor, 1.0 - self._floor)
         return np.array([math.fsum(self._weights[0] * column) for column in Q.T])
 
@@ -695,6 +694,16 @@ class Mixture:
         ]
         self._counts = counts if self._exact else {}
         self._weigh()
+
+    def _parts(self, grid: Grid) -> Floats:
+        """Return what members predict, (M, 4, n·m); those of no weight are not asked."""
+        parts: Floats = np.zeros((len(self.members), 4, len(grid)))
+        parts[:, :2] = 0.5
+        for m, member in enumerate(self.members.values()):
+            if self._weights[0, m] >= NO_WEIGHT:
+                parts[m] = member.predictive(grid)
+        self._ask_consent(parts, grid)
+        return parts
 
     def _ask_consent(self, parts: Floats, grid: Grid) -> None:
         """No rule can deny a pair that holds nothing: that any is allowed must have been said."""

@@ -178,6 +178,7 @@ class PairLimits(Beliefs):
         self._answers: list[_Answer] = []
         self._kept: dict[bytes, _Kept] = {}
         self._taught: Bools | None = None  # the terms that any answer has held
+        self._dearer: Floats | None = None
         self._add(A, named)
 
     def _make(self, context: Schema, arm: Schema, groups: Sequence[str]) -> None:
@@ -218,6 +219,19 @@ class PairLimits(Beliefs):
     def kinds(self) -> int:
         """Number of kinds of arms."""
         return len(self._kinds)
+
+    @property
+    def dearer(self) -> Floats:
+        """By how much an answer is dearer, for each kind of arms: √m where m arms are of it.
+
+        What not asking costs is summed up by kind, and an answer settles one of m arms. Were one of
+        them always the best, it should be asked about once that has cost an answer; were all alike,
+        once it has cost m answers. √m is off by the same factor either way.
+        """
+        if self._dearer is None:
+            sizes = np.bincount(self._kind_of, minlength=self.kinds)
+            self._dearer = np.sqrt(np.maximum(sizes, 1).astype(np.float64))
+        return self._dearer
 
     @property
     def members(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -335,12 +349,13 @@ class PairLimits(Beliefs):
         self._add(A, checked_groups(groups, n, owner))
 
     def change(self, arm: int, row: npt.ArrayLike, group: str | None = None) -> None:
-        """Give an arm other features; what was taught of it before counts with the old ones."""
+        """Change the features of an arm; what was taught of it before counts with the old ones."""
         owner = f"{OWNER}.change"
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
         A = validation.vector(row, self._space.arm.schema.width, "row", owner)[None]
         self._kind_of = self._kind_of.copy()
         self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner))[0]
+        self._dearer = None
 
     def check_room(self, unit: int, more: int) -> None:
         """Raise `LimitReached` if so many answers more could be more than there is room for."""
@@ -626,7 +641,7 @@ class PairLimits(Beliefs):
         inside = not len(kind_of) or (0 <= kind_of.min() and kind_of.max() < len(kinds))
         if not inside or not np.isfinite(kinds).all():
             raise CorruptState(f"{OWNER}: an arm is of a kind that cannot be.")
-        self._kinds, self._kind_of = kinds.copy(), kind_of.copy()
+        self._kinds, self._kind_of, self._dearer = kinds.copy(), kind_of.copy(), None
         self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
         if len(self._number) != len(kinds):
             raise CorruptState(f"{OWNER}: two kinds are the same.")
@@ -666,6 +681,7 @@ class PairLimits(Beliefs):
         if new:
             self._regroup((*have, *new))
         self._kind_of = np.concatenate([self._kind_of, self._numbered(rows, groups)])
+        self._dearer = None
         self._forget_kept()
 
     def _regroup(self, groups: Sequence[str]) -> None:

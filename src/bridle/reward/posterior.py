@@ -120,7 +120,10 @@ class LinearArms:
         kernel.fold_many(self.kernel_state, k, C, y)
 
     def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
-        """`update_many` for values that were checked before: no checks, no conversion."""
+        """`update_many` for values that were checked before: no checks, no conversion.
+
+        Contexts that are one feature short lack a trailing 1.
+        """
         kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -135,6 +138,12 @@ class LinearArms:
         C = validation.matrix(contexts, self.features, "contexts", "LinearArms.scores_many")
         mean, sd = np.empty((len(C), self.arms)), np.empty((len(C), self.arms))
         kernel.score_many(self.kernel_state.A, self.kernel_state.mu, C, mean, sd)
+        return mean, sd
+
+    def pulled_scores(self, contexts: Floats, pull: float) -> tuple[Floats, Floats]:
+        """Return `scores_many` of contexts that were checked before, means drawn by a `pull`."""
+        mean, sd = np.empty((len(contexts), self.arms)), np.empty((len(contexts), self.arms))
+        kernel.score_many(self.kernel_state.A, self.kernel_state.mu, contexts, mean, sd, pull)
         return mean, sd
 
     def pick(

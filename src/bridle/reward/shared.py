@@ -39,8 +39,6 @@ OWN_RANGE = validation.FloatRange(0.0, 1e6)
 DRAWS = validation.IntRange(1, 10_000_000)
 # How much of the honest posterior spread draws have by themselves.
 OWN_SPREAD = 0.3
-FIRST_LAM = 1.0
-FIRST_RHO = 0.1
 
 
 def kept_pairs(features: int, arm_features: int, interactions: object = "all") -> Bools:
@@ -72,8 +70,10 @@ class SharedArms:
 
     r = θᵀφ(x, a_k) + u_k + noise with φ = (1, x) ⊗ (1, a): θ ~ N(r̄e₀, s²/λ I) is shared, the own
     effect u_k ~ N(0, ρs²) lets arms that look alike differ. Own effects are integrated out exactly.
-    The noise s follows from the residuals; λ and ρ have the largest marginal likelihood on a fixed
-    grid after 50, 100, 200, … plays, unless they are set. r̄ is the mean of all rewards.
+    The noise s follows from the residuals; λ and ρ have the largest posterior probability on a
+    fixed grid after 50, 100, 200, … plays, unless they are set. r̄ is the mean of all rewards. Where
+    ρ is not set, draws of own effects are 5/3 as wide as those of θ: how much arms differ is
+    learned from the few that are played, and what looks like nothing is never looked at again.
 
     What is known is a function of the plays in their order, bit for bit, however they are split
     into batches. Arms are numbers; `fold` and the like take what was checked before.
@@ -121,6 +121,7 @@ class SharedArms:
         state = _untrained(self.kept)
         if lam is not None and rho is not None:
             state.counts[FIXED] = 1
+            state.num[kernel.OWN] = 1.0
             state.num[LAM] = validation.RIDGE.check(lam, "lam", "SharedArms")
             state.num[RHO] = OWN_RANGE.check(rho, "rho", "SharedArms")
         if noise is not None:
@@ -230,7 +231,8 @@ class SharedArms:
         mean = np.empty(self.joint_features)
         kernel.centre(st, mean)
         kappa = st.num[RHO] / (1.0 + st.num[RHO] * st.num[PASSED] * st.own[which, 0])
-        fits = np.array([kernel.fitted(st, k, mean) for k in which.tolist()])
+        h = np.empty(st.rows.shape[1])
+        fits = np.array([kernel.fitted(st, k, mean, h) for k in which.tolist()])
         effects = kappa * st.num[PASSED] * (st.own[which, 1] - fits)
         return effects, self.scale * np.sqrt(kappa)
 
@@ -275,7 +277,7 @@ class SharedArms:
         st.hint[1, K : K + len(more)] = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
 
     def change(self, arm: int, row: npt.ArrayLike) -> None:
-        """Give an arm new features: what it earned before counts with the old ones."""
+        """Change the features of an arm: what it earned before counts with the old ones."""
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", "SharedArms.change")
         new = validation.vector(row, self.arm_features, "row", "SharedArms.change")
         st = self.kernel_state
@@ -512,7 +514,8 @@ def _untrained(kept: Bools) -> Shared:
     d1, p1 = kept.shape
     D = int(kept.sum())
     num = np.zeros(kernel.NUMBERS)
-    num[[LAM, RHO, PASSED, GAMMA]] = FIRST_LAM, FIRST_RHO, 1.0, 1.0
+    num[[LAM, RHO, PASSED, GAMMA]] = 1.0, kernel.RHO_GUESS, 1.0, 1.0
+    num[kernel.OWN] = kernel.OWN_BOLDNESS
     return Shared(
         rows=np.zeros((0, p1)),
         tiles=np.zeros((0, p1, kernel.LANES), np.float32),
@@ -528,7 +531,7 @@ def _untrained(kept: Bools) -> Shared:
         num=num,
         counts=np.zeros(kernel.COUNTS, np.int64),
         ref=np.zeros(D),
-        hint=np.zeros((3, 0), np.float32),
+        hint=np.zeros((4, 0), np.float32),
     )
 
 
@@ -548,7 +551,7 @@ def _with_room(st: Shared, arms: int) -> Shared:
 
     tiles = np.zeros((more // kernel.LANES, *st.tiles.shape[1:]), np.float32)
     tiles[: len(st.tiles)] = st.tiles
-    hint = np.zeros((3, more), np.float32)
+    hint = np.zeros((4, more), np.float32)
     hint[:, :room] = st.hint
     return st._replace(
         rows=longer(st.rows),
@@ -600,7 +603,7 @@ def _check_state(state: Mapping[str, npt.NDArray[Any]]) -> None:
         and 0.0 <= num[RHO] <= OWN_RANGE.high
         and 0.5 <= num[PASSED] <= 1.0
         and 0.0 < num[GAMMA] <= 1.0
-        and (num[kernel.RSS] >= 0.0 and num[MASS] >= 0.0 and num[NOISE] >= 0.0)
+        and (num[[kernel.RSS, MASS, NOISE, kernel.OWN]] >= 0.0).all()
         and (state["own"][:, 0] > 0.0).all()
         and (count >= 0).all()
         and bool(state["raw"].size) == (num[GAMMA] < 1.0)

@@ -86,7 +86,10 @@ def names_of(event: Event, state: AgentState, digest: bytes | None = None) -> tu
 def ids_in(event: Event) -> set[tuple[str, str]]:
     """Return the decisions, questions and examples that an event is about, by space and id."""
     named: dict[str, ItemId | None] = {}
-    if isinstance(event, Decided | Abstained):
+    if isinstance(event, Decided):
+        # The places of a slate hold the same context.
+        named = {"decision": event.id, "slate": event.slate}
+    elif isinstance(event, Abstained):
         named = {"decision": event.id}
     elif isinstance(event, Rewarded | Expired | RewardedLate | Shadowed | Audited):
         named = {"decision": event.decision}

@@ -28,7 +28,7 @@ from bridle.web.agents import one_in, plays
 from bridle.web.charts import Line
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
 from bridle.web.progress import ExampleLine, Reversal, example_line, is_by, retracted_example
-from bridle.web.rendering import arm_words, number_words, schema_context_words, short_words, url
+from bridle.web.rendering import described, number_words, schema_context_words, short_words, url
 from bridle.web.teach import JudgingAs, judgement_id, judgement_query, judging_as
 
 __all__ = ["PAGES", "audit_words", "whole_bounds"]
@@ -408,7 +408,7 @@ def _in_words(
         if event is None:
             shown.append(PendingAudit(text, None, None, []))
             continue
-        arm = arm_words(state.arms[state.arm_number(event.arm)])
+        arm = described(state.arms[state.arm_number(event.arm)])
         features = schema_context_words(schema, schema.decode(event.context))
         more = max(0, len(features) - MOST_AUDIT_LINES)
         shown.append(PendingAudit(text, event.at, arm, features[:MOST_AUDIT_LINES], more))

@@ -19,7 +19,14 @@ import numpy.typing as npt
 
 from bridle.agent.config import Arm
 from bridle.agent.limits_state import Example
-from bridle.agent.queries import DENIED_HERE, DENIED_ITEM, NOT_CERTIFIED, SURELY_DENIED, UNSURE
+from bridle.agent.queries import (
+    DENIED_HERE,
+    DENIED_ITEM,
+    NOT_CERTIFIED,
+    SURELY_DENIED,
+    UNSURE,
+    sentences_of,
+)
 from bridle.agent.state import AgentState
 from bridle.api.replies import ArmBelieved, BelievedShown
 from bridle.api.requests import WhatIf
@@ -423,6 +430,9 @@ def _taught(state: AgentState, units: Sequence[Unit]) -> Iterator[tuple[bytes, i
 
 ROWS = 50
 COLUMNS = 40
+# A column is read for all arms at once: of so many arms there are fewer on a page.
+MANY_ARMS, FEW_COLUMNS = 5_000, 10
+SENTENCES = 50
 RULES = 50
 EXAMPLES = 50
 _MOST_PLACES = 2**31
@@ -461,7 +471,11 @@ def _picture(aggregate: Aggregate, ask: _View) -> dict[str, Any]:
     aside = without_part(state)
     columns = [c for c in every if c.at not in aside and text in c.name.casefold()]
     units = units_of(state, ask.find)
-    shown = columns[ask.columns : ask.columns + COLUMNS]
+    per = COLUMNS if len(state.arms) <= MANY_ARMS else FEW_COLUMNS
+    shown = columns[ask.columns : ask.columns + per]
+    pairs = state.limits_state.pairs
+    # Limits over pairs are one for all arms, and read back as such.
+    said = sentences_of(state) if taught_pairs(state) else []
     taught = bool(state.examples or state.rules)
     some = units[ask.rows : ask.rows + ROWS] if taught else []
     rows = rows_of(state, some, shown)
@@ -471,20 +485,30 @@ def _picture(aggregate: Aggregate, ask: _View) -> dict[str, Any]:
         "examples": len(state.examples),
         "rows": rows,
         "columns": shown,
-        "together": notable_pairs(state, some, columns, aggregate.recent.contexts),
+        "together": NotablePairs([], 0)
+        if pairs is not None
+        else notable_pairs(state, some, columns, aggregate.recent.contexts),
+        "sentences": said[:SENTENCES],
+        "all_sentences": len(said),
         "heads": _heads(shown),
         "units": len(units),
         "all_columns": len(columns),
         "groups": any(unit.group for unit in units[:ROWS]),
-        "in_words": any(row.denied or row.unsure for row in rows),
+        "in_words": pairs is None and any(row.denied or row.unsure for row in rows),
         "aside": list(dict.fromkeys(c.feature for c in every if c.at in aside))[:20],
         "numbers": any(c.value not in (0.0, 1.0) for c in shown),
         "rules": [
             (rule.id, describe(rule), rule.note) for rule in rules[ask.rules : ask.rules + RULES]
         ],
         "all_rules": len(rules),
-        "per": {"rows": ROWS, "columns": COLUMNS, "rules": RULES},
+        "per": {"rows": ROWS, "columns": per, "rules": RULES},
     }
+
+
+def taught_pairs(state: AgentState) -> bool:
+    """Whether examples taught limits over pairs that can be put into sentences."""
+    pairs = state.limits_state.pairs
+    return pairs is not None and pairs.has_sentences and bool(state.examples)
 
 
 def _heads(columns: list[Column]) -> list[tuple[str, int]]:

@@ -37,7 +37,7 @@ from bridle.web.checks import audit_words
 from bridle.web.csvs import read_contexts
 from bridle.web.forms import Fields
 from bridle.web.page import Html, Page, Redirect, Shown, Visit, said_of
-from bridle.web.rendering import arm_words, number_words, schema_context_words, url
+from bridle.web.rendering import described, number_words, schema_context_words, url
 
 __all__ = [
     "PAGES",
@@ -449,7 +449,7 @@ async def question(visit: Visit) -> Shown:
     def in_words(work: UnitOfWork) -> tuple[str, list[tuple[str, str]]]:
         aggregate = work.aggregate
         arm = aggregate.state.arms[aggregate.state.arm_number(asked.arm)]
-        return arm_words(arm), schema_context_words(aggregate.agent.schema, asked.context)
+        return described(arm), schema_context_words(aggregate.agent.schema, asked.context)
 
     arm, context = await visit.service.do(visit.agent, in_words)
     values = {

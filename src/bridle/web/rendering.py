@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.templating import Jinja2Templates
 
-from bridle.agent.config import Arm
+from bridle.agent.config import Arm, ArmFeatures
 from bridle.schema import Category, Flag, Labels, Number, Schema
 from bridle.server.endpoints import Endpoint, Role
 from bridle.web import charts
@@ -23,11 +23,16 @@ __all__ = [
     "Rendering",
     "arm_words",
     "context_words",
+    "described",
     "item_from",
+    "likeness",
     "number_words",
     "schema_context_words",
     "short_words",
 ]
+
+# Features of an arm that stand in a line.
+MOST_LIKENESS = 20
 
 
 MOST_WORDS = 6  # parts of a context in a question itself
@@ -119,6 +124,27 @@ def arm_words(arm: Arm) -> str:
     return name if arm.group is None or arm.group == name else f"{name} ({arm.group})"
 
 
+def likeness(arm: Arm) -> list[tuple[str, str]]:
+    """Return the features of an arm as pairs of a name and a value, in words; none without.
+
+    Examples
+    --------
+    >>> schema = Schema([Flag("new"), Labels("genres", ["Horror", "Drama"])])
+    >>> likeness(Arm("x", features={"new": False, "genres": ["Drama"]}).encoded(schema))
+    [('new', 'no'), ('genres', 'Drama')]
+    """
+    features = arm.features
+    if not isinstance(features, ArmFeatures) or features.schema is None:
+        return []
+    return schema_context_words(features.schema, features)
+
+
+def described(arm: Arm) -> str:
+    """Return an arm with its features, for who is to judge it."""
+    like = ", ".join(f"{name} {value}" for name, value in likeness(arm)[:MOST_LIKENESS])
+    return f"{arm_words(arm)}: {like}" if like else arm_words(arm)
+
+
 def number_words(value: object, digits: int = 3) -> str:
     """Return a number as short as it can be read; a dash if there is none.
 
@@ -199,6 +225,7 @@ class Rendering:
         environment.filters |= {
             "context": context_words,
             "figure": number_words,
+            "likeness": likeness,
             "percent": percent,
             "time": time_words,
             "iso": iso,

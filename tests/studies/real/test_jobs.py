@@ -737,11 +737,13 @@ def test_all_worlds_of_the_real_data(tmp_path):
     )
     found = scenes(folder, scope, small=True)
     assert tuple(scene.name for scene in found.scenes) == NAMES and not found.skipped
-    assert len(NAMES) == 9 + 2 + 2 + 18 and found.scenes[3].teaching_contexts == 200
+    assert len(NAMES) == 9 + 2 + 2 + 2 + 18 and found.scenes[3].teaching_contexts == 200
     by_name = {scene.name: scene for scene in found.scenes}
     assert by_name["groups found"].limits == "found"
     assert all(("promise" in by_name[name].methods) is (name in promised) for name in NAMES)
     work = Real(found.scenes, scope)
+    late = work.do(Job("MPAA films as arms", 0, "newcomers"))
+    assert late["newcomers"]["pairs"] == 202 * 4
     for name in NAMES:
         result = work.do(Job(name, 0, "default"))
         assert result["run"]["T"] == 30

@@ -301,6 +301,8 @@ def _evaluation(one: Evaluation) -> EvaluationShown:
         believed_logged=one.believed_logged,
         audited=one.audited,
         refused=one.refused,
+        draws=one.draws,
+        sampling=one.sampling,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from bridle.agent.events import Abstained, Asked, Decided, Erased, Expired, Rewarded
 from bridle.agent.queries import Believed
+from bridle.api.base import MAX_PAGE
 from bridle.api.replies import (
     ArmBelieved,
     BelievedShown,
@@ -94,13 +96,20 @@ async def believed(call: Call) -> Reply:
     form: WhatIf = call.body
 
     def do(work: UnitOfWork) -> BelievedShown:
-        return shown_of(work.aggregate.agent.believed(form.context, form.item))
+        state = work.aggregate.state
+        found = work.aggregate.agent.believed(form.context, form.item)
+        if form.arms is not None:
+            return shown_of(found, [state.arm_number(arm) for arm in form.arms])
+        if state.settings.arm_features is None:
+            return shown_of(found)
+        shown = shown_of(found, range(min(len(found.arms), MAX_PAGE)))
+        return shown.model_copy(update={"total": len(found.arms)})
 
     return Reply(200, await call.service.do(call.path["agent"], do))
 
 
-def shown_of(found: Believed) -> BelievedShown:
-    """Return what is believed as the API has it."""
+def shown_of(found: Believed, numbers: Iterable[int] | None = None) -> BelievedShown:
+    """Return what is believed as the API has it: of all arms, or of those of these numbers."""
     certified = found.certified
     return BelievedShown(
         arms=tuple(
@@ -115,7 +124,8 @@ def shown_of(found: Believed) -> BelievedShown:
                 novelty=float(found.novelty[k]),
                 unseen=tuple(found.unseen[k]),
             )
-            for k, arm in enumerate(found.arms)
+            for k in (range(len(found.arms)) if numbers is None else numbers)
+            for arm in (found.arms[k],)
         )
     )
 

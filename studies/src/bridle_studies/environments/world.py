@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bridle.agent.config import Arm, ArmId, Json, the_arms, the_schema
 from bridle.errors import InvalidValue
-from bridle.kernels.types import Bools
+from bridle.kernels.types import Bools, Floats, Ints
 from bridle.schema import Feature, Schema
 from bridle.simulate import Tables
 
@@ -88,6 +88,12 @@ class World:
         The limits, where they are of this form: which group is denied contexts with which feature.
     reward_unit : str
         What a reward of 1 stands for: "five stars".
+    arm_schema : Schema, optional
+        The features of an arm, where arms have some.
+    arm_rows : array (K, p), optional
+        The features of each arm, encoded.
+    items : array (M,) of ints, optional
+        Which item each context is about; by default each is an item of its own.
     """
 
     name: str
@@ -99,8 +105,17 @@ class World:
     groups: tuple[str, ...] = ()
     denied: Bools | None = None
     reward_unit: str = ""
+    arm_schema: Schema | None = None
+    arm_rows: Floats | None = None
+    items: Ints | None = None
 
     def __post_init__(self) -> None:
+        if self.arm_schema is not None and (
+            self.arm_rows is None
+            or self.arm_rows.shape != (self.tables.arms, self.arm_schema.width)
+        ):
+            wanted = f"of shape ({self.tables.arms}, {self.arm_schema.width})"
+            raise InvalidValue("arm_rows", "World", wanted, self.arm_rows)
         if len(self.arms) != self.tables.arms:
             raise InvalidValue("arms", "World", f"{self.tables.arms} of them", len(self.arms))
         if self.schema.width != self.tables.features:

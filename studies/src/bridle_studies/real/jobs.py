@@ -19,10 +19,11 @@ from bridle_studies.environments.changes import paying, stricter
 from bridle_studies.environments.world import World
 from bridle_studies.paper.plan import Plan
 from bridle_studies.paper.work import Fold, Work
-from bridle_studies.real.methods import Trial, calibrate, random_answers, run_of
+from bridle_studies.real.methods import Trial, calibrate, newcomers, random_answers, run_of
 from bridle_studies.real.scope import (
     CALIBRATION,
     DEFAULT,
+    NEWCOMERS,
     OWN,
     TEACHERS,
     TOLD,
@@ -73,6 +74,8 @@ class Real:
                 for N, (beliefs, rows, arms) in taught.items()
             }
             return {"calibration": counts}
+        if job.part == NEWCOMERS:
+            return {"newcomers": newcomers(fold.world, fold.online_rows, fold.seed)}
         run, answers = run_of(job.part, self.scope.limits)(self._trial(scene, fold))
         result: Result = {"run": _measures(run, answers, scene.turn)}
         if job.part == DEFAULT and scene.calibrated and isinstance(run, Asking):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bridle.kernels.types import Bools, Floats, Ints
-from bridle.limits import Beliefs, make_limits
+from bridle.limits import Beliefs, PairLimits, make_limits
 from bridle.policies import BehaviorConstrained, KnownMask
 from bridle.simulate import Asking, Run, Tables, online, online_asking, teach, teach_beliefs
 from bridle_studies.environments.world import World
@@ -38,6 +38,7 @@ __all__ = [
     "calibrate",
     "default_limits",
     "default_run",
+    "newcomers",
     "random_answers",
     "run_of",
 ]
@@ -46,6 +47,7 @@ SIGMA = 0.25  # the paper's best position of the dial
 # Of one who errs and is alone no answer is certain, so there is no end to questions but this: so
 # many a step, on average.
 PATIENCE = 0.1
+FOR_NEWCOMERS = 0x4E455743
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,8 +78,21 @@ class Trial:
 def default_limits(
     world: World, seed: int, *, limits: str = "auto", error: float = 0.001
 ) -> Beliefs:
-    """Make the limits that an agent has where nothing is set, in the arms' declared groups."""
+    """Make the limits that an agent has where nothing is set, in the arms' declared groups.
+
+    Over pairs, where arms have features.
+    """
     groups = groups_of(world)
+    if world.arm_schema is not None and world.arm_rows is not None:
+        return PairLimits(
+            kind=limits,
+            context=world.schema,
+            arm=world.arm_schema,
+            rows=world.arm_rows,
+            groups=groups,
+            error=error,
+            seed=seed,
+        )
     return make_limits(limits, schema=world.schema, groups=groups, error=error, seed=seed)
 
 
@@ -123,6 +138,7 @@ def default_run(
         beliefs=default_limits(world, seed, limits=limits),
         rows=rows,
         seed=seed,
+        items=world.items,
         checks=checks,
         promise=promise,
         later=later,
@@ -176,6 +192,43 @@ def calibrate(world: World, beliefs: Beliefs, rows: Ints, arms: Ints) -> list[li
         [int(np.count_nonzero(said)), int(np.count_nonzero(said & truth))]
         for said in (unjudged & (p >= least) for least in SAID)
     ]
+
+
+def newcomers(world: World, rows: Ints, seed: int) -> dict[str, int]:
+    """Hold a fifth of the arms back, run the default with the others, and then add those.
+
+    Returns
+    -------
+    dict
+        Of all pairs of an arm that came late and an item: `pairs`; `sure`, of those that the limits
+        call surely allowed or surely denied; `right`, how many of these are; and `safe` and
+        `safe_right`, the same of those called surely allowed alone.
+    """
+    assert world.arm_schema is not None and world.arm_rows is not None and world.items is not None
+    K = world.tables.arms
+    late = np.sort(np.random.default_rng([seed, FOR_NEWCOMERS]).permutation(K)[: K // 5])
+    early = np.setdiff1d(np.arange(K), late)
+    tables = world.tables
+    part = replace(
+        world,
+        tables=Tables(tables.contexts, tables.rewards[:, early], tables.allowed[:, early]),
+        arms=tuple(world.arms[k] for k in early.tolist()),
+        arm_rows=world.arm_rows[early],
+    )
+    limits = default_run(part, rows, seed).beliefs
+    assert isinstance(limits, PairLimits)
+    limits.grow(len(late), rows=world.arm_rows[late])
+    _, first = np.unique(world.items, return_index=True)
+    look = limits.predict_all(tables.contexts[first])
+    safe, denied = look.safe[len(early) :].T, ~look.possible[len(early) :].T
+    truth = tables.allowed[first][:, late]
+    return {
+        "pairs": safe.size,
+        "sure": int(np.count_nonzero(safe | denied)),
+        "right": int(np.count_nonzero((safe & truth) | (denied & ~truth))),
+        "safe": int(np.count_nonzero(safe)),
+        "safe_right": int(np.count_nonzero(safe & truth)),
+    }
 
 
 # -- the methods: a run, and the teacher's answers that it took ----------------------------------
@@ -236,12 +289,12 @@ def _asking(kind: str, extension: Extension | None = None) -> Callable[[Trial], 
         fold, world = trial.fold, trial.fold.world
         if extension is not None:
             extension.load()
-        beliefs = make_limits(kind, schema=world.schema, groups=groups_of(world), seed=fold.seed)
         made = online_asking(
             world.tables,
-            beliefs=beliefs,
+            beliefs=default_limits(world, fold.seed, limits=kind),
             rows=fold.online_rows,
             seed=fold.seed,
+            items=world.items,
             later=trial.later,
             checkpoints=trial.marks,
         )

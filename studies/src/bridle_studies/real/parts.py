@@ -8,6 +8,7 @@ from bridle_studies.real.jobs import Real
 from bridle_studies.real.scope import (
     CALIBRATION,
     DEFAULT,
+    NEWCOMERS,
     OWN,
     STAFF,
     TEACHERS,
@@ -32,12 +33,16 @@ MEASURES = {
     "anew",
     "E_after",
 }
+LATE = {"pairs", "sure", "right", "safe", "safe_right"}
 COURSE = {"t", "answers", "audits", "E"}
 
 
 def is_whole(job: Job, result: Mapping[str, object], work: Real) -> bool:
     """Whether a result holds all that its job gives; KeyError if a piece is missing."""
     scene = work.scenes[job.world]
+    if job.part == NEWCOMERS:
+        late = result["newcomers"]
+        return isinstance(late, dict) and late.keys() == LATE
     if job.part != CALIBRATION:
         run = result["run"]
         if not isinstance(run, dict) or run.keys() != MEASURES:

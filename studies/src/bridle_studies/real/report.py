@@ -447,6 +447,23 @@ def _by_world(runs: pl.DataFrame) -> dict[str, list[Cell]]:
 # -- the page ------------------------------------------------------------------------------------
 
 
+def about_newcomers(newcomers: pl.DataFrame | None) -> list[str]:
+    """Return a sentence for each world in which arms came late."""
+    if newcomers is None or newcomers.is_empty():
+        return []
+    out = []
+    for (world,), mine in newcomers.group_by("world", maintain_order=True):
+        pairs, sure, right, safe, safe_right = (
+            int(mine[name].sum()) for name in ("pairs", "sure", "right", "safe", "safe_right")
+        )
+        out.append(
+            f"{world}: of arms that came late the limits were sure at once of {sure / pairs:.1%} "
+            f"of {pairs:,} pairs, and right in {right / max(sure, 1):.2%} of those; of what they "
+            f"called surely allowed, {safe_right / max(safe, 1):.2%} is."
+        )
+    return out
+
+
 def write_real_report(
     out: Path,
     *,
@@ -455,6 +472,7 @@ def write_real_report(
     calibration: pl.DataFrame,
     figures: Mapping[str, Path],
     teachers: pl.DataFrame | None = None,
+    newcomers: pl.DataFrame | None = None,
 ) -> Path:
     """Write `report.html` into the folder `out` and return its path.
 
@@ -470,8 +488,11 @@ def write_real_report(
         As `draw_real` returns it. The SVG files are taken into the page.
     teachers : DataFrame, optional
         What `teachers.csv` holds.
+    newcomers : DataFrame, optional
+        What `newcomers.csv` holds.
     """
     view = _view(manifest, runs, calibration, figures, teachers)
+    view["lead"] = [*view["lead"], *about_newcomers(newcomers)]
     return write_page(out, "real.html.j2", view)
 
 

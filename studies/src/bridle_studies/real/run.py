@@ -16,15 +16,17 @@ from bridle.agent.config import Json
 from bridle_studies.real.figures import draw_real
 from bridle_studies.real.jobs import Real
 from bridle_studies.real.parts import is_whole
-from bridle_studies.real.report import lead, print_real, write_real_report
+from bridle_studies.real.report import about_newcomers, lead, print_real, write_real_report
 from bridle_studies.real.scope import TEACHERS, Scene, Scope, cost, jobs
 from bridle_studies.real.summary import (
     CALIBRATION_SCHEMA,
     COURSE_SCHEMA,
+    NEWCOMERS_SCHEMA,
     RUNS_SCHEMA,
     calibration_frame,
     cells,
     course_frame,
+    newcomers_frame,
     runs_frame,
 )
 from bridle_studies.real.teachers import (
@@ -45,20 +47,29 @@ from bridle_studies.scaffold.study import fingerprint, run_study, table_bytes
 __all__ = ["RealOutcome", "real"]
 
 RUNS, CALIBRATION, COURSE = "real.csv", "calibration.csv", "course.csv"
+NEWCOMERS = "newcomers.csv"
 VOICES, RATES, JUDGED = "teachers.csv", "rates.csv", "teachers.json"
-TABLES = (RUNS, CALIBRATION, COURSE, VOICES, RATES)
-SCHEMAS = (RUNS_SCHEMA, CALIBRATION_SCHEMA, COURSE_SCHEMA, TEACHERS_SCHEMA, RATES_SCHEMA)
+TABLES = (RUNS, CALIBRATION, COURSE, VOICES, RATES, NEWCOMERS)
+SCHEMAS = (
+    RUNS_SCHEMA,
+    CALIBRATION_SCHEMA,
+    COURSE_SCHEMA,
+    TEACHERS_SCHEMA,
+    RATES_SCHEMA,
+    NEWCOMERS_SCHEMA,
+)
 FIGURES = ("real", "calibration", "seeds", "exceptions", "changes", "teachers")
 
 
 class Frames(NamedTuple):
-    """What `real.csv`, `calibration.csv`, `course.csv`, `teachers.csv` and `rates.csv` hold."""
+    """What the tables of the study hold, each of its own name, and `runs` for `real.csv`."""
 
     runs: pl.DataFrame
     calibration: pl.DataFrame
     course: pl.DataFrame
     teachers: pl.DataFrame
     rates: pl.DataFrame
+    newcomers: pl.DataFrame
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,8 +80,9 @@ class RealOutcome:
     ----------
     out : Path
         The folder with all files.
-    runs, calibration, course, teachers, rates : DataFrame
-        What `real.csv`, `calibration.csv`, `course.csv`, `teachers.csv` and `rates.csv` hold.
+    runs, calibration, course, teachers, rates, newcomers : DataFrame
+        What `real.csv`, `calibration.csv`, `course.csv`, `teachers.csv`, `rates.csv` and
+        `newcomers.csv` hold.
     manifest : dict
         How it was made.
     """
@@ -81,6 +93,7 @@ class RealOutcome:
     course: pl.DataFrame
     teachers: pl.DataFrame
     rates: pl.DataFrame
+    newcomers: pl.DataFrame
     manifest: dict[str, Json]
 
 
@@ -172,6 +185,7 @@ class _Study:
             course_frame(done),
             teachers_frame(done),
             rates_frame(done),
+            newcomers_frame(done),
         )
 
     def facts(self, frames: Frames) -> Mapping[str, Json]:
@@ -198,7 +212,7 @@ class _Study:
     def write(self, out: Path, frames: Frames, manifest: Mapping[str, Json]) -> Path:
         for frame, name in zip(frames, TABLES, strict=True):
             frame.write_csv(out / name)
-        runs, calibration, course, teachers, rates = frames
+        runs, calibration, course, teachers, rates, newcomers = frames
         if not teachers.is_empty():
             mine = cells(runs.filter(pl.col("kind") == TEACHERS))
             judged = {"bars": BARS, "methods": judge(mine, teacher_cells(teachers))}
@@ -215,13 +229,15 @@ class _Study:
             calibration=calibration,
             figures=figures,
             teachers=teachers,
+            newcomers=newcomers,
         )
 
     def show(self, console: Console, out: Path, frames: Frames) -> None:
         print_real(console, frames.runs, frames.teachers)
 
     def lead(self, frames: Frames) -> Sequence[str]:
-        return lead(frames.runs, frames.calibration, frames.teachers)
+        told = lead(frames.runs, frames.calibration, frames.teachers)
+        return [*told, *about_newcomers(frames.newcomers)]
 
 
 def _with_others(scene: Scene, scope: Scope) -> Scene:

@@ -25,6 +25,7 @@ __all__ = [
     "KINDS",
     "LIMITS",
     "METHODS",
+    "NEWCOMERS",
     "OWN",
     "PROMISE",
     "RATES_5",
@@ -77,6 +78,8 @@ KINDS = LIMITS, EXCEPTIONS, CHANGES, TEACHERS = "limits", "exceptions", "changes
 ALPHA, COIN = 0.01, 0.02
 # A job of its own, which is no method: what is believed after random answers.
 CALIBRATION = "calibration"
+# Another: what is believed of arms that come late.
+NEWCOMERS = "newcomers"
 # Calibration after the method's own questions, beside that after so many random ones.
 OWN = "own"
 # "Allowed with at least this probability": where the doubt is held against the truth.
@@ -213,6 +216,8 @@ class Scene:
         What a denied arm earns more: violating pays.
     stricter : bool
         Whether limits become one step stricter half-way.
+    newcomers : bool
+        Whether arms that come late are held against the truth: a job of its own.
     """
 
     name: str
@@ -228,6 +233,7 @@ class Scene:
     calibrated: bool = True
     pays: float = 0.0
     stricter: bool = False
+    newcomers: bool = False
 
     @property
     def turn(self) -> int | None:
@@ -260,7 +266,11 @@ def jobs(scenes: list[Scene]) -> list[Job]:
         Job(scene.name, seed, part)
         for scene in scenes
         for seed in range(scene.seeds)
-        for part in (*scene.methods, *([CALIBRATION] if scene.calibrated else []))
+        for part in (
+            *scene.methods,
+            *([CALIBRATION] if scene.calibrated else []),
+            *([NEWCOMERS] if scene.newcomers else []),
+        )
     ]
 
 
@@ -278,14 +288,20 @@ COSTS = {
     "bcts": 0.1,
     TOLD: 0.05,
     CALIBRATION: 1.5,
+    NEWCOMERS: 30.0,
 }
 OTHERS = 30.0  # in plain Python
 # So much of that where nearly all is free for all, as there is less to learn, and where groups are
 # found, as every arm is a unit.
 FREE, UNGROUPED = 0.7, 2.7
+# Where arms have features: many arms, and limits over pairs.
+PAIRED = 10.0
 
 
 def cost(job: Job, scene: Scene) -> float:
     """Guess what a job costs, beside others."""
+    if job.part == NEWCOMERS:
+        return COSTS[NEWCOMERS]
     scale = FREE if scene.kind == EXCEPTIONS else UNGROUPED if scene.limits == "found" else 1.0
+    scale = PAIRED if scene.newcomers else scale
     return COSTS.get(job.part, OTHERS) * scale

@@ -12,6 +12,7 @@ from bridle_studies.real.scope import (
     CALIBRATION,
     DEFAULT,
     LIMITS,
+    NEWCOMERS,
     OWN,
     SAID,
     TOLD,
@@ -24,6 +25,7 @@ __all__ = [
     "CALIBRATION_SCHEMA",
     "COURSE_SCHEMA",
     "DOUBT",
+    "NEWCOMERS_SCHEMA",
     "RUNS_SCHEMA",
     "Cell",
     "Said",
@@ -31,6 +33,7 @@ __all__ = [
     "calibrations",
     "cells",
     "course_frame",
+    "newcomers_frame",
     "runs_frame",
 ]
 
@@ -67,6 +70,15 @@ COURSE_SCHEMA: dict[str, Any] = {
     "answers": pl.Int64,
     "audits": pl.Int64,
     "E": pl.Int64,
+}
+NEWCOMERS_SCHEMA: dict[str, Any] = {
+    "world": pl.String,
+    "seed": pl.Int64,
+    "pairs": pl.Int64,
+    "sure": pl.Int64,
+    "right": pl.Int64,
+    "safe": pl.Int64,
+    "safe_right": pl.Int64,
 }
 
 
@@ -148,7 +160,7 @@ def runs_frame(
             "kind": (kinds or {}).get(job.world, LIMITS),
         }
         for job, result in done
-        if job.part != CALIBRATION
+        if job.part not in (CALIBRATION, NEWCOMERS)
     ]
     rows.sort(key=lambda row: (worlds.index(row["world"]), order_of(row["method"]), row["seed"]))
     return pl.DataFrame(rows, schema=RUNS_SCHEMA)
@@ -194,6 +206,16 @@ def course_frame(done: Sequence[tuple[Job, Result]]) -> pl.DataFrame:
             ),
         ]
     )
+
+
+def newcomers_frame(done: Sequence[tuple[Job, Result]]) -> pl.DataFrame:
+    """Return what was believed of arms that came late, a row a draw: `newcomers.csv`."""
+    rows = [
+        {"world": job.world, "seed": job.seed, **result["newcomers"]}
+        for job, result in done
+        if job.part == NEWCOMERS
+    ]
+    return pl.DataFrame(rows, schema=NEWCOMERS_SCHEMA)
 
 
 def cells(runs: pl.DataFrame) -> list[Cell]:

@@ -13,6 +13,7 @@ from bridle_studies.environments.exceptions import Exceptions
 from bridle_studies.environments.items import Items, Tastes, read_tastes
 from bridle_studies.environments.itemtables import ItemTable, read_items
 from bridle_studies.environments.pairs import Pairs
+from bridle_studies.environments.turned import Turned
 from bridle_studies.environments.world import Recipe
 from bridle_studies.paper import inputs
 from bridle_studies.real.scope import (
@@ -43,6 +44,7 @@ GENRES, KEYWORDS, ESRB = "MPAA genres", "MPAA genres and keywords", "ESRB"
 WARFARIN, AGES, FOUND = "Warfarin", "ages", "groups found"
 SINGLE, PAIRS, BOTH = "single rules", "pairs", "both"
 PAYING, STRICTER = "MPAA violating pays", "MPAA stricter half-way"
+FILMS_AS_ARMS, GAMES_AS_ARMS = "MPAA films as arms", "ESRB games as arms"
 TAUGHT_FILMS, TAUGHT_GAMES = "MPAA teachers who err", "ESRB teachers who err"
 BONUS = 0.3  # what a denied play earns more, where violating pays
 # Rare exceptions inside free kinds: whose features the items have, how many deviate, what they pay.
@@ -68,10 +70,13 @@ NAMES = (
     STRICTER,
     TAUGHT_FILMS,
     TAUGHT_GAMES,
+    FILMS_AS_ARMS,
+    GAMES_AS_ARMS,
     *RARE,
 )
 # Names for several worlds at once.
 FAMILIES = {
+    "items as arms": (FILMS_AS_ARMS, GAMES_AS_ARMS),
     "teachers who err": (TAUGHT_FILMS, TAUGHT_GAMES),
     "exceptions": tuple(RARE),
     **{
@@ -82,6 +87,7 @@ FAMILIES = {
 # With the promise beside the default; and what is run where others would not be at home.
 PROMISED = (DEFAULT, PROMISE, *USUAL[1:])
 OURS = (DEFAULT, PROMISE, UNCHECKED, TOLD)
+PAIRED = (DEFAULT, UNCHECKED, "rules", "logistic", TOLD)
 TAUGHT = (DEFAULT, RATES_20, RATES_5, AT_WORD_20, ALONE_5, TOLD)
 # In a quick study so many people, movies, viewers, and items of worlds with exceptions.
 SMALL = {"movies": 200, "people": 30, "viewers": 200, "items": 300}
@@ -184,6 +190,8 @@ def _films(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
             )
         elif name == TAUGHT_FILMS:
             scene = _taught(scene, GENRES)
+        elif name == FILMS_AS_ARMS:
+            scene = _turned(scene, "film", GENRES)
         elif name == GENRES:
             scene = replace(scene, methods=PROMISED)
         yield scene
@@ -192,6 +200,15 @@ def _films(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
 def _taught(scene: Scene, as_in: str) -> Scene:
     about = f"as {as_in}; answers are wrong, or cheap, or both"
     return replace(scene, about=about, kind=TEACHERS, methods=TAUGHT, calibrated=False)
+
+
+def _turned(scene: Scene, item: str, as_in: str) -> Scene:
+    assert isinstance(scene.recipe, Items)
+    recipe = Turned(scene.recipe, name=scene.name)
+    about = f"as {as_in}, turned round: each {item} is an arm with features, the band a context"
+    return replace(
+        scene, recipe=recipe, about=about, methods=PAIRED, calibrated=False, newcomers=True
+    )
 
 
 def _read_films(folder: Path, *, keywords: bool = False) -> ItemTable:
@@ -204,7 +221,10 @@ def _games(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
     for name in asked:
         recipe = Items(table, name=name, people=SMALL["people"] if small else 60)
         scene = _of_items(name, recipe, scope, "ESRB rating")
-        yield _taught(scene, ESRB) if name == TAUGHT_GAMES else replace(scene, methods=PROMISED)
+        if name == GAMES_AS_ARMS:
+            yield _turned(scene, "game", ESRB)
+        else:
+            yield _taught(scene, ESRB) if name == TAUGHT_GAMES else replace(scene, methods=PROMISED)
 
 
 def _exceptions(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Iterator[Scene]:
@@ -286,8 +306,8 @@ def _rules(folder: Path, scope: Scope, asked: Sequence[str], small: bool) -> Ite
 # Names of worlds, the files that they need, and how they are made.
 _Maker = Callable[[Path, Scope, Sequence[str], bool], Iterator[Scene]]
 _MAKERS: tuple[tuple[tuple[str, ...], tuple[str, ...], _Maker], ...] = (
-    ((GENRES, KEYWORDS, PAYING, STRICTER, TAUGHT_FILMS), (FILMS, RATINGS), _films),
-    ((ESRB, TAUGHT_GAMES), (GAMES,), _games),
+    ((GENRES, KEYWORDS, PAYING, STRICTER, TAUGHT_FILMS, FILMS_AS_ARMS), (FILMS, RATINGS), _films),
+    ((ESRB, TAUGHT_GAMES, GAMES_AS_ARMS), (GAMES,), _games),
     ((WARFARIN,), (PATIENTS,), _warfarin),
     ((AGES,), (), _ages),
     ((SINGLE, PAIRS, BOTH, FOUND), (RATINGS,), _rules),

@@ -1,0 +1,79 @@
+"""Runs with questions over pairs: what is certain, what an account is of, what is checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bridle.limits import PairLimits
+from bridle.policies import Thompson
+from bridle.reward.posterior import LinearArms
+from bridle.schema import Category, Labels, Schema
+from bridle.simulate import Tables, online_asking
+
+BANDS = Schema([Category("band", ["child", "adult"])])
+FILMS = Schema([Labels("genre", ["Horror", "Comedy", "Drama"])])
+
+
+def world(arms: int = 40, seed: int = 0) -> tuple[Tables, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    rows = np.eye(3)[rng.integers(0, 3, arms)]
+    allowed = np.ones((2, arms), np.bool_)
+    allowed[0] = rows[:, 0] < 0.5
+    allowed[0, np.flatnonzero(rows[:, 1])[0]] = False  # an exception that no feature tells
+    return Tables(np.eye(2), rng.random((2, arms)), allowed), rows
+
+
+def limits(rows: np.ndarray, kind: str = "auto") -> PairLimits:
+    return PairLimits(kind=kind, context=BANDS, arm=FILMS, rows=rows)
+
+
+@pytest.mark.parametrize("checks", [False, True])
+def test_what_was_denied_is_not_played_again(checks: bool) -> None:
+    tables, rows = world()
+    run = online_asking(tables, beliefs=limits(rows), steps=3_000, seed=1, checks=checks)
+    denied: set[tuple[int, int]] = set()
+    judged = [
+        *zip(run.asked_at, run.asked_rows, run.asked_arms, run.said, strict=True),
+        *(
+            (t, run.rows[t], run.played[t], ok)
+            for t, ok in zip(run.checked_at, run.judged, strict=True)
+        ),
+    ]
+    for step, row, arm, ok in judged:
+        if not ok:
+            later = (run.rows[step + 1 :] == row) & (run.played[step + 1 :] == arm)
+            assert not later.any()
+            denied.add((int(row), int(arm)))
+    assert denied and len(run.said) < tables.allowed.size
+
+
+def test_a_policy_in_plain_python_does_what_the_kernel_does() -> None:
+    tables, rows = world()
+    kernel = online_asking(tables, beliefs=limits(rows), steps=400, seed=2, prior="paper")
+    plain = online_asking(
+        tables,
+        beliefs=limits(rows),
+        policy=Thompson(v=0.25),
+        model=LinearArms(arms=40, features=2),
+        steps=400,
+        seed=2,
+        prior="paper",
+    )
+    assert np.array_equal(kernel.played, plain.played)
+    assert np.array_equal(kernel.asked_arms, plain.asked_arms)
+
+
+def test_an_answer_is_dearer_where_many_arms_share_an_account() -> None:
+    _, rows = world()
+    mine = limits(rows)
+    sizes = np.bincount(mine.kind_of)
+    assert np.array_equal(mine.dearer, np.sqrt(sizes))
+    mine.grow(1, rows=rows[:1])
+    assert mine.dearer[0] == np.sqrt(sizes[0] + 1)
+
+
+def test_one_rate_of_exceptions_serves_all_pairs() -> None:
+    tables, rows = world(arms=60, seed=3)
+    run = online_asking(tables, beliefs=limits(rows), steps=2_000, seed=3, checks=True)
+    assert len(run.found) > 0 and run.E[-1] <= 0.05 * 2_000
