@@ -197,8 +197,7 @@ def test_every_choice_can_be_explained(policy, limits):
 
 def test_examples_of_other_arms_that_taught_a_limit():
     agent = agent_of(limits="rules", arms=30)
-    for i in range(0, 9, 3):
-        agent.teach(CHILD, f"f{i}", False, by="a parent")
+    agent.teach(CHILD, "f0", False, by="a parent")
     for i in (1, 2, 4, 5):
         agent.teach(CHILD, f"f{i}", True)
     for i in range(6):
@@ -207,14 +206,14 @@ def test_examples_of_other_arms_that_taught_a_limit():
     account = account_of(agent, made.event, arms=["f27"])  # horror, and never spoken of
     about = account_of(agent, agent.make.decided(CHILD, ["f27"]).event)
     assert about.about == "f27"
-    assert about.examples.of == 13
+    assert about.examples.of == 11
     first = about.examples.examples[0]
-    assert first.arm in ("f0", "f3", "f6") and not first.allowed and first.change > 0.0
+    assert first.arm == "f0" and not first.allowed and first.change > 0.0
     assert not any(one.here for one in about.examples.examples)
     # What the arm's features gave is beside what the context's did.
     parts = limit_shares(agent._state, VIEWERS.encode(CHILD), 27).shares
     horror = next(share for share in parts if share.feature == "genres=Horror")
-    assert horror.side == "arm" and horror.gave < -0.5
+    assert horror.side == "arm" and horror.gave < -0.2
     assert {share.side for share in parts} >= {"context", "arm"}
     assert [one.arm for one in account.contributions][2:] == ["f27", "f27"]
 
