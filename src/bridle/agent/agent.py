@@ -225,8 +225,8 @@ class Agent:
         What is expected of an arm before it is tried: the mean of all rewards so far, with an
         intercept for each arm; or 0, as in the paper. `scaled`, which is what arms with features
         have, also finds out how much rewards and arms differ. The default policies have v = .3 with
-        `scaled`, .05 with `centred` and .25 with `paper`. Where rewards are mostly chance, such as single clicks, .05
-        explores too little: give ``policy=LearnedMask(v=0.25)``.
+        `scaled`, .05 with `centred` and .25 with `paper`. Where rewards are mostly chance, such as
+        single clicks, .05 explores too little: give ``policy=LearnedMask(v=0.25)``.
     max_pending : int, default 1,000,000
         Decisions that wait for a reward (and questions for an answer); the oldest are dropped.
     max_examples : int, default 1,000,000
