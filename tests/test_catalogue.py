@@ -6,6 +6,7 @@ import datetime
 import math
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -116,8 +117,8 @@ def test_whole_numbers_flags_and_lists_of_frames():
     )
     got = read_catalogue(frame)
     assert [arm.id for arm in got.arms] == [3, 1, 2]
-    assert got.schema.columns == ("tags=a", "tags=b", "fresh", "size")
-    assert got.arms[2].features["size"] == 1.75
+    assert got.schema.columns == ("tags=a", "tags=b", "fresh", "size")  # type: ignore[union-attr]
+    assert got.arms[2].features["size"] == 1.75  # type: ignore[call-overload,index]
     assert set(got.left_out) == {"when", "same"}
     arrays = [{"id": np.int64(5), "tags": np.array(["b"]), "size": np.float32(2.0)}]
     again = read_catalogue(arrays, features=got.schema)
@@ -134,13 +135,13 @@ def test_columns_that_say_nothing_of_others_are_left_out():
     ]
     rows[0]["long"] = "y" * 300
     got = read_catalogue(rows)
-    assert got.schema.columns == ("few=w0", "few=w1", "few=w2")
+    assert got.schema.columns == ("few=w0", "few=w1", "few=w2")  # type: ignore[union-attr]
     assert got.left_out == {
         "title": "200 distinct words, more than most_words=50",
         "many": "100 distinct words, more than most_words=50",
         "long": "texts longer than 200 characters",
     }
-    assert read_catalogue(rows, most_words=100, features=["many"]).schema.width == 100
+    assert read_catalogue(rows, most_words=100, features=["many"]).schema.width == 100  # type: ignore[union-attr]
     few = read_catalogue(rows[:12])
     assert few.left_out["title"] == "another word in each row, which says nothing of other arms"
 
@@ -169,7 +170,7 @@ def test_declared_features_hold_their_words_and_ranges(films):
     )
     assert got.left_out.keys() == {"rating", "sequel", "plot"}
     mixed = read_catalogue(films, features=[full.features[1], "rating"])
-    assert mixed.schema.columns == ("year", "rating=G", "rating=PG", "rating=R")
+    assert mixed.schema.columns == ("year", "rating=G", "rating=PG", "rating=R")  # type: ignore[union-attr]
 
 
 BAD = [
@@ -217,7 +218,7 @@ def test_encodings(tmp_path):
         path.write_text(text, encoding=encoding)
         with pytest.raises(InvalidValue, match=r"'encoding' parameter .* that of t.csv"):
             read_catalogue(path)
-        assert read_catalogue(path, encoding=encoding).arms[0].features["genre"] == "Comédie"
+        assert read_catalogue(path, encoding=encoding).arms[0].features["genre"] == "Comédie"  # type: ignore[call-overload,index]
 
 
 def test_sources_that_are_none(tmp_path):
@@ -289,7 +290,7 @@ def agent_of(first, **given):
 
 def test_an_agent_follows_its_catalogue_day_by_day():
     first = read_catalogue(rows(*range(6)), label="title")
-    seen = []
+    seen: list[Any] = []
     agent = agent_of(first, sink=seen.extend)
     agent.retire_arms(["f1"])
     seen.clear()
@@ -353,7 +354,7 @@ def test_arms_of_another_schema_are_encoded_anew():
     agent = Agent(arms=small.arms, features=1, arm_features=small.schema)
     done = update_catalogue(agent, large)
     assert done.describe() == ["1 added: 3", "1 changed: 2"]
-    assert [arm.features["size"] for arm in agent.arms] == [0.2, 5.0, 10.0]
+    assert [arm.features["size"] for arm in agent.arms] == [0.2, 5.0, 10.0]  # type: ignore[call-overload,index]
 
 
 def test_what_is_no_catalogue():

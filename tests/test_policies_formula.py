@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_propensities_are_the_formulas():
 
 
 def test_what_is_inside_limits_is_the_policy_among_fewer_arms():
-    may = SCORES.eligible & SCORES.allowed
+    may = SCORES.eligible & SCORES.allowed  # type: ignore[operator]
     fewer = Scores(SCORES.reward_mean[may], SCORES.reward_sd[may], plays=16.0)
     for policy in INSIDE:
         found = policy.propensities(SCORES)
@@ -137,7 +137,7 @@ def test_a_hundred_thousand_arms():
     # By tenths of the arms' shares: chi-squares, each errs once in 1e6.
     bins = (10.0 * np.argsort(np.argsort(mean)) / K).astype(int)
     for policy in (SquareCB(), Softmax()):
-        shares = np.bincount(bins, weights=policy.propensities(scores), minlength=10)
+        shares = np.bincount(bins, weights=policy.propensities(scores), minlength=10)  # type: ignore[assignment]
         chosen = [policy.choose(scores, key) for key in range(size(2_000, 300))]
         check_counts(np.bincount(bins[chosen], minlength=10), shares)
 
@@ -235,7 +235,7 @@ def test_a_name_that_was_free_before_is_still_theirs_in_their_logs():
     assert policy_from_json(logged) == Theirs()
     assert policy_to_json(Theirs()) == logged
     assert policy_of("Softmax", {}) == policy_from_json({"kind": "Softmax"}) == Softmax()
-    log = []
+    log: list[Any] = []
     Agent(arms=2, features=1, policy=Theirs(), sink=log.extend).decide([1.0])
     assert not Agent.replay(log).differing
 
@@ -250,7 +250,7 @@ def test_what_is_not_chosen_by_it_goes_by_the_means_or_by_the_policy_inside():
 
 
 def live(policy, steps=120):
-    log = []
+    log: list[Any] = []
     agent = Agent(arms=["a", "b", "c"], features=2, policy=policy, seed=3, sink=log.extend)
     for _ in range(3):
         for arm in "abc":
@@ -260,8 +260,8 @@ def live(policy, steps=120):
         context = [1.0, 0.0] if step % 2 else [0.0, 1.0]
         made = agent.decide(context, propensity=True)
         if isinstance(made, Decision):
-            assert made.propensity == made.propensities["abc".index(made.arm)]
-            agent.reward(made.id, {"a": 0.7, "b": 0.4, "c": 1.0}[made.arm])
+            assert made.propensity == made.propensities["abc".index(made.arm)]  # type: ignore[index]
+            agent.reward(made.id, {"a": 0.7, "b": 0.4, "c": 1.0}[made.arm])  # type: ignore[index]
     agent.decide_many([[1.0, 0.0]] * 4, propensity=True)
     return agent, log
 
@@ -311,7 +311,7 @@ def test_a_simulation_has_the_choices_of_an_agent():
         agent = Agent(arms=4, features=3, policy=policy, seed=4, prior="centred")
         for row, arm in zip(run.rows.tolist(), run.played.tolist(), strict=True):
             made = agent.decide(tables.contexts[row])
-            assert made.arm == arm
+            assert made.arm == arm  # type: ignore[union-attr]
             agent.reward(made.id, tables.rewards[row, arm])
     beliefs = Agent(arms=4, features=3).limits
     run = online(

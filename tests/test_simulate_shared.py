@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bridle.agent.joint import best_few
 from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import choice, keys
-from bridle.kernels.few import best_few
 from bridle.limits import LinearLimits
 from bridle.policies import BehaviorConstrained, EpsilonGreedy, Greedy, LinUCB, SquareCB, Thompson
 from bridle.reward.shared import SharedArms

@@ -357,7 +357,7 @@ CHAINS = [
 
 def all_slates(policy, k, sets):
     """Every ordered slate with its probability, by the policy's own propensities place by place."""
-    may = SCORES.eligible & (SCORES.allowed if policy.needs_limits else True)
+    may = SCORES.eligible & (SCORES.allowed if policy.needs_limits else True)  # type: ignore[operator]
     out = {}
 
     def grow(arms, p):
@@ -388,7 +388,7 @@ def test_slates_have_the_probability_that_they_say(policy, limited):
         sets = limits.arrays(ids=list(range(5)), groups=["x", "x", None, "y", "y"])
     exact = all_slates(policy, 2, sets)
     assert math.fsum(exact.values()) == pytest.approx(1.0, abs=1e-12)
-    seen = Counter()
+    seen = Counter()  # type: ignore[var-annotated]
     for key in range(size(4_000, 400)):
         slate = drawn(policy, SCORES, 2, key, sets)
         arms = tuple(slate.arms.tolist())
@@ -418,7 +418,7 @@ def test_the_first_place_is_the_choice_of_one_arm():
     for policy in [*CHAINS, Thompson(v=0.5), LearnedMask(v=0.5), Uniform(), LinUCB(), Greedy()]:
         for key in range(50):
             slate = drawn(policy, SCORES, 3, key)
-            assert slate.arms[0] == policy.choose(SCORES, key)
+            assert slate.arms[0] == policy.choose(SCORES, key)  # type: ignore[attr-defined]
             assert len(slate) == 3
 
 

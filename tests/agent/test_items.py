@@ -491,7 +491,7 @@ def test_names_are_found_in_arrays_of_objects_too():
     with pytest.raises(InvalidValue, match="item"):
         agent.decide_many(named, items=["another"])
     with pytest.raises(InvalidValue, match="item"):
-        agent.decide({"title": 1, "f": True}, item=np.array([1, 2]))
+        agent.decide({"title": 1, "f": True}, item=np.array([1, 2]))  # type: ignore[call-overload]
 
 
 def test_an_answer_is_about_what_was_asked():

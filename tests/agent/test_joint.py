@@ -159,7 +159,7 @@ def test_choices_are_drawn_as_their_propensities_say(policy):
     n, wins = 600, dict.fromkeys(made.arms, 0)
     for i in range(n):
         wins[agent.make.decided(ADULT, id=f"d{i}", item="me").arm] += 1  # type: ignore[union-attr]
-    for arm, p in zip(made.arms, made.odds.play.tolist(), strict=True):
+    for arm, p in zip(made.arms, made.odds.play.tolist(), strict=True):  # type: ignore[assignment]
         # Each share is off by more than 6 of its standard deviations, that of the draws behind
         # the propensity included, with probability below 2e-9: 1e-7 for all of them.
         off = 6.0 * np.sqrt(max(p * (1 - p), 1e-3) * (1 / n + 1 / DRAWS)) + 3.0 / DRAWS
@@ -272,7 +272,7 @@ def test_the_policy_changes_on_a_live_agent(tmp_path):
     agent.save(tmp_path / "a")
     assert Agent.load(tmp_path / "a").policy == Thompson(v=0.2)
     with pytest.raises(InvalidValue, match="policy"):
-        agent.set_policy("Thompson")  # type: ignore[arg-type]
+        agent.set_policy("Thompson")
 
 
 # --- limits ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,7 +201,7 @@ def test_weights_that_rest_on_floors_are_refused():
         table.known[row], table.fate[row] = True, EARNED
         table.take(row, _look_of(look, 20.0), True)
     found = _evaluated(table.survey([Thompson(), Uniform()], (0.0, 1.0)), 0, 1, 0.95, None)
-    assert "100% of the weight rests on plays that none of 19 draws met" in found.refused
+    assert "100% of the weight rests on plays that none of 19 draws met" in found.refused  # type: ignore[operator]
 
 
 # -- agents ----------------------------------------------------------------------------------------
@@ -214,14 +215,14 @@ def earned(arm, context, rng):
 
 
 def live(steps=260, **given):
-    log, rng = [], np.random.default_rng(2)
+    log, rng = [], np.random.default_rng(2)  # type: ignore[var-annotated]
     settings = {"policy": Thompson(v=2.0), "seed": 5, "limits": "linear", **given}
     agent = Agent(arms=FILMS, features=2, arm_features=2, sink=log.extend, **settings)
     for t in range(steps):
         context = [float(t % 2), 1.0]
         among = [film.id for film in FILMS[:3]] if t % 5 == 0 else None
         made = agent.decide(context, among=among, propensity=True)
-        agent.reward(made.id, earned(made.arm, context, rng))
+        agent.reward(made.id, earned(made.arm, context, rng))  # type: ignore[union-attr]
     return agent, log
 
 
@@ -234,7 +235,7 @@ def test_a_log_says_how_many_draws_its_propensities_have(told):
     _, log = told
     made = [event for event in log if isinstance(event, Decided)]
     assert {event.draws for event in made} == {1_000}
-    hits = np.array([event.propensity * 1_001 for event in made])
+    hits = np.array([event.propensity * 1_001 for event in made])  # type: ignore[operator]
     assert np.abs(hits - np.round(hits)).max() < 1e-9 and hits.min() >= 1.0
 
 
@@ -251,12 +252,12 @@ def test_an_agent_is_evaluated_by_the_draws_of_its_log(told):
     )
     # The same policy is shown the same draws, so all its weights are 1.
     assert same.support.largest == 1.0 and same.support.choices == 1.0
-    assert same.ips.value == pytest.approx(same.logged, abs=1e-12)
-    assert same.sampling < 0.5 and same.logged in same.dr
+    assert same.ips.value == pytest.approx(same.logged, abs=1e-12)  # type: ignore[union-attr]
+    assert same.sampling < 0.5 and same.logged in same.dr  # type: ignore[operator]
     for found in (near, exact):
         assert found.refused is None and found.draws == 1_000
         assert 0.0 < found.sampling < 0.2
-        assert found.logged in found.dr
+        assert found.logged in found.dr  # type: ignore[operator]
     assert ucb.draws == 1_000
 
 
@@ -283,7 +284,7 @@ def test_a_log_whose_draws_are_others_is_refused(told):
 
 
 def test_places_of_slates_are_left_out():
-    log, rng = [], np.random.default_rng(3)
+    log, rng = [], np.random.default_rng(3)  # type: ignore[var-annotated]
     policy = Thompson(v=2.0)
     agent = Agent(arms=FILMS, features=2, arm_features=2, sink=log.extend, seed=1, policy=policy)
     for t in range(80):
@@ -292,10 +293,10 @@ def test_places_of_slates_are_left_out():
             slate = agent.decide(context, k=2, propensity=True)
             agent.reward_slate(slate, 1.0)
         made = agent.decide(context, propensity=True)
-        agent.reward(made.id, earned(made.arm, context, rng))
+        agent.reward(made.id, earned(made.arm, context, rng))  # type: ignore[union-attr]
     found = evaluate(log, policy=policy)
     assert (found.decisions, found.left_out) == (80, 20)
-    only = []
+    only: list[Any] = []
     agent = Agent(arms=FILMS, features=2, arm_features=2, sink=only.extend, policy=Thompson(v=2.0))
     agent.decide([1.0, 1.0], k=2, propensity=True)
     with pytest.raises(NotPossible, match="those of slates do not count"):

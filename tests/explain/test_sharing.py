@@ -178,13 +178,13 @@ def test_every_choice_can_be_explained(policy, limits):
             assert account.of_arms == len(account.arms) == 12 + (among in visits)
             retired = next(one for one in account.arms if one.arm == "f4")
             assert not retired.eligible
-            assert account.taught.arm == account.about
+            assert account.taught.arm == account.about  # type: ignore[union-attr]
             assert account.to_json()["taught"]["arm"] == account.about
             shown = {one.arm: one for one in account.arms}
             if among is not None and account.arm is not None:
-                assert account.arm in [getattr(one, "id", one) for one in among]
+                assert account.arm in [getattr(one, "id", one) for one in among]  # type: ignore[attr-defined]
             if account.arms[1].play is not None:
-                total = sum(one.play for one in account.arms) + account.abstain
+                total = sum(one.play for one in account.arms) + account.abstain  # type: ignore[misc,operator]
                 assert total == pytest.approx(1.0)
             assert all(np.isfinite(one.reward_mean) for one in shown.values())
         slate = agent.make.slate(context, 3, ask=False)

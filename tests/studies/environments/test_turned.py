@@ -38,7 +38,7 @@ def test_the_tables_are_those_of_the_other_way_round():
 
 def test_only_items_and_people_can_be_turned():
     with pytest.raises(InvalidValue, match="items and people"):
-        Turned(Ages(None, viewers=30))  # type: ignore[arg-type]
+        Turned(Ages(None, viewers=30))
     world = Turned(RECIPE).world(0)
     with pytest.raises(InvalidValue, match="arm_rows"):
         dataclasses.replace(world, arm_rows=None)
