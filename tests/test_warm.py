@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bridle import Agent, Decision, warm
+from bridle import Agent, Arm, Decision, Thompson, warm
 from bridle.cli import app
 from bridle.kernels.compiling import compiled
 from tests.conftest import JIT
@@ -38,6 +38,23 @@ def test_nothing_is_left_to_compile_for_an_agent(limits):
         agent.reward(made.id, 1.0)
     agent.decide_many(np.eye(4))
     agent.believed(np.ones(4))
+    assert compiled() == before
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled without numba's compiler")
+def test_nothing_is_left_to_compile_for_arms_with_features():
+    warm.warm()
+    before = compiled()
+    arms = [Arm(k, features=[float(k), 1.0]) for k in range(5)]
+    agent = Agent(arms=arms, features=3, arm_features=2, budget=3, seed=3)
+    agent.teach(np.ones(3), 1, allowed=True)
+    agent.teach(np.zeros(3), 2, allowed=False)
+    agent.set_policy(Thompson(v=0.3))
+    made = agent.decide(np.ones(3), propensity=True)
+    assert isinstance(made, Decision)
+    agent.reward(made.id, 1.0)
+    agent.decide(np.ones(3), k=3, propensity=True)
+    agent.believed(np.ones(3))
     assert compiled() == before
 
 

@@ -31,6 +31,7 @@ from bridle.policies import (
     Greedy,
     KnownMask,
     LinUCB,
+    PlackettLuce,
     Softmax,
     SquareCB,
     Thompson,
@@ -38,6 +39,7 @@ from bridle.policies import (
 )
 from bridle.schema import Flag, Labels, Number, Schema
 from bridle.simulate import Tables, online, online_asking, teach, teach_beliefs
+from bridle.slates import AtMost, NotBoth, SetLimits
 
 __all__ = ["STEPS", "warm", "warm_in_background"]
 
@@ -122,6 +124,46 @@ def _policies() -> None:
             _live(_agent(policy=policy, limits="linear", prior=prior))
 
 
+def _catalogue() -> None:
+    """Live with arms that have features: by every kind of limits, in slates, as they change."""
+    schema = Schema([Labels("kinds", ["a", "b"]), Flag("new"), Number("price", low=0, high=9)])
+    arms = [
+        Arm(arm.id, arm.label, arm.group, {"kinds": ["a", "b"][: k % 3], "new": k > 1, "price": k})
+        for k, arm in enumerate(ARMS)
+    ]
+    sets = SetLimits(at_most=(AtMost(1),), not_both=(NotBoth(arms=("children", "nobody")),))
+    more: dict[str, Any] = {"arm_features": schema, "seed": 1}
+    for kind in ("auto", "rules", "logistic"):
+        agent = Agent(arms=arms, features=SCHEMA, limits=kind, budget=50, **more)
+        _live(agent)
+        agent.change_arms([arms[0]])
+        agent.retract(agent.examples[0])
+        agent.describe()
+    for policy in (Thompson(v=0.3), EpsilonGreedy(epsilon=0.1), LinUCB(), PlackettLuce()):
+        for limits in (None, sets):
+            agent = Agent(arms=arms, features=SCHEMA, policy=policy, set_limits=limits, **more)
+            _live(agent)
+            agent.decide(CONTEXTS[0], k=2, propensity=True)
+    plain = _tables()
+    tables = Tables(plain.contexts, plain.rewards, plain.allowed, arm_features=np.eye(4))
+    for policy in (Thompson(v=0.3), LinUCB(), EpsilonGreedy(epsilon=0.1)):
+        online(tables, policy=policy, steps=20)
+
+
+def _many_arms() -> None:
+    """Decide among so many arms that scores wait until they are asked for."""
+    for d in (2, 20):
+        agent = Agent(arms=40, features=d, limits="logistic", seed=1)
+        made = agent.decide(np.ones(d), among=range(40))
+        agent.set_policy(Thompson(v=0.25))
+        for _ in range(3):
+            made = agent.decide(np.ones(d))
+            if isinstance(made, Decision):
+                agent.reward(made.id, 0.5)
+                made.parts.sum()
+        agent.decide_many(np.eye(d), details=False)
+
+
 def _tables() -> Tables:
     random = np.random.default_rng(1)
     allowed = np.array([[1, 1, 0, 1], [1, 0, 1, 1], [0, 1, 1, 1]], np.bool_)
@@ -185,6 +227,8 @@ STEPS: dict[str, Callable[[], object]] = {
     "clustered limits": _limits("found"),
     "linear limits": _limits("linear"),
     "policies": _policies,
+    "arms with features, slates": _catalogue,
+    "many arms": _many_arms,
     "teachers who err, and promises": _teachers,
     "simulations": _simulate,
     "simulations that ask": _simulate_asking,
