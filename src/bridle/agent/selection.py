@@ -498,6 +498,8 @@ class Selector:
         odds, chance, draws = None, None, None
         if case.propensity and not waiting:
             odds, chance, draws = joint.odds(at)
+            if not joint.candidates.visitors:
+                odds = joint.spread_odds(odds)
         lost: tuple[ArmId | None, float | None, float | None] = (None, None, None)
         if wanted >= 0 and not asks:
             lost = (ids[wanted], worth, lesson)
@@ -538,10 +540,7 @@ class Selector:
                 visitors,
                 draws,
             )
-            whole = not joint.candidates.visitors
-            arms = state.arm_ids if whole else ids
-            if odds is not None and whole:
-                odds = joint.spread_odds(odds)
+            arms = ids if joint.candidates.visitors else state.arm_ids
             made = Decision(decided, arms, joint.scored(), joint.shown_may(), odds, sure)
         if not asks or question is None:
             return made
