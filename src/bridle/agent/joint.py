@@ -35,6 +35,9 @@ LITTLE_WORK = 500_000
 DRAWS = 1_000
 # How many candidates are looked at first, and how many times as many each time after that.
 FIRST_LOOK, MORE = 16, 4
+# If none of so many is safe, best first, none is looked for further down but what was allowed by
+# name.
+MOST_LOOKED = 10_000
 # Arms in doubt that are weighed for one question: those of the highest draws.
 MOST_WEIGHED = 2_000
 LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
@@ -383,17 +386,30 @@ class JointChoice:
         And what was looked at for it: places, scores and marks, best first.
         """
         met, scored, marked = [_NO_PLACES], [_NO_SCORES], [_NO_MARKS]
-        best = -1
+        best, looked = -1, 0
         for block, scores in self.walk(key):
             marks = self.marks(block)
             met.append(block)
             scored.append(scores)
             marked.append(marks)
+            looked += len(block)
             safe = np.flatnonzero(marks == questions.SAFE)
             if safe.size:
                 best = int(block[safe[0]])
                 break
+            if looked >= MOST_LOOKED:
+                best = self._best_allowed(key)
+                break
         return best, np.concatenate(met), np.concatenate(scored), np.concatenate(marked)
+
+    def _best_allowed(self, key: np.uint64) -> int:
+        """Return the best of what the teacher allowed by name, -1 if none of it may be played."""
+        places = [self.candidates.place(number) for number in sorted(self.allowed)]
+        here = [at for at in places if at >= 0 and self.candidates.may[at]]
+        if not here or self.frozen:
+            return -1
+        draws = self.draws if key == self.key else self._draw(key)
+        return here[int(np.argmax(self._blend(draws, key)[here]))]
 
     # -- choices -----------------------------------------------------------------------------
 
@@ -536,7 +552,8 @@ class JointChoice:
         state, these = self.state, self.candidates
         key = np.uint64(doubt.look_key(self.selector.doubt_key(self.id), self.waits.looks))
         safe, met, draws, marks = self.best_safe(key)
-        base = float(draws[met == safe][0]) if safe >= 0 else 0.0
+        here = draws[met == safe]
+        base = float(here[0]) if here.size else 0.0
         weighed = np.flatnonzero((draws > base) | (met == safe))[:MOST_WEIGHED]
         met, draws, marks = met[weighed], draws[weighed], marks[weighed]
         if not (marks == questions.IN_DOUBT).any():
