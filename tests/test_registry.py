@@ -325,7 +325,7 @@ def test_what_others_lack_is_refused_in_words(examples):
     base = {"arms": 2, "features": SCHEMA}
     for wrong, match in (
         ({"limits": "forest"}, "one of 'auto'.*'tree'"),
-        ({"reward": "forest"}, "one of 'linear', 'logistic'"),
+        ({"reward": "forest"}, "one of 'linear', 'shared', 'logistic'"),
         ({"limits": "tree", "limits_options": {"depht": 3}}, "limits_options.*depht"),
         ({"reward": "logistic", "reward_options": {"ridge": 3}}, "reward_options.*ridge"),
         ({"reward": "logistic", "reward_options": {"precision": [1]}}, "plain values"),

@@ -284,11 +284,14 @@ def test_to_choose_among_no_arms_is_an_error_that_says_what_to_do():
 
 
 def test_a_verb_has_the_parameters_of_its_command_and_a_docstring_of_its_own():
-    verbs = {"teach": "example", "decide": "decided", "reward": "rewarded", "adopt": "certified"}
+    verbs = {"teach": "example", "shadow": "shadow", "reward": "rewarded", "adopt": "certified"}
     for verb, command in verbs.items():
         own = inspect.signature(getattr(Agent, verb))
         assert own.parameters == inspect.signature(getattr(Commands, command)).parameters
         assert inspect.getdoc(getattr(Agent, verb)) != inspect.getdoc(getattr(Commands, command))
+    # Of two commands: that of one arm, and that of a slate.
+    both = {*inspect.signature(Commands.decided).parameters, "k"}
+    assert {*inspect.signature(Agent.decide).parameters} == both
     assert list(inspect.signature(Agent.reward).parameters) == ["self", "decision", "value", "at"]
     assert "None" in str(inspect.signature(Agent.reward).return_annotation)
 

@@ -256,6 +256,9 @@ GOOD: dict[str, Any] = {
     "lag": 3,
     "b": 10.0,
     "seed": 7,
+    "k": None,
+    "slate": ["d", 2],
+    "policy": Thompson(v=0.1),
     "word": "w",
     "words": ["w", "v"],
     "who": "token 1",
@@ -268,6 +271,11 @@ GOOD_OF: dict[tuple[str, str], Any] = {
     ("answered_many", "allowed"): [False, 1],
     ("add_arms", "arms"): ["new", Arm(9)],
     ("arms_added", "arms"): ["new", Arm(9)],
+    **{(name, "arms"): [Arm("c", "other")] for name in ("change_arms", "arms_changed")},
+    **{(name, "arms"): [Arm("x"), "y"] for name in ("visit_arms", "arms_visited")},
+    **{(name, "items"): [0.5, None] for name in ("reward_slate", "slate_rewards")},
+    **{(name, "value"): None for name in ("reward_slate", "slate_rewards")},
+    ("slate", "k"): 2,
     ("declare", "rule"): Rule("s", arms=[0]),
     ("rule_declared", "rule"): Rule("s", arms=[0]),
     ("resume", "decision"): "ready",
@@ -292,9 +300,15 @@ VERBS = (
     "decide_many",
     "reward",
     "reward_many",
+    "reward_slate",
     "learn",
     "set_sigma",
+    "set_policy",
     "add_arms",
+    "visit_arms",
+    "change_arms",
+    "retire_arms",
+    "restore_arms",
     "declare",
     "withdraw",
     "skip",
@@ -325,9 +339,16 @@ MAKES = (
     "decided_many",
     "rewarded",
     "rewarded_many",
+    "slate",
+    "slate_rewards",
     "learned",
     "sigma_changed",
+    "policy_changed",
     "arms_added",
+    "arms_visited",
+    "arms_changed",
+    "arms_retired",
+    "arms_restored",
     "rule_declared",
     "rule_withdrawn",
     "lapsed",
@@ -468,7 +489,9 @@ def some_events() -> list[Event]:
     events += [CalibrationDropped(), Erased("Decided", ("decision",))]
     events += [Erasure((1, 2)), RunsOn("here")]
     events += [agent.make.promised(0.1, 0.5, seed=1), PromiseDropped()]
-    events += [agent.make.started_anew("new law")]
+    events += [agent.make.started_anew("new law"), agent.make.policy_changed(Thompson(v=0.5))]
+    events += [agent.make.arms_visited(["x"]), agent.make.arms_changed([Arm("c", "other")])]
+    events += [agent.make.arms_retired(["c"]), agent.make.arms_restored(["c"])]
     return [*events, agent.make.rule_withdrawn("r")]
 
 
@@ -478,7 +501,7 @@ def test_there_is_an_event_of_every_kind():
     assert kinds | {"Created", "Judged"} == {kind.__name__ for kind in get_args(Event)}
 
 
-@pytest.mark.parametrize("which", range(31))
+@pytest.mark.parametrize("which", range(36))
 def test_an_event_with_one_bad_field(which):
     agent, _ = an_agent()
     before, good = bits(agent), some_events()[which]

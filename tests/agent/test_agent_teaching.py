@@ -482,7 +482,7 @@ def test_a_damaged_file_is_refused(tmp_path):
         ({"patience": 0.5}, "'patience' parameter"),
         ({"exact_denials": None}, "'exact_denials' parameter"),
         ({"teaching": "guess"}, "'teaching' parameter of Agent must be one of 'random'"),
-        ({"prior": "flat"}, "'prior' parameter of Agent must be one of 'centred'"),
+        ({"prior": "flat"}, "'prior' parameter of Agent must be one of 'scaled'"),
         ({"features": [Labels("g", [f"g{i}" for i in range(13)])], "limits": "found"}, "than 12"),
         ({"rules": [NO_HORROR, NO_HORROR]}, "of a new id"),
     ],

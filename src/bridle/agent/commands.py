@@ -1044,17 +1044,12 @@ class Commands:
             return self._among(known), None
         if len(visitors) > MAX_VISITORS:
             raise LimitReached("arms that a request brings along", MAX_VISITORS, "Add them first.")
-        if state.shared is None or (self.policy_asks and state.limits_state.pairs is None):
+        if state.shared is None or (state.policy.needs_limits and state.limits_state.pairs is None):
             raise NotPossible(
                 "Only where arms share what is learned of them, for reward and for limits, can a "
                 "request bring along arms that the agent does not have. Add them: agent.add_arms."
             )
         return (*self._among(known), *visitors), tuple(visitors.values())
-
-    @property
-    def policy_asks(self) -> bool:
-        """Whether the policy keeps to the limits."""
-        return self._state.policy.needs_limits
 
     def rewarded(self, decision: ItemId, value: float, *, at: float | None = None) -> Rewarded:
         """Return the event of a decision's reward."""

@@ -641,7 +641,7 @@ class Settings:
         """Check what arms look like, and keep it encoded."""
         schema: object = self.arm_features
         if schema is None:
-            if self.interactions != "all":
+            if not isinstance(self.interactions, str) or self.interactions != "all":
                 wanted = "left out where there are no arm_features"
                 raise InvalidValue("interactions", "Agent", wanted, self.interactions)
         elif not isinstance(schema, Schema):
