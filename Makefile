@@ -12,6 +12,8 @@ STRICT ?= --strict
 
 # The least share of lines and branches that the tests must reach, in percent.
 MIN_COVERAGE := 98
+# Tests of kernels, which run compiled and as plain Python.
+PLAIN := tests/kernels tests/test_slates.py tests/test_policies_formula.py
 
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -67,7 +69,7 @@ test: .venv/.stamp-dev ## run the tests
 	    COVERAGE_FILE=build/.coverage.compiled $(PY) -m pytest -q -n auto --dist worksteal --cov=bridle --cov=bridle_studies --cov-report= \
 	    && echo "the kernels once more, as plain Python:" \
 	    && COVERAGE_FILE=build/.coverage.plain NUMBA_DISABLE_JIT=1 \
-	        $(PY) -m pytest -q -n auto --dist worksteal tests/kernels --cov=bridle.kernels --cov-report= \
+	        $(PY) -m pytest -q -n auto --dist worksteal $(PLAIN) --cov=bridle.kernels --cov-report= \
 	    && COVERAGE_FILE=build/.coverage $(PY) -m coverage combine -q build \
 	    && COVERAGE_FILE=build/.coverage $(PY) -m coverage report --fail-under=$(MIN_COVERAGE); \
 	fi; \

@@ -32,7 +32,7 @@ _M = ir.VectorType(ir.IntType(1), LANES)
 _N = ir.VectorType(_I, LANES)
 
 
-class _Code:
+class _Code:  # pragma: no cover: runs while kernels compile, once on a machine
     """Writes the instructions of one kernel."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder) -> None:
@@ -147,15 +147,17 @@ class _Code:
         self.at.position_at_end(done)
 
 
-def _word(value: int) -> Any:
+def _word(value: int) -> Any:  # pragma: no cover
     return ir.Constant(ir.IntType(32), value)
 
 
-def _zeros() -> Any:
+def _zeros() -> Any:  # pragma: no cover
     return ir.Constant(_V, [0.0] * LANES)
 
 
-def _write_add_rows(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _write_add_rows(
+    context: Any, builder: Any, signature: Any, args: Any
+) -> Any:  # pragma: no cover
     code = _Code(context, builder)
     (y, (n,), _), (a, (R,), (a_step,)), (X, _, (row, _)) = map(code.array, signature.args, args)
 
@@ -179,7 +181,9 @@ def _write_add_rows(context: Any, builder: Any, signature: Any, args: Any) -> An
     return context.get_dummy_value()
 
 
-def _write_take_outer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _write_take_outer(
+    context: Any, builder: Any, signature: Any, args: Any
+) -> Any:  # pragma: no cover
     code = _Code(context, builder)
     (A, (R, n), (row, _)), (a, _, (a_step,)), (x, _, _) = map(code.array, signature.args, args)
 
@@ -208,7 +212,9 @@ def _write_take_outer(context: Any, builder: Any, signature: Any, args: Any) -> 
     return context.get_dummy_value()
 
 
-def _write_sum_below(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _write_sum_below(
+    context: Any, builder: Any, signature: Any, args: Any
+) -> Any:  # pragma: no cover
     code = _Code(context, builder)
     (h, _, _), (c, (n,), (c_step,)), (A, _, (row, _)) = map(code.array, signature.args, args)
 
@@ -239,7 +245,9 @@ def _write_sum_below(context: Any, builder: Any, signature: Any, args: Any) -> A
     return context.get_dummy_value()
 
 
-def _add_to_pair(code: _Code, high: Any, low: Any, x: Any, at: Any, mask: Any) -> None:
+def _add_to_pair(
+    code: _Code, high: Any, low: Any, x: Any, at: Any, mask: Any
+) -> None:  # pragma: no cover
     """Add a vector to pairs of sums and what rounding dropped: two-sum, as `posterior.add`."""
     do = code.at
     old = code.read(high, at, mask)
@@ -250,7 +258,9 @@ def _add_to_pair(code: _Code, high: Any, low: Any, x: Any, at: Any, mask: Any) -
     code.write(new, high, at, mask)
 
 
-def _write_products(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _write_products(
+    context: Any, builder: Any, signature: Any, args: Any
+) -> Any:  # pragma: no cover
     code = _Code(context, builder)
     *sums, (X, (R, d), (row, _)) = map(code.array, signature.args, args)
     (high, _, _), *pair = sums
@@ -305,7 +315,7 @@ def _write_products(context: Any, builder: Any, signature: Any, args: Any) -> An
     return context.get_dummy_value()
 
 
-def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:
+def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:  # pragma: no cover
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return plain
 
