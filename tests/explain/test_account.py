@@ -114,6 +114,8 @@ def test_every_choice_of_a_life_has_its_account(arguments, life):
         assert plain(data)
         assert json.loads(json.dumps(data, allow_nan=False)) == data
         check_sums(account)
+        if getattr(choice, "places", None) is not None or agent._state.shared is not None:
+            continue  # slates, and arms that share what is learned: test_sharing.py
 
         play, ask = [one.play for one in account.arms], [one.ask for one in account.arms]
         if account.abstain is None:

@@ -999,7 +999,7 @@ def joint_mask(interactions: Interactions, contexts: Schema, arms: Schema) -> Bo
 
     Each feature alone is, whatever the interactions.
 
-    >>> context, arm = Schema.plain(2), Schema([Number("price")])
+    >>> context, arm = Schema.plain(2), Schema([Flag("price")])
     >>> joint_mask([("x1", "price")], context, arm).astype(int).tolist()
     [[1, 1], [1, 0], [1, 1]]
     """

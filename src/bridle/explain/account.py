@@ -607,7 +607,10 @@ def account_of(
         contributions=tuple(
             shares(state, row, j) for j in numbers for shares in (reward_shares, limit_shares)
         ),
-        sigmas=tuple(_otherwise(again, event, row, sigma, before) for sigma in dials)
+        sigmas=tuple(
+            _otherwise(again, event, row, sigma, before)
+            for sigma in (() if getattr(event, "places", None) is not None else dials)
+        )
         if tried
         else (),
         examples=influences_of(state, row, k, tries, count, event.item),
