@@ -585,7 +585,9 @@ def account_of(
     shown = _shown(again, [*numbers, *([] if balance.wanted is None else [balance.wanted])])
     slate = event if isinstance(event, Decided) else None
     tried = agent.sigma is not None and (odds is not None or chance)
-    tried = tried and len(state.arms) <= MOST_ARMS and (slate is None or slate.slate is None)
+    tried = tried and len(state.arms) <= MOST_ARMS
+    if isinstance(event, Decided | Abstained) and event.places is not None:
+        tried = False  # a slate is not chosen again by other positions of the dial
     return Account(
         id=event.id,
         kind=KINDS[type(event)],
@@ -607,10 +609,7 @@ def account_of(
         contributions=tuple(
             shares(state, row, j) for j in numbers for shares in (reward_shares, limit_shares)
         ),
-        sigmas=tuple(
-            _otherwise(again, event, row, sigma, before)
-            for sigma in (() if getattr(event, "places", None) is not None else dials)
-        )
+        sigmas=tuple(_otherwise(again, event, row, sigma, before) for sigma in dials)
         if tried
         else (),
         examples=influences_of(state, row, k, tries, count, event.item),
