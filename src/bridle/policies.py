@@ -52,7 +52,10 @@ __all__ = [
     "policy_to_json",
     "spread_of",
     "teaching_policy",
+    "in_units",
+    "with_default_spread",
     "with_sigma",
+    "with_spread",
 ]
 
 
@@ -199,14 +202,20 @@ def _check(policy: object, name: str, allowed: validation.FloatRange) -> None:
     object.__setattr__(policy, name, value)
 
 
+def _check_spread(policy: Any) -> None:
+    if policy.v is not None:
+        _check(policy, "v", validation.SPREAD)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thompson(Weighted):
     """Contextual Thompson sampling (CTS): draw every arm's score, play the best.
 
     Parameters
     ----------
-    v : float, default 0.25
-        Spread of the draws, in posterior standard deviations.
+    v : float, optional
+        Spread of the draws, in posterior standard deviations. Left out: the agent's own, by its
+        prior; .25 where there is no agent.
 
     Examples
     --------
@@ -215,15 +224,16 @@ class Thompson(Weighted):
     [0.2398, 0.7602]
     """
 
-    v: float = DEFAULT_V
+    v: float | None = None
 
     def __post_init__(self) -> None:
-        _check(self, "v", validation.SPREAD)
+        _check_spread(self)
 
     @property
     def weights(self) -> Weights:
         """What this policy makes of the scores."""
-        return Weights(1.0, 0.0, self.v, 0.0, 0.0, 0.0, NO_MASK)
+        v = DEFAULT_V if self.v is None else self.v
+        return Weights(1.0, 0.0, v, 0.0, 0.0, 0.0, NO_MASK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,8 +244,8 @@ class BehaviorConstrained(Weighted):
     ----------
     sigma : float, default 0.25
         The dial: 0 plays only by what was taught, 1 only by reward.
-    v : float, default 0.25
-        Spread of the reward draws, in posterior standard deviations.
+    v : float, optional
+        Spread of the reward draws, in posterior standard deviations; left out as in `Thompson`.
     v_constraint : float, optional
         Spread of the constraint draws; `v` by default.
 
@@ -248,20 +258,21 @@ class BehaviorConstrained(Weighted):
     """
 
     sigma: float = 0.25
-    v: float = DEFAULT_V
+    v: float | None = None
     v_constraint: float | None = None
 
     def __post_init__(self) -> None:
         _check(self, "sigma", validation.SIGMA)
-        _check(self, "v", validation.SPREAD)
+        _check_spread(self)
         if self.v_constraint is not None:
             _check(self, "v_constraint", validation.SPREAD)
 
     @property
     def weights(self) -> Weights:
         """What this policy makes of the scores."""
-        v_limit = self.v if self.v_constraint is None else self.v_constraint
-        return Weights(self.sigma, 1.0 - self.sigma, self.v, v_limit, 0.0, 0.0, NO_MASK)
+        v = DEFAULT_V if self.v is None else self.v
+        v_limit = v if self.v_constraint is None else self.v_constraint
+        return Weights(self.sigma, 1.0 - self.sigma, v, v_limit, 0.0, 0.0, NO_MASK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,23 +284,24 @@ class KnownMask(Weighted):
     reading : {"argmax", "filter"}, default "argmax"
         `argmax`: the best draw among the allowed arms. `filter`: the best draw of all and, where
         that arm is denied, a uniformly random allowed one.
-    v : float, default 0.25
-        Spread of the draws.
+    v : float, optional
+        Spread of the draws; .25 if left out.
     """
 
     reading: str = "argmax"
-    v: float = DEFAULT_V
+    v: float | None = None
     needs_truth: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         validation.one_of(self.reading, ("argmax", "filter"), "reading", "KnownMask")
-        _check(self, "v", validation.SPREAD)
+        _check_spread(self)
 
     @property
     def weights(self) -> Weights:
         """What this policy makes of the scores."""
+        v = DEFAULT_V if self.v is None else self.v
         mask = MASK_ARGMAX if self.reading == "argmax" else MASK_FILTER
-        return Weights(1.0, 0.0, self.v, 0.0, 0.0, 0.0, mask)
+        return Weights(1.0, 0.0, v, 0.0, 0.0, 0.0, mask)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,9 +313,9 @@ class LearnedMask(Weighted):
     sigma : float, default 1.0
         How arms inside the limits are compared: 1 by reward alone; below, the probability of
         "allowed" takes part with weight 1 − sigma. No sigma leads out of the limits.
-    v : float, default 0.05
-        Spread of the draws, in posterior standard deviations. Rewards that are mostly chance, such
-        as single clicks, want more: .25.
+    v : float, optional
+        Spread of the draws, in posterior standard deviations. Left out: the agent's own, by its
+        prior; .05 where there is no agent.
 
     Examples
     --------
@@ -313,17 +325,18 @@ class LearnedMask(Weighted):
     """
 
     sigma: float = 1.0
-    v: float = CENTRED_V
+    v: float | None = None
     needs_limits: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self, "sigma", validation.SIGMA)
-        _check(self, "v", validation.SPREAD)
+        _check_spread(self)
 
     @property
     def weights(self) -> Weights:
         """What this policy makes of the scores."""
-        return Weights(self.sigma, 1.0 - self.sigma, self.v, 0.0, 0.0, 0.0, MASK_ARGMAX)
+        v = CENTRED_V if self.v is None else self.v
+        return Weights(self.sigma, 1.0 - self.sigma, v, 0.0, 0.0, 0.0, MASK_ARGMAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -732,6 +745,39 @@ def with_sigma(policy: Policy, sigma: float) -> BehaviorConstrained | LearnedMas
             "LearnedMask."
         )
     return replace(policy, sigma=sigma)
+
+
+def with_spread(policy: Policy, v: float) -> Policy:
+    """Return the same policy with this spread of its draws; raise `NotPossible` if it has none."""
+    if isinstance(policy, Masked):
+        return Masked(with_spread(policy.policy, v))
+    if not isinstance(policy, _DRAWING):
+        raise NotPossible(f"{type(policy).__name__} does not draw: it has no spread to set.")
+    return replace(policy, v=v)
+
+
+def with_default_spread(policy: Policy, v: float) -> Policy:
+    """Return the same policy with this spread where it leaves its own out."""
+    inner = policy.policy if isinstance(policy, Masked) else policy
+    left_out = isinstance(inner, _DRAWING) and inner.v is None
+    return with_spread(policy, v) if left_out else policy
+
+
+def in_units(policy: Policy, noise: float) -> Policy:
+    """Return the policy whose spread, or bonus, is so many times as wide; that of limits stays."""
+    if isinstance(policy, Masked):
+        return Masked(in_units(policy.policy, noise))
+    if isinstance(policy, BehaviorConstrained):
+        w = policy.weights
+        return replace(policy, v=w.v * noise, v_constraint=w.v_limit)
+    if isinstance(policy, _DRAWING):
+        return replace(policy, v=policy.weights.v * noise)
+    if isinstance(policy, LinUCB):
+        return replace(policy, alpha=policy.alpha * noise)
+    return policy
+
+
+_DRAWING = (Thompson, BehaviorConstrained, KnownMask, LearnedMask)
 
 
 # --- Which arm to ask the teacher about, for the context at hand --------------------------

@@ -80,7 +80,7 @@ from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible,
 from bridle.kernels.types import Floats
 from bridle.limits import KINDS, FoundGroup
 from bridle.limits.declared import Rule
-from bridle.policies import Policy, with_sigma
+from bridle.policies import Policy, with_default_spread, with_sigma
 from bridle.schema import Context
 from bridle.slates import PLACES, item_rewards
 
@@ -1190,6 +1190,7 @@ class Commands:
     ) -> PolicyChanged:
         """Return the event of another policy."""
         self._state.check_policy(policy)
+        policy = with_default_spread(policy, self._state.settings.default_v)
         return PolicyChanged(policy, *_provenance(by, note, at))
 
     def wait_changed(

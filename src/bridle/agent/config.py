@@ -43,10 +43,12 @@ from bridle.policies import (
     Policy,
     policy_from_json,
     policy_to_json,
+    with_default_spread,
     with_sigma,
 )
 from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import SHARED as OUR_SHARED
+from bridle.reward.base import Forget, half_life_of
 from bridle.schema import Category, Context, Feature, Flag, Labels, Schema
 from bridle.slates import SetLimits, Sets
 
@@ -139,9 +141,12 @@ EXTENSIONS: dict[str, Json] = {
     "arm_features": None,
     "interactions": "all",
     "set_limits": None,
+    "forget": "never",
 }
 # The spread of draws where arms share what is learned, in its own standard deviations.
 SHARED_V = 0.3
+# The same where each arm learns alone and finds its scale: in units of the noise, too.
+SCALED_V = 0.3
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
 # in every probability; a teacher's later answer replaces the earlier.
@@ -465,12 +470,21 @@ class Settings:
     prior: Prior = _setting(
         None,
         "What is expected of an arm before it is tried; `scaled` where arms share what is learned "
-        "of them, else `centred`, if left out.",
+        "of them, and where our own reward model learns each arm alone.",
         choices={
-            "scaled": "The mean of all rewards so far, by how much rewards and arms differ",
+            "scaled": "The mean of all rewards so far; how much arms and rewards differ is found",
             "centred": "The mean of all rewards so far",
             "paper": "0, as in the paper",
         },
+    )
+    forget: Forget | None = _setting(
+        None,
+        "How old rewards fade: `never`; a number of rewards after which what was learned counts "
+        "half; `auto`, which begins anew where recent rewards are better explained without the "
+        "old ones. Left out: `auto` where each arm learns alone, with the scaled prior.",
+        kind="float | 'auto' | 'never'",
+        optional=True,
+        applies="prior scaled",
     )
     reward_range: tuple[float, float] = _setting(
         (0.0, 1.0), "What rewards can be; mapped to [0, 1].", kind="(float, float)"
@@ -663,9 +677,15 @@ class Settings:
             wanted = f"another than {OUR_SHARED!r} where arms have no features"
             remedy = "Declare what arms are like: Agent(arm_features=Schema([...]))."
             raise InvalidValue("reward", "Agent", wanted, self.reward, remedy)
-        if self.prior == "scaled" and self.reward != OUR_SHARED:
+        ours = self.reward in (OUR_REWARD, OUR_SHARED)
+        if self.prior == "scaled" and not ours:
             wanted = f"'centred' or 'paper' with reward={self.reward!r}"
             raise InvalidValue("prior", "Agent", wanted, self.prior)
+        if self.forget != "never":
+            half_life_of(self.forget, "Agent")
+            if self.prior != "scaled":
+                wanted = f"'never' with prior={self.prior!r}"
+                raise InvalidValue("forget", "Agent", wanted, self.forget)
         if self.reward != OUR_SHARED or self.arm_features is None:
             check_size(len(self.arms), self.features.width + (self.prior != "paper"))
             return
@@ -688,9 +708,14 @@ class Settings:
         if self.reward is None:
             self._store(reward=OUR_REWARD if self.arm_features is None else OUR_SHARED)
         if self.prior is None:
-            self._store(prior="scaled" if self.reward == OUR_SHARED else "centred")
-        if self.policy is None:
-            v = _default_v(self.prior)
+            self._store(prior="scaled" if self.reward in (OUR_REWARD, OUR_SHARED) else "centred")
+        if self.forget is None:
+            alone = self.reward == OUR_REWARD and self.prior == "scaled"
+            self._store(forget="auto" if alone else "never")
+        v = self.default_v
+        if self.policy is not None:
+            self._store(policy=with_default_spread(self.policy, v))
+        else:
             mask = LearnedMask(v=v)
             self._store(policy=BehaviorConstrained(sigma=DEFAULT_SIGMA, v=v) if linear else mask)
         if self.teaching is None:
@@ -755,9 +780,7 @@ class Settings:
             As `Agent` would.
         """
         if sigma is not None:
-            shares = others.get("arm_features") is not None and others.get("reward") is None
-            v = _default_v(others.get("prior") or ("scaled" if shares else None))
-            dial = BehaviorConstrained(sigma=sigma, v=v)
+            dial = BehaviorConstrained(sigma=sigma)
             policy = dial if policy is None else with_sigma(policy, sigma)
         for name in ("rules", "teachers"):
             if name in others:
@@ -857,6 +880,13 @@ class Settings:
             raise InvalidValue("safe_arm", "Agent", wanted, self.safe_arm)
         return plain_id(self.safe_arm)
 
+    @property
+    def default_v(self) -> float:
+        """The spread of draws where a policy leaves it out."""
+        if self.prior == "scaled":
+            return SHARED_V if self.reward == OUR_SHARED else SCALED_V
+        return DEFAULT_V if self.prior == "paper" else CENTRED_V
+
     def to_json(self) -> dict[str, Json]:
         """Return every setting as plain JSON values."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -936,11 +966,6 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         ),
     }
 )
-
-
-def _default_v(prior: object) -> float:
-    spreads = {"paper": DEFAULT_V, "scaled": SHARED_V}
-    return spreads.get(prior, CENTRED_V) if isinstance(prior, str) else CENTRED_V
 
 
 def the_arms(arms: int | Iterable[Arm | ArmId], first: int = 0) -> tuple[Arm, ...]:

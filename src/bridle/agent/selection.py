@@ -40,6 +40,7 @@ from bridle.policies import (
     teaching_policy,
 )
 from bridle.reward.posterior import LinearArms
+from bridle.reward.scaled import ScaledArms
 from bridle.slates import Slate, choose_slate, drawn, place_odds
 
 __all__ = ["Choice", "Made", "Selector", "scores_for"]
@@ -118,7 +119,8 @@ class Selector:
         self.state = self._state = state
         self._last_slate: tuple[Any, Any] = (None, None)
         self._other = policy
-        self._other_weights = None if policy is None else kernel_weights(policy)
+        self._other_acting: Policy | None = None
+        self._other_weights: Floats | None = None
         self._decide_start = keys.stream(seed, keys.DECIDE)
         self._decide_named = keys.stream(seed, keys.DECIDE_NAMED)
         self._ask_start = keys.stream(seed, keys.ASK)
@@ -132,13 +134,18 @@ class Selector:
             Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
         )
         self._ask_weights = np.array(asking.weights)
+        self._other_noise: float | None = None
         self._weighed: Floats | None = None  # the weights that `_quick` looked at last
         self._by_reward = False
 
     @property
     def policy(self) -> Policy:
         """What chooses: the agent's policy as it is now, or the one given in its place."""
-        return self._state.policy if self._other is None else self._other
+        if self._other is None:
+            return self._state.acting
+        self._take_other(self._other)
+        assert self._other_acting is not None
+        return self._other_acting
 
     @property
     def weights(self) -> Floats:
@@ -156,7 +163,19 @@ class Selector:
 
     @property
     def _weights(self) -> Floats:
-        return self._state.weights if self._other_weights is None else self._other_weights
+        if self._other is None:
+            return self._state.weights
+        self._take_other(self._other)
+        assert self._other_weights is not None
+        return self._other_weights
+
+    def _take_other(self, policy: Policy) -> None:
+        """Take the policy in the place of the agent's own as it acts in the state as it is now."""
+        noise = None if self._state.scaled is None else self._state.scaled.noise
+        if self._other_acting is None or noise != self._other_noise:
+            self._other_acting = self._state.as_acting(policy)
+            self._other_weights = kernel_weights(self._other_acting)
+            self._other_noise = noise
 
     def again(
         self, event: Choice, row: Floats, *, ask: bool = True, propensity: bool | None = None
@@ -372,7 +391,7 @@ class Selector:
         return (
             self._by_reward
             and len(state.arms) >= MANY
-            and type(state.reward_model) is LinearArms
+            and type(state.reward_model) in (LinearArms, ScaledArms)
             and state.limits_state.limits.linear is None
         )
 
@@ -1030,7 +1049,7 @@ class Selector:
             False,
             arms,
             state.centred,
-            state.totals,
+            state.totals if state.scaled is None else state.scaled.totals,
         )
 
     def coins(

@@ -52,6 +52,7 @@ from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import SHARED as OUR_SHARED
 from bridle.reward.base import model_from_state
 from bridle.reward.posterior import LinearArms
+from bridle.reward.scaled import ScaledArms
 from bridle.reward.shared import SharedArms
 from bridle.validation import MAX_MAGNITUDE
 
@@ -354,8 +355,8 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
         raise CorruptState("The file is of another form than its settings.")
     arms = [Arm.from_json(arm) for arm in meta["arms"]]
     K, d = len(arms), settings.features.width
-    D = d + (settings.prior == "centred")
     ours = settings.reward == OUR_REWARD
+    D = d + (settings.prior != "paper")
     arms = [arm.encoded(settings.arm_features) for arm in arms]
     # So that what follows is no larger than the file.
     if ours and (arrays["reward.A"].shape != (K, D, D) or arrays["reward.mu"].shape != (K, D)):
@@ -378,9 +379,7 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
     state.fold(changed)
     rewards = _under("reward.", arrays)
     if ours:
-        state.reward_model = LinearArms.from_state(rewards)
-        if state.reward_arms.ridge != settings.ridge:
-            raise CorruptState("The arrays do not fit the settings.")
+        _read_arms(state, rewards)
     elif settings.reward == OUR_SHARED:
         _read_shared(state, rewards)
     else:
@@ -417,6 +416,21 @@ def _state(meta: Mapping[str, Any], arrays: Arrays) -> AgentState:
 def _dialled(policy: Policy, sigma: Any) -> Policy:
     """Return the policy that an agent was created with, its dial as it stands now."""
     return policy if not hasattr(policy, "sigma") else with_sigma(policy, sigma)
+
+
+def _read_arms(state: AgentState, arrays: Arrays) -> None:
+    """Read the reward model whose arms learn alone, or raise `CorruptState`."""
+    if state.scaled is None:
+        state.reward_model = LinearArms.from_state(arrays)
+        if state.reward_arms.ridge == state.settings.ridge:
+            return
+    else:
+        forget = state.scaled.forget
+        saved = state.reward_model = ScaledArms.from_state(arrays)
+        if saved.forget == forget:
+            state.set_policy(state.policy)
+            return
+    raise CorruptState("The arrays do not fit the settings.")
 
 
 def _read_shared(state: AgentState, arrays: Arrays) -> None:

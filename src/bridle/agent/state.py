@@ -76,11 +76,20 @@ from bridle.kernels import choice, doubt
 from bridle.kernels.posterior import add_in_order
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.limits.declared import CompiledRule, Rule, compile_rule, denied_arms
-from bridle.policies import Policy, Weighted, kernel_weights, policy_to_json, with_sigma
+from bridle.policies import (
+    Policy,
+    Weighted,
+    in_units,
+    kernel_weights,
+    policy_to_json,
+    with_default_spread,
+    with_sigma,
+)
 from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import SHARED as OUR_SHARED
 from bridle.reward.base import RewardModel, make_model, scores_of
 from bridle.reward.posterior import LinearArms
+from bridle.reward.scaled import ScaledArms
 from bridle.reward.shared import SharedArms
 from bridle.schema import Context as AnyContext
 from bridle.slates import Sets
@@ -199,7 +208,6 @@ class AgentState:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.set_policy(settings.policy)
         self.remembers = settings.remembers
         low, high = settings.reward_range
         self._reward_range = validation.FloatRange(low, high)
@@ -217,8 +225,9 @@ class AgentState:
         if settings.arm_features is not None:
             self.arm_rows = rows_of(self.arms, settings.arm_features.width)
         self.status: npt.NDArray[np.int8] = np.zeros(len(self.arms), np.int8)
-        self.centred = settings.reward == OUR_REWARD and settings.prior == "centred"
+        self.centred = settings.reward == OUR_REWARD and settings.prior != "paper"
         self.reward_model: RewardModel | SharedArms = self._new_model()
+        self.set_policy(settings.policy)
         self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
         self._vouched: weakref.ref[Floats] | None = None  # rows of history that were just checked
         self.unscored = Unscored()  # decisions in use, for what they may be asked yet
@@ -253,8 +262,18 @@ class AgentState:
     def set_policy(self, policy: Policy) -> None:
         """Choose by this policy from now on."""
         self.policy = policy
-        self.weights = kernel_weights(policy)
+        self._set_units()
         self.compiled = isinstance(policy, Weighted)  # else it chooses in plain Python
+
+    def _set_units(self) -> None:
+        """Take the spread of draws in units of the noise, where the reward model finds that."""
+        self.acting = self.as_acting(self.policy)
+        self.weights = kernel_weights(self.acting)
+
+    def as_acting(self, policy: Policy) -> Policy:
+        """Return a policy as it acts now: its spread by default, in units of the noise."""
+        whole = with_default_spread(policy, self.settings.default_v)
+        return whole if self.scaled is None else in_units(whole, self.scaled.noise)
 
     def check_policy(self, policy: Policy) -> None:
         """Raise an error for a policy that no agent can choose by."""
@@ -278,6 +297,11 @@ class AgentState:
                 lam=None if scaled else settings.ridge,
                 rho=None if scaled else OWN_EFFECTS,
             )
+        if settings.reward == OUR_REWARD and settings.prior == "scaled":
+            forget = settings.forget
+            assert forget is not None
+            width = settings.features.width + 1
+            return ScaledArms(arms=len(self.arms), features=width, forget=forget)
         if settings.reward == OUR_REWARD:
             return LinearArms(
                 arms=len(self.arms),
@@ -298,6 +322,11 @@ class AgentState:
         return self.reward_model if isinstance(self.reward_model, SharedArms) else None
 
     @property
+    def scaled(self) -> ScaledArms | None:
+        """The reward model that finds its scale, an arm alone; None if it is another."""
+        return self.reward_model if isinstance(self.reward_model, ScaledArms) else None
+
+    @property
     def reward_arms(self) -> LinearArms:
         """Our own reward model; raises `NotPossible` where it is somebody else's."""
         if not isinstance(self.reward_model, LinearArms):
@@ -312,6 +341,8 @@ class AgentState:
         """How far the means of all arms are drawn to the mean of all rewards."""
         if not self.centred:
             return 0.0
+        if isinstance(self.reward_model, ScaledArms):
+            return self.reward_model.pull
         total, number = self.totals.tolist()  # as in `loop.pull_of`, without a call of a kernel
         pull: float = self.settings.ridge * total / number
         return pull
@@ -340,6 +371,7 @@ class AgentState:
         """Fold rewards of [0, 1], in order, into the reward part: contexts are (n, d)."""
         if isinstance(self.reward_model, LinearArms | SharedArms):
             self.reward_model.fold_many(arms, contexts, units)  # the first adds a trailing 1
+            self._set_units()
         else:
             for arm, row, unit in zip(arms.tolist(), contexts, units.tolist(), strict=True):
                 self.reward_model.update(arm, row, unit)
@@ -857,7 +889,14 @@ class AgentState:
         arms = np.array([k for _, k in taken], np.int64)
         raw = bytearray().join([raw for raw, _ in taken])
         contexts = np.frombuffer(raw).reshape(len(taken), self.settings.features.width)
-        self._update_reward(arms, contexts, self.unit_rewards(rewards))
+        units = self.unit_rewards(rewards)
+        if self.scaled is None:
+            self._update_reward(arms, contexts, units)
+        else:
+            self.scaled.fold_each(arms, contexts, units)
+            self._set_units()
+            self.totals[0] = add_in_order(float(self.totals[0]), units)
+            self.totals[1] += len(units)
         self.version += len(taken)
 
     def _created(self, event: Created) -> None:
@@ -1125,7 +1164,10 @@ class AgentState:
         if isinstance(model, LinearArms):
             if self.unscored:
                 self.unscored.save(k, model.kernel_state.A, model.kernel_state.mu)
-            model.fold(k, row, unit)
+            if model.fold(k, row, unit) and isinstance(model, ScaledArms):
+                self.unscored.score_all()  # other arms move, too
+                model.rescale()
+                self._set_units()
         elif isinstance(model, SharedArms):
             model.fold(k, row, unit)
         else:

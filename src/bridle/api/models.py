@@ -24,7 +24,7 @@ from bridle.api.base import MAX_WIDTH, ArmName, ContextForm, Form, Note, Words
 from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
 from bridle.policies import Policy, policy_of
-from bridle.reward.base import SHARED
+from bridle.reward.base import SHARED, Forget
 from bridle.schema import KINDS, Feature
 from bridle.slates import MAX_LIMITS, MAX_NAMED, MAX_PLACES, AtMost, NotBoth, SetLimits
 
@@ -325,6 +325,7 @@ class AgentForm(Form):
     ridge: float = declared("ridge", gt=0, ge=None, le=None)
     ridge_limits: float = declared("ridge_limits", gt=0, ge=None, le=None)
     prior: Prior | None = declared("prior")
+    forget: Forget | None = declared("forget")
     # A service holds many agents.
     max_pending: int = declared("max_pending", le=10_000_000)
     max_examples: int = declared("max_examples", le=10_000_000)

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from bridle import registry
+from bridle import registry, validation
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotPossible
 from bridle.kernels.types import Floats
 
-__all__ = ["DEFAULT", "SHARED", "RewardModel", "make_model", "model_from_state", "scores_of"]
+__all__ = [
+    "DEFAULT",
+    "SHARED",
+    "Forget",
+    "RewardModel",
+    "half_life_of",
+    "make_model",
+    "model_from_state",
+    "scores_of",
+]
 
 # The name of ours: `bridle.reward.posterior.LinearArms`.
 DEFAULT = "linear"
 # The name of ours where arms have features: `bridle.reward.shared.SharedArms`.
 SHARED = "shared"
+
+# How old rewards fade: not at all, by a half-life in rewards, or as the model finds best.
+Forget: TypeAlias = float | Literal["auto", "never"]
+HALF_LIVES = validation.FloatRange(10.0, 1e9)
+# How a half-life is kept where it is none.
+NEVER, AUTO = 0.0, -1.0
 
 
 @runtime_checkable
@@ -106,6 +121,14 @@ def scores_of(model: RewardModel, context: Floats) -> tuple[Floats, Floats]:
             "bridle.testing.check_reward_model shows what a model must do."
         )
     return mean, sd
+
+
+def half_life_of(forget: object, owner: str) -> float:
+    """Return how a half-life is kept: 0 for never, -1 for `auto`; raise `InvalidValue`."""
+    if isinstance(forget, str):
+        validation.one_of(forget, ("auto", "never"), "forget", owner)
+        return AUTO if forget == "auto" else NEVER
+    return HALF_LIVES.check(forget, "forget", owner)
 
 
 def _checked(model: Any, name: str, arms: int, features: int) -> RewardModel:

@@ -54,7 +54,7 @@ class LinearArms:
         K = MAX_ARMS.check(arms, "arms", "LinearArms")
         d = MAX_FEATURES.check(features, "features", "LinearArms")
         # The arrays themselves, for kernels that fold in place.
-        self.kernel_state = _untrained(K, d, validation.RIDGE.check(ridge, "ridge", "LinearArms"))
+        self.kernel_state = untrained(K, d, validation.RIDGE.check(ridge, "ridge", "LinearArms"))
         self._kept: tuple[Floats, Floats, Ints] | None = None  # what `pick` keeps
 
     @property
@@ -105,9 +105,13 @@ class LinearArms:
         y = validation.OUTCOME.check(outcome, "outcome", "LinearArms.update")
         kernel.fold_one(*self.kernel_state, k, c, y)
 
-    def fold(self, arm: int, context: Floats, outcome: float) -> None:
-        """`update` for values that were checked before: no checks, no conversion."""
+    def fold(self, arm: int, context: Floats, outcome: float) -> bool:
+        """`update` for values that were checked before: no checks, no conversion.
+
+        True where other arms are to move, too, which those of this class never do.
+        """
         kernel.fold_one(*self.kernel_state, arm, context, outcome)
+        return False
 
     def update_many(
         self, arms: npt.ArrayLike, contexts: npt.ArrayLike, outcomes: npt.ArrayLike
@@ -181,8 +185,8 @@ class LinearArms:
         """Add arms that know nothing yet, after the others."""
         more = validation.COUNT.check(arms, "arms", "LinearArms.grow")
         MAX_ARMS.check(self.arms + more, "arms", "LinearArms")
-        new = _untrained(more, self.features, self.ridge)
-        pairs = zip(_arrays(self.kernel_state).items(), _arrays(new).values(), strict=True)
+        new = untrained(more, self.features, self.ridge)
+        pairs = zip(arrays_of(self.kernel_state).items(), arrays_of(new).values(), strict=True)
         joined = {name: np.concatenate([old, more]) for (name, old), more in pairs}
         self.kernel_state = Posterior(**joined, ridge=self.ridge)
         self._kept = None
@@ -190,8 +194,8 @@ class LinearArms:
     def reset(self, arm: int) -> None:
         """Forget every example of one arm."""
         k = self._arm(arm, "reset")
-        new = _arrays(_untrained(1, self.features, self.ridge))
-        for name, mine in _arrays(self.kernel_state).items():
+        new = arrays_of(untrained(1, self.features, self.ridge))
+        for name, mine in arrays_of(self.kernel_state).items():
             mine[k] = new[name][0]
         self._kept = None
 
@@ -218,14 +222,14 @@ class LinearArms:
     def copy(self) -> LinearArms:
         """Arms with the same knowledge that learn apart from now on."""
         twin = object.__new__(LinearArms)
-        copies = {name: array.copy() for name, array in _arrays(self.kernel_state).items()}
+        copies = {name: array.copy() for name, array in arrays_of(self.kernel_state).items()}
         twin.kernel_state = Posterior(**copies, ridge=self.ridge)
         twin._kept = None
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that the arms know, as named arrays: sums, inverse as it stands, counts."""
-        state = {name: array.copy() for name, array in _arrays(self.kernel_state).items()}
+        state = {name: array.copy() for name, array in arrays_of(self.kernel_state).items()}
         return {**state, "ridge": np.array(self.ridge)}
 
     @classmethod
@@ -272,7 +276,8 @@ def _shapes(K: int, d: int) -> dict[str, tuple[type, tuple[int, ...]]]:
     return {**sums, **vectors, "A": (np.float64, (K, d, d)), **counts}
 
 
-def _untrained(K: int, d: int, ridge: float) -> Posterior:
+def untrained(K: int, d: int, ridge: float) -> Posterior:
+    """Return the arrays of arms that have learned nothing."""
     arrays: dict[str, npt.NDArray[Any]] = {
         name: np.zeros(shape, dtype) for name, (dtype, shape) in _shapes(K, d).items()
     }
@@ -282,5 +287,6 @@ def _untrained(K: int, d: int, ridge: float) -> Posterior:
     return Posterior(**arrays, ridge=ridge)
 
 
-def _arrays(post: Posterior) -> dict[str, npt.NDArray[Any]]:
+def arrays_of(post: Posterior) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of arms by their names."""
     return {name: array for name, array in post._asdict().items() if name != "ridge"}
