@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bridle.errors import InvalidValue
 from bridle.policies import EpsilonGreedy, LinUCB, Thompson
 from bridle.reward.shared import SharedArms
 from bridle.simulate import Tables, online
@@ -64,7 +65,7 @@ def test_the_posterior_is_that_of_a_dense_solve(interactions):
     np.testing.assert_allclose(sd, 0.2 * np.sqrt(np.diag(cov)), atol=1e-9)
 
 
-@pytest.mark.parametrize("forget", [None, 40.0])
+@pytest.mark.parametrize("forget", [None, 40.0, "auto"])
 def test_state_goes_out_and_in_and_on(forget):
     arms, C, y = plays(120)
     whole = SharedArms(rows=rows_of(), features=D, forget=forget)
@@ -76,6 +77,7 @@ def test_state_goes_out_and_in_and_on(forget):
     for name, array in whole.to_state().items():
         np.testing.assert_array_equal(array, again.to_state()[name])
     assert again.copy().half_life == whole.half_life
+    assert again.copy().half_lives == whole.half_lives
 
 
 def test_forgetting_can_be_changed_on_the_way():
@@ -84,7 +86,10 @@ def test_forgetting_can_be_changed_on_the_way():
     model.fold_many(arms, C, y)
     model.forget(20.0)
     model.fold_many(arms, C, y)
+    same = model.copy()
+    same.forget(20.0)  # which brings back the prior's full weight, too
     model.forget(None)
+    np.testing.assert_allclose(model.scores([1.0, 0.0]), same.scores([1.0, 0.0]), atol=1e-12)
     model.fold_many(arms[:5], C[:5], y[:5])
     assert np.isfinite(model.scores([1.0, 0.0])[0]).all()
 
@@ -99,6 +104,35 @@ def test_a_merge_is_one_fold_of_both():
     one.merge(other)
     for mine, its in zip(one.scores([1.0, 0.0]), whole.scores([1.0, 0.0]), strict=True):
         np.testing.assert_allclose(mine, its, atol=1e-9)
+
+
+def test_rivals_are_models_of_their_own():
+    arms, C, y = plays(40)
+    auto = SharedArms(rows=rows_of(), features=D, forget="auto")
+    assert auto.half_lives == (None, pytest.approx(1500.0), pytest.approx(300.0))
+    auto.fold_many(arms, C, y)
+    auto.change(2, [1.0, 1.0])
+    auto.grow([[0.5, 0.5]])
+    auto.fold(6, C[0], 0.5)
+    twin = SharedArms(rows=rows_of(), features=D)
+    twin.fold_many(arms, C, y)
+    twin.change(2, [1.0, 1.0])
+    twin.grow([[0.5, 0.5]])
+    twin.fold(6, C[0], 0.5)
+    assert auto.half_life is None  # 41 plays are too few for anything else
+    np.testing.assert_array_equal(auto.draw(C[0], 3, 1.0), twin.draw(C[0], 3, 1.0))
+    other = auto.copy()
+    other.fold_many(arms, C, y)
+    auto.merge(other)
+    assert auto.plays == 122
+    auto.forget("auto")  # as it is
+    assert auto.plays == 122 and len(auto.half_lives) == 3
+    auto.forget(50.0)
+    assert auto.half_life == pytest.approx(50.0) and auto.half_lives == ()
+    with pytest.raises(InvalidValue):
+        auto.merge(other)
+    with pytest.raises(InvalidValue):
+        auto.forget("always")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scaled", [True, False])
@@ -139,6 +173,11 @@ def test_the_compiled_loop_is_step_by_step(policy, whole):
     rewards, allowed = rng.random((4, K)), np.ones((4, K), bool)
     tables = Tables(C, rewards, allowed, arm_features=rows_of())
     may = None if whole else rng.random((4, K)) < 0.7
-    model = SharedArms(rows=rows_of(), features=D)
-    run = online(tables, policy=policy, steps=40, seed=2, eligible=may, model=model)
-    assert model.plays == 40 and run is not None
+    runs = []
+    for forget in (None, "auto"):
+        model = SharedArms(rows=rows_of(), features=D, forget=forget)
+        given: Any = {"eligible": may, "model": model}
+        runs.append(online(tables, policy=policy, steps=40, seed=2, **given))
+        assert model.plays == 40
+    # Which rival leads changes after hundreds of plays.
+    np.testing.assert_array_equal(runs[0].played, runs[1].played)
