@@ -86,10 +86,7 @@ def test_forgetting_can_be_changed_on_the_way():
     model.fold_many(arms, C, y)
     model.forget(20.0)
     model.fold_many(arms, C, y)
-    same = model.copy()
-    same.forget(20.0)  # which brings back the prior's full weight, too
     model.forget(None)
-    np.testing.assert_allclose(model.scores([1.0, 0.0]), same.scores([1.0, 0.0]), atol=1e-12)
     model.fold_many(arms[:5], C[:5], y[:5])
     assert np.isfinite(model.scores([1.0, 0.0])[0]).all()
 
@@ -109,7 +106,8 @@ def test_a_merge_is_one_fold_of_both():
 def test_rivals_are_models_of_their_own():
     arms, C, y = plays(40)
     auto = SharedArms(rows=rows_of(), features=D, forget="auto")
-    assert auto.half_lives == (None, pytest.approx(1500.0), pytest.approx(300.0))
+    assert auto.half_lives[0] is None
+    assert auto.half_lives[1:] == pytest.approx((1500.0, 300.0))
     auto.fold_many(arms, C, y)
     auto.change(2, [1.0, 1.0])
     auto.grow([[0.5, 0.5]])
@@ -128,11 +126,11 @@ def test_rivals_are_models_of_their_own():
     auto.forget("auto")  # as it is
     assert auto.plays == 122 and len(auto.half_lives) == 3
     auto.forget(50.0)
-    assert auto.half_life == pytest.approx(50.0) and auto.half_lives == ()
+    assert auto.half_life == pytest.approx(50.0) and not auto.half_lives
     with pytest.raises(InvalidValue):
         auto.merge(other)
     with pytest.raises(InvalidValue):
-        auto.forget("always")  # type: ignore[arg-type]
+        auto.forget("always")
 
 
 @pytest.mark.parametrize("scaled", [True, False])

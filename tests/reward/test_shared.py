@@ -317,6 +317,21 @@ def test_forgetting_is_the_plain_recursion():
     np.testing.assert_allclose(model.covariance, inverse, rtol=1e-8, atol=1e-12)
 
 
+def test_what_has_faded_keeps_its_weight_when_forgetting_ends():
+    rows, arms, x, r = plays(20, 300, 6, 2, 2)
+    model = SharedArms(rows=rows, features=2, lam=1.0, rho=0.3)
+    model.fold_many(arms[:100], x[:100], r[:100])
+    model.forget(40.0)
+    model.fold_many(arms[100:200], x[100:200], r[100:200])
+    model.forget(None)
+    model.fold_many(arms[200:], x[200:], r[200:])
+    age = np.concatenate([np.full(100, 100.0), np.arange(99.0, -1.0, -1.0), np.zeros(100)])
+    truth = Dense(model, joint(x, rows[arms]), arms, r, 0.5 ** (age / 40.0))
+    np.testing.assert_allclose(model.theta.ravel(), truth.mean[: truth.D], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.own_effects()[0], truth.mean[truth.D :], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.covariance, truth.cov[: truth.D, : truth.D], rtol=0, atol=1e-9)
+
+
 def test_what_is_forgotten_is_forgotten():
     rows, arms, x, r = plays(13, 4000, 6, 2, 2)
     still = SharedArms(rows=rows, features=2)

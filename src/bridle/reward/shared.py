@@ -347,8 +347,7 @@ class SharedArms:
         """From now on, let what was learned have half its weight after so many plays.
 
         None: all of it keeps the weight that it has. "auto": see the parameter of that name. What
-        is known at this moment keeps its weight, too, and the prior its own; from "auto" on it is
-        what the one in the lead knows.
+        is known keeps its weight at this moment, and after "auto" it is what the leader knows.
         """
         if isinstance(half_life, str):
             if half_life != "auto":
@@ -595,9 +594,11 @@ class SharedArms:
         first = rivals[0]
         sane = (
             all(isinstance(array, np.ndarray) for array in (merits, lead))
-            and (merits.shape, merits.dtype) == ((3,), np.float64)
+            and merits.shape == (3,)
+            and merits.dtype == np.float64
             and bool(np.isfinite(merits).all())
-            and (lead.shape, lead.dtype) == ((1,), np.int64)
+            and lead.shape == (1,)
+            and lead.dtype == np.int64
             and 0 <= int(lead[0]) < 3
             and rivals[-1].half_life is not None
             and all(np.array_equal(one.kept, first.kept) for one in rivals)
