@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridle.errors import InvalidValue
+from bridle.kernels import shared as kernel
 from bridle.policies import EpsilonGreedy, LinUCB, Thompson
 from bridle.reward.shared import SharedArms
 from bridle.simulate import Tables, online
@@ -179,3 +180,50 @@ def test_the_compiled_loop_is_step_by_step(policy, whole):
         assert model.plays == 40
     # Which rival leads changes after hundreds of plays.
     np.testing.assert_array_equal(runs[0].played, runs[1].played)
+
+
+def test_arms_of_few_words_without_a_constant_or_own_effects():
+    words = np.eye(9)[np.arange(70) % 9]
+    kept = np.ones((D + 1, 10), bool)
+    kept[0, 0] = False  # nothing is expected but 0
+    arms, C, y = plays(450, arms=70)
+    given: dict[str, Any] = {"rows": words, "features": D, "interactions": kept, "lam": 1.0}
+    model = SharedArms(**given, rho=0.0, noise=0.2)
+    model.fold_many(arms, C, y)
+    phi = np.einsum("ti,tj->tij", np.c_[np.ones(450), C], np.c_[np.ones(450), words[arms]])[:, kept]
+    B = phi.T @ phi + np.eye(int(kept.sum()))
+    np.testing.assert_allclose(model.theta[kept], np.linalg.solve(B, phi.T @ y), atol=1e-9)
+    assert model.base_rate == 0.0 and not model.own_effects()[0].any()
+    may = np.ones(70, bool)
+    x, ids = np.array([1.0, 0.0]), np.arange(70, dtype=np.uint64)
+    for spread in (0.0, 0.5):
+        draw = model.draw(x, 5, spread)
+        assert draw[model.best(x, may, 5, spread)[0]] == draw.max()
+        np.testing.assert_allclose(model.draw_rows(x, 5, spread, words, ids), draw, atol=1e-6)
+        assert model.win_shares(x, may, 5, spread, 9).sum() == 9
+    assert model.win_shares(x, ~may, 5, 0.5, 9).sum() == 0
+
+
+def test_own_effects_of_arms_of_few_words():
+    words = np.eye(9)[np.arange(70) % 9]
+    arms, C, y = plays(300, arms=60)
+    model = SharedArms(rows=words, features=D, lam=1.0, rho=0.4, noise=0.2)
+    model.fold_many(arms, C, y)
+    history = [(int(k), x, words[k], r) for k, x, r in zip(arms, C, y, strict=True)]
+    mean, sd = model.scores([1.0, 0.0])
+    wanted, cov = direct(model, history)
+    np.testing.assert_allclose(mean, wanted, atol=1e-9)
+    np.testing.assert_allclose(sd, 0.2 * np.sqrt(np.diag(cov)), atol=1e-9)
+    may = np.ones(70, bool)
+    for key in range(20):
+        draw = model.draw(np.array([1.0, 0.0]), key, 0.3)
+        assert model.best(np.array([1.0, 0.0]), may, key, 0.3)[0] == draw.argmax()
+
+
+def test_a_pivot_that_rounding_has_eaten_is_the_prior():
+    v = np.array([1e9, 1e9 * (1.0 + 1e-16), 1.0])
+    tri = np.outer(v, v)[np.tril_indices(3)]
+    U = np.empty((3, 3))
+    log_det = kernel.factor(tri, np.zeros(6), np.zeros(6), 1e-4, U)
+    assert np.isfinite(log_det) and (np.diag(U) ** 2 >= 1e-4 * (1.0 - 1e-9)).all()
+    assert U[1, 2] == 0.0
