@@ -450,21 +450,30 @@ def _run_shared(given: _Given, policy: Weighted, model: SharedArms) -> Ints:
             "use Thompson, LinUCB, EpsilonGreedy or Greedy with eligible=…"
         )
     each = len(given.may) > 1
-    shared.run(
-        model.kernel_state,
-        tables.contexts,
-        tables.rewards,
-        given.may,
-        np.arange(len(tables)) if each else np.zeros(len(tables), np.int64),
-        given.shown,
-        given.start,
-        np.arange(1, T + 1, dtype=np.uint64),
-        model.spread if own else w.v,
-        w.bonus,
-        w.epsilon,
-        True,
-        played,
-    )
+    pattern = np.arange(len(tables)) if each else np.zeros(len(tables), np.int64)
+    numbers = np.arange(1, T + 1, dtype=np.uint64)
+    # Rivals learn outside of the loop, which then chooses one step at a time.
+    whole = not model.half_lives
+    for first in range(T) if not whole else (0,):
+        steps = slice(0, T) if whole else slice(first, first + 1)
+        shared.run(
+            model.kernel_state,
+            tables.contexts,
+            tables.rewards,
+            given.may,
+            pattern,
+            given.shown[steps],
+            given.start,
+            numbers[steps],
+            model.spread if own else w.v,
+            w.bonus,
+            w.epsilon,
+            whole,
+            played[steps],
+        )
+        if not whole and played[first] >= 0:
+            k, row = int(played[first]), int(given.shown[first])
+            model.fold(k, tables.contexts[row], float(tables.rewards[row, k]))
     return played
 
 

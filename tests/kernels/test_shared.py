@@ -84,7 +84,7 @@ def test_scores_of_a_tile_are_sums_in_single_precision_in_order():
 
 def test_when_scales_are_estimated():
     due = [n for n in range(1, 1000) if shared.is_due(n)]
-    assert due == [50, 100, 200, 400, 800]
+    assert due == [12, 24, 48, 96, 192, 384, 768]
     assert shared.period(10, 1.0) == 100
     assert shared.period(231, 1.0) == 231
     assert 0.9 <= 0.99 ** shared.period(231, 0.99) < 0.92

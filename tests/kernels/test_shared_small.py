@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bridle.errors import InvalidValue
+from bridle.kernels import shared as kernel
 from bridle.policies import EpsilonGreedy, LinUCB, Thompson
 from bridle.reward.shared import SharedArms
 from bridle.simulate import Tables, online
@@ -64,7 +66,7 @@ def test_the_posterior_is_that_of_a_dense_solve(interactions):
     np.testing.assert_allclose(sd, 0.2 * np.sqrt(np.diag(cov)), atol=1e-9)
 
 
-@pytest.mark.parametrize("forget", [None, 40.0])
+@pytest.mark.parametrize("forget", [None, 40.0, "auto"])
 def test_state_goes_out_and_in_and_on(forget):
     arms, C, y = plays(120)
     whole = SharedArms(rows=rows_of(), features=D, forget=forget)
@@ -76,6 +78,7 @@ def test_state_goes_out_and_in_and_on(forget):
     for name, array in whole.to_state().items():
         np.testing.assert_array_equal(array, again.to_state()[name])
     assert again.copy().half_life == whole.half_life
+    assert again.copy().half_lives == whole.half_lives
 
 
 def test_forgetting_can_be_changed_on_the_way():
@@ -99,6 +102,36 @@ def test_a_merge_is_one_fold_of_both():
     one.merge(other)
     for mine, its in zip(one.scores([1.0, 0.0]), whole.scores([1.0, 0.0]), strict=True):
         np.testing.assert_allclose(mine, its, atol=1e-9)
+
+
+def test_rivals_are_models_of_their_own():
+    arms, C, y = plays(40)
+    auto = SharedArms(rows=rows_of(), features=D, forget="auto")
+    assert auto.half_lives[0] is None
+    assert auto.half_lives[1:] == pytest.approx((1500.0, 300.0))
+    auto.fold_many(arms, C, y)
+    auto.change(2, [1.0, 1.0])
+    auto.grow([[0.5, 0.5]])
+    auto.fold(6, C[0], 0.5)
+    twin = SharedArms(rows=rows_of(), features=D)
+    twin.fold_many(arms, C, y)
+    twin.change(2, [1.0, 1.0])
+    twin.grow([[0.5, 0.5]])
+    twin.fold(6, C[0], 0.5)
+    assert auto.half_life is None  # 41 plays are too few for anything else
+    np.testing.assert_array_equal(auto.draw(C[0], 3, 1.0), twin.draw(C[0], 3, 1.0))
+    other = auto.copy()
+    other.fold_many(arms, C, y)
+    auto.merge(other)
+    assert auto.plays == 122
+    auto.forget("auto")  # as it is
+    assert auto.plays == 122 and len(auto.half_lives) == 3
+    auto.forget(50.0)
+    assert auto.half_life == pytest.approx(50.0) and not auto.half_lives
+    with pytest.raises(InvalidValue):
+        auto.merge(other)
+    with pytest.raises(InvalidValue):
+        auto.forget("always")
 
 
 @pytest.mark.parametrize("scaled", [True, False])
@@ -139,6 +172,58 @@ def test_the_compiled_loop_is_step_by_step(policy, whole):
     rewards, allowed = rng.random((4, K)), np.ones((4, K), bool)
     tables = Tables(C, rewards, allowed, arm_features=rows_of())
     may = None if whole else rng.random((4, K)) < 0.7
-    model = SharedArms(rows=rows_of(), features=D)
-    run = online(tables, policy=policy, steps=40, seed=2, eligible=may, model=model)
-    assert model.plays == 40 and run is not None
+    runs = []
+    for forget in (None, "auto"):
+        model = SharedArms(rows=rows_of(), features=D, forget=forget)
+        given: Any = {"eligible": may, "model": model}
+        runs.append(online(tables, policy=policy, steps=40, seed=2, **given))
+        assert model.plays == 40
+    # Which rival leads changes after hundreds of plays.
+    np.testing.assert_array_equal(runs[0].played, runs[1].played)
+
+
+def test_arms_of_few_words_without_a_constant_or_own_effects():
+    words = np.eye(9)[np.arange(70) % 9]
+    kept = np.ones((D + 1, 10), bool)
+    kept[0, 0] = False  # nothing is expected but 0
+    arms, C, y = plays(450, arms=70)
+    given: dict[str, Any] = {"rows": words, "features": D, "interactions": kept, "lam": 1.0}
+    model = SharedArms(**given, rho=0.0, noise=0.2)
+    model.fold_many(arms, C, y)
+    phi = np.einsum("ti,tj->tij", np.c_[np.ones(450), C], np.c_[np.ones(450), words[arms]])[:, kept]
+    B = phi.T @ phi + np.eye(int(kept.sum()))
+    np.testing.assert_allclose(model.theta[kept], np.linalg.solve(B, phi.T @ y), atol=1e-9)
+    assert model.base_rate == 0.0 and not model.own_effects()[0].any()
+    may = np.ones(70, bool)
+    x, ids = np.array([1.0, 0.0]), np.arange(70, dtype=np.uint64)
+    for spread in (0.0, 0.5):
+        draw = model.draw(x, 5, spread)
+        assert draw[model.best(x, may, 5, spread)[0]] == draw.max()
+        np.testing.assert_allclose(model.draw_rows(x, 5, spread, words, ids), draw, atol=1e-6)
+        assert model.win_shares(x, may, 5, spread, 9).sum() == 9
+    assert model.win_shares(x, ~may, 5, 0.5, 9).sum() == 0
+
+
+def test_own_effects_of_arms_of_few_words():
+    words = np.eye(9)[np.arange(70) % 9]
+    arms, C, y = plays(300, arms=60)
+    model = SharedArms(rows=words, features=D, lam=1.0, rho=0.4, noise=0.2)
+    model.fold_many(arms, C, y)
+    history = [(int(k), x, words[k], r) for k, x, r in zip(arms, C, y, strict=True)]
+    mean, sd = model.scores([1.0, 0.0])
+    wanted, cov = direct(model, history)
+    np.testing.assert_allclose(mean, wanted, atol=1e-9)
+    np.testing.assert_allclose(sd, 0.2 * np.sqrt(np.diag(cov)), atol=1e-9)
+    may = np.ones(70, bool)
+    for key in range(20):
+        draw = model.draw(np.array([1.0, 0.0]), key, 0.3)
+        assert model.best(np.array([1.0, 0.0]), may, key, 0.3)[0] == draw.argmax()
+
+
+def test_a_pivot_that_rounding_has_eaten_is_the_prior():
+    v = np.array([1e9, 1e9 * (1.0 + 1e-16), 1.0])
+    tri = np.outer(v, v)[np.tril_indices(3)]
+    U = np.empty((3, 3))
+    log_det = kernel.factor(tri, np.zeros(6), np.zeros(6), 1e-4, U)
+    assert np.isfinite(log_det) and (np.diag(U) ** 2 >= 1e-4 * (1.0 - 1e-9)).all()
+    assert U[1, 2] == 0.0

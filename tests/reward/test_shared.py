@@ -317,6 +317,21 @@ def test_forgetting_is_the_plain_recursion():
     np.testing.assert_allclose(model.covariance, inverse, rtol=1e-8, atol=1e-12)
 
 
+def test_what_has_faded_keeps_its_weight_when_forgetting_ends():
+    rows, arms, x, r = plays(20, 300, 6, 2, 2)
+    model = SharedArms(rows=rows, features=2, lam=1.0, rho=0.3)
+    model.fold_many(arms[:100], x[:100], r[:100])
+    model.forget(40.0)
+    model.fold_many(arms[100:200], x[100:200], r[100:200])
+    model.forget(None)
+    model.fold_many(arms[200:], x[200:], r[200:])
+    age = np.concatenate([np.full(100, 100.0), np.arange(99.0, -1.0, -1.0), np.zeros(100)])
+    truth = Dense(model, joint(x, rows[arms]), arms, r, 0.5 ** (age / 40.0))
+    np.testing.assert_allclose(model.theta.ravel(), truth.mean[: truth.D], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.own_effects()[0], truth.mean[truth.D :], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.covariance, truth.cov[: truth.D, : truth.D], rtol=0, atol=1e-9)
+
+
 def test_what_is_forgotten_is_forgotten():
     rows, arms, x, r = plays(13, 4000, 6, 2, 2)
     still = SharedArms(rows=rows, features=2)
@@ -331,6 +346,76 @@ def test_what_is_forgotten_is_forgotten():
     moves.forget(None)
     assert moves.half_life is None
     moves.fold_many(arms[:10], x[:10], r[:10])
+
+
+def test_auto_follows_a_change_and_else_forgets_nothing():
+    rows, arms, x, r = plays(17, 3000, 6, 2, 2)
+    still = SharedArms(rows=rows, features=2)
+    auto = SharedArms(rows=rows, features=2, forget="auto")
+    still.fold_many(arms[:1500], x[:1500], r[:1500])
+    auto.fold_many(arms[:1500], x[:1500], r[:1500])
+    assert auto.half_life is None
+    np.testing.assert_array_equal(auto.scores(x[0])[0], still.scores(x[0])[0])
+    still.fold_many(arms[1500:], x[1500:], -r[1500:])
+    auto.fold_many(arms[1500:], x[1500:], -r[1500:])
+    assert auto.half_life is not None
+    fresh = SharedArms(rows=rows, features=2)
+    fresh.fold_many(arms[1500:], x[1500:], -r[1500:])
+    want = fresh.scores(x[0])[0]
+    assert abs(auto.scores(x[0])[0] - want).max() < 0.2 * abs(still.scores(x[0])[0] - want).max()
+    again = SharedArms.from_state(auto.to_state())
+    np.testing.assert_array_equal(again.scores(x[0]), auto.scores(x[0]))
+    for name, spoilt in (
+        ("lead", np.array([3])),
+        ("merits", np.array([0.0, math.nan, 0.0])),
+        ("4.num", np.zeros(3)),
+        ("2.rows", rows * 2.0),
+    ):
+        with pytest.raises(CorruptState):
+            SharedArms.from_state({**auto.to_state(), name: spoilt})
+
+
+def test_merging_with_changed_features_and_forgetting():
+    """Two logs of the same arms, some of them changed in both, are one fold of both."""
+    rows, arms, x, r = plays(18, 900, 8, 3, 2)
+    fixed = {"rows": rows, "features": 2, "lam": 1.0, "rho": 0.3}
+    one, other, both = (SharedArms(**fixed) for _ in range(3))
+    for model, part in ((one, slice(0, 300)), (other, slice(300, 600))):
+        model.fold_many(arms[part], x[part], r[part])
+        both.fold_many(arms[part], x[part], r[part])
+    for model in (one, other, both):
+        model.change(2, rows[2] + 1.0)
+    other.change(3, rows[3])  # to what it was
+    other.fold_many(arms[600:], x[600:], r[600:])
+    both.fold_many(arms[600:], x[600:], r[600:])
+    one.merge(other)
+    np.testing.assert_allclose(one.theta, both.theta, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(one.covariance, both.covariance, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(one.own_effects(), both.own_effects(), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(one.scores(x[0]), both.scores(x[0]), rtol=0, atol=1e-10)
+    fades = [SharedArms(**fixed, forget=100.0) for _ in range(2)]
+    for model in fades:
+        model.fold_many(arms[:300], x[:300], r[:300])
+    # Twice the same history: twice the sums, half of the covariance but for the prior.
+    mean = fades[0].theta
+    fades[0].merge(fades[1])
+    assert fades[0].plays == 600
+    np.testing.assert_allclose(fades[0].counts, 2.0 * fades[1].counts, rtol=1e-9)
+    assert abs(fades[0].theta - mean).max() < 0.3
+
+
+def test_little_noise_does_not_end_the_search():
+    """Rewards without noise that features say nothing of: what is not known stays wide."""
+    rng = np.random.default_rng(19)
+    K = 30
+    rows, truth = rng.normal(size=(K, 3)), rng.random(K)
+    model = SharedArms(rows=rows, features=1)
+    few = rng.integers(0, 10, 400)
+    model.fold_many(few, rng.random((400, 1)), truth[few])
+    assert model.scale < 0.05
+    # An arm that nobody played may be anything; one that was played is known.
+    sd = model.scores([0.5])[1]
+    assert sd[10:].min() > 0.1 and sd[few].max() < 0.05
 
 
 def test_features_that_say_nothing_leave_it_to_own_effects():

@@ -69,14 +69,21 @@ NUMBERS = 10
 ARMS, PLAYS, SINCE, OLD, FIXED = range(5)
 COUNTS = 5
 
-RHOS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
-# A guess and how far it may be off, as a factor e^(±doubt): who plays few arms sees little of how
-# arms differ, and would call it nothing.
-RHO_GUESS, RHO_DOUBT = 1.0, 1.5
-LAM_GUESS, LAM_DOUBT = 3.0, 2.0
-# Own effects are drawn this much wider than θ, for the same reason.
-OWN_BOLDNESS = 5.0 / 3.0
-LAMS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0])
+# The grids of ρ and λ: half decades.
+RHOS = np.array([m * 10.0**e for e in range(-5, 5) for m in (1.0, 3.0)])
+LAMS = np.array([m * 10.0**e for e in range(-4, 6) for m in (1.0, 3.0)])
+# How many steps to either side are looked at.
+STEPS = 2
+# Before anything is known: of ρ, and what is expected of the variances of own effects and of θ, in
+# units of (r̄(1 − r̄))², that is on the scale of log odds; with how far they may be off, as factors
+# e^(±doubt). In units of the noise they would vanish with it: who sees few arms again and again
+# finds little noise, and would believe that no other arm can be much better.
+RHO_START = 1.0
+OWN_GUESS, OWN_DOUBT = 0.1, 1.5
+WEIGHT_GUESS, WEIGHT_DOUBT = 0.1, 2.0
+# Own effects are drawn this much wider than θ: how much arms differ is learned from the few that
+# are played, and what looks like nothing is never looked at again.
+OWN_BOLDNESS = 2.0
 
 
 class Shared(NamedTuple):
@@ -519,9 +526,9 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
 
 @njit(cache=True, inline="always")
 def is_due(plays: int) -> bool:
-    """Return whether λ and ρ are estimated after so many plays: 50·2^j."""
-    times = plays // 50
-    return plays % 50 == 0 and times > 0 and times & (times - 1) == 0
+    """Return whether λ and ρ are estimated after so many plays: 12·2^j."""
+    times = plays // 12
+    return plays % 12 == 0 and times > 0 and times & (times - 1) == 0
 
 
 @njit(cache=True)
@@ -658,15 +665,27 @@ def evidence(st: Shared, tri: Floats, f: Floats, lam: float, rho: float, U: Floa
         total -= y * y
         add_scaled(left[i + 1 :], -y, U[i, i + 1 :])
     n = float(st.num[MASS])
-    fit: float = (n + 1.0) * math.log((max(total, 0.0) + FIRST_NOISE) / (n + 1.0))
-    doubt_rho = math.log(rho / RHO_GUESS) / RHO_DOUBT
-    doubt_lam = math.log(lam / LAM_GUESS) / LAM_DOUBT
-    return -0.5 * (fit + log_det + doubt_rho * doubt_rho + doubt_lam * doubt_lam)
+    square = (max(total, 0.0) + FIRST_NOISE) / (n + 1.0)
+    rate = (st.num[SUM_R] + 0.5) / (n + 1.0)
+    unit = max((rate * (1.0 - rate)) ** 2, 1e-8)
+    own = math.log(square * rho / (unit * OWN_GUESS)) / OWN_DOUBT
+    weight = math.log(square / lam / (unit * WEIGHT_GUESS)) / WEIGHT_DOUBT
+    return -0.5 * ((n + 1.0) * math.log(square) + log_det + own * own + weight * weight)
+
+
+@njit(cache=True)
+def nearest(grid: Floats, x: float) -> int:
+    """Return the place of the value of a grid that is nearest to x > 0, by their ratio."""
+    best = 0
+    for i in range(1, grid.shape[0]):
+        if abs(math.log(grid[i] / x)) < abs(math.log(grid[best] / x)):
+            best = i
+    return best
 
 
 @njit(cache=True)
 def estimate(st: Shared) -> None:
-    """Choose λ and ρ on their grids by their posterior, one after the other, twice.
+    """Choose λ and ρ by their posterior among the nearest on their grids, in turns, twice.
 
     The sums were settled before, with g = 1. Σ w v vᵀ and f are formed anew for the new ρ.
     """
@@ -680,30 +699,32 @@ def estimate(st: Shared) -> None:
     else:
         start[:T] = st.tri[0] + st.tri[1]
         start[T:] = st.vec[0] + st.vec[1]
-    tris, fs = own_sums(st, start, RHOS, now)
     U = np.empty((D, D))
-    lam = st.num[LAM]
-    best = -1
+    tris, fs = np.empty((0, T)), np.empty((0, D))
+    lam, rho = nearest(LAMS, st.num[LAM]), nearest(RHOS, st.num[RHO])
+    low, seen = 0, -1
     for _turn in range(2):
+        if rho != seen:
+            low, seen = max(0, rho - STEPS), rho
+            tris, fs = own_sums(st, start, RHOS[low : rho + STEPS + 1], now)
         top = -math.inf
-        for i in range(RHOS.shape[0]):
-            value = evidence(st, tris[i], fs[i], lam, RHOS[i], U)
+        for i in range(tris.shape[0]):
+            value = evidence(st, tris[i], fs[i], LAMS[lam], RHOS[low + i], U)
             if value > top:
-                best, top = i, value
+                rho, top = low + i, value
         top = -math.inf
-        found = lam
-        for j in range(LAMS.shape[0]):
-            value = evidence(st, tris[best], fs[best], LAMS[j], RHOS[best], U)
+        before = lam
+        for j in range(max(0, before - STEPS), min(LAMS.shape[0], before + STEPS + 1)):
+            value = evidence(st, tris[rho - low], fs[rho - low], LAMS[j], RHOS[rho], U)
             if value > top:
-                found, top = LAMS[j], value
-        if found == lam:
+                lam, top = j, value
+        if lam == before and rho == seen:
             break
-        lam = found
-    st.num[LAM] = lam
-    if RHOS[best] != st.num[RHO] or st.raw.shape[0] > 0:
-        st.num[RHO] = RHOS[best]
-        st.tri[0] = tris[best]
-        st.vec[0] = fs[best]
+    st.num[LAM] = LAMS[lam]
+    if RHOS[rho] != st.num[RHO] or st.raw.shape[0] > 0:
+        st.num[RHO] = RHOS[rho]
+        st.tri[0] = tris[rho - low]
+        st.vec[0] = fs[rho - low]
         for i in (1, 2):
             st.tri[i] = 0.0
             st.vec[i] = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,11 @@ OWN_RANGE = validation.FloatRange(0.0, 1e6)
 DRAWS = validation.IntRange(1, 10_000_000)
 # How much of the honest posterior spread draws have by themselves.
 OWN_SPREAD = 0.3
+# `forget="auto"` keeps what is known beside the same with two half-lives: the shorter one of so
+# many plays for each joint feature, as the fewer say little, and at least so many; the longer one.
+PLAYS_EACH, SHORTEST, LONGER = 4.0, 300.0, 5.0
+# How much better, in log likelihood, another one must have predicted before it takes the lead.
+MARGIN = 3.0
 
 
 def kept_pairs(features: int, arm_features: int, interactions: object = "all") -> Bools:
@@ -70,10 +75,10 @@ class SharedArms:
 
     r = θᵀφ(x, a_k) + u_k + noise with φ = (1, x) ⊗ (1, a): θ ~ N(r̄e₀, s²/λ I) is shared, the own
     effect u_k ~ N(0, ρs²) lets arms that look alike differ. Own effects are integrated out exactly.
-    The noise s follows from the residuals; λ and ρ have the largest posterior probability on a
-    fixed grid after 50, 100, 200, … plays, unless they are set. r̄ is the mean of all rewards. Where
-    ρ is not set, draws of own effects are 5/3 as wide as those of θ: how much arms differ is
-    learned from the few that are played, and what looks like nothing is never looked at again.
+    The noise s follows from the residuals; λ and ρ have the largest posterior probability on fixed
+    grids after 12, 24, 48, … plays, unless they are set. r̄ is the mean of all rewards. Where ρ is
+    not set, draws of own effects are twice as wide as those of θ: how much arms differ is learned
+    from the few that are played, and what looks like nothing is never looked at again.
 
     What is known is a function of the plays in their order, bit for bit, however they are split
     into batches. Arms are numbers; `fold` and the like take what was checked before.
@@ -88,8 +93,10 @@ class SharedArms:
         Which products of (1, x) and (1, a) are features.
     lam, rho, noise : float, optional
         Fixed values of λ, ρ and s. λ and ρ are set together or not at all.
-    forget : float, optional
-        Plays after which what was learned has half its weight; None: never.
+    forget : float or "auto", optional
+        Plays after which what was learned has half its weight; None: never. "auto" learns with no
+        half-life, a long one and a short one side by side, and all that it says and draws is that
+        of the one which has foreseen recent rewards best: thrice the memory, four times the work.
 
     Examples
     --------
@@ -111,7 +118,7 @@ class SharedArms:
         lam: float | None = None,
         rho: float | None = None,
         noise: float | None = None,
-        forget: float | None = None,
+        forget: float | Literal["auto"] | None = None,
     ) -> None:
         d = validation.IntRange(0, MAX_JOINT).check(features, "features", "SharedArms")
         A = _rows(rows, None)
@@ -128,6 +135,10 @@ class SharedArms:
             state.num[NOISE] = NOISE_RANGE.check(noise, "noise", "SharedArms")
         self.kernel_state = state
         self.computed = 0  # own effects that the last choice needed
+        # With forget="auto" the rivals; `kernel_state` is that of the one in the lead.
+        self._rivals: list[SharedArms] = []
+        self._lead = 0
+        self._merits = np.zeros(0)  # faded log likelihoods of the rewards foreseen, one a rival
         kernel.refresh(state)
         self.grow(A)
         if forget is not None:
@@ -202,6 +213,11 @@ class SharedArms:
         return None if gamma == 1.0 else math.log(0.5) / math.log(gamma)
 
     @property
+    def half_lives(self) -> tuple[float | None, ...]:
+        """With forget="auto", half-lives that are tried side by side; else empty."""
+        return tuple(rival.half_life for rival in self._rivals)
+
+    @property
     def theta(self) -> Floats:
         """The posterior mean of θ, (d+1, p+1), 0 where a joint feature is not kept."""
         mean = np.empty(self.joint_features)
@@ -222,7 +238,7 @@ class SharedArms:
         st = self.kernel_state
         room = len(st.rows)
         parts = (st.rows, st.tiles, st.X, st.own, st.old_of, st.hint)
-        return sum(part.nbytes // room for part in parts)
+        return max(1, len(self._rivals)) * sum(part.nbytes // room for part in parts)
 
     def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
         """Mean and standard deviation of own effects at the posterior mean of θ, and given it."""
@@ -257,11 +273,41 @@ class SharedArms:
 
     def fold(self, arm: int, context: Floats, outcome: float) -> None:
         """`update` for values that were checked before."""
-        kernel.fold_one(*self.kernel_state, arm, context, outcome)
+        if self._rivals:
+            self._fold_rivals(arm, context, outcome)
+        else:
+            kernel.fold_one(*self.kernel_state, arm, context, outcome)
 
     def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
         """`update_many` for values that were checked before."""
-        kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
+        if self._rivals:
+            for k, x, r in zip(arms.tolist(), contexts, outcomes.tolist(), strict=True):
+                self._fold_rivals(k, x, r)
+        else:
+            kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
+
+    def _fold_rivals(self, arm: int, context: Floats, outcome: float) -> None:
+        """Fold one play into every rival, after what each has foreseen of it.
+
+        All errors are measured by the noise of the one in the lead: that is proper for means, of
+        clicks, too, and nobody wins by what it says of its own noise.
+        """
+        fading = 0.5 ** (1.0 / float(self._rivals[-1].half_life or math.inf))
+        square = self.scale**2
+        which = np.array([arm])
+        for i, rival in enumerate(self._rivals):
+            off = outcome - float(rival.draw(context, 0, 0.0, which)[0])
+            self._merits[i] = fading * self._merits[i] - 0.5 * off * off / square
+        for rival in self._rivals:
+            rival.fold(arm, context, outcome)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Let the best rival lead if it is far enough ahead."""
+        best = int(self._merits.argmax())
+        if self._merits[best] > self._merits[self._lead] + MARGIN:
+            self._lead = best
+        self.kernel_state = self._rivals[self._lead].kernel_state
 
     def grow(self, rows: npt.ArrayLike) -> None:
         """Add arms that nobody played yet, after the others: rows (n, p)."""
@@ -271,6 +317,11 @@ class SharedArms:
             raise InvalidValue("rows", "SharedArms", "at least one arm", rows)
         if K + len(more) > MAX_ARMS:
             raise LimitReached("arms", MAX_ARMS, "Split the catalogue over several agents.")
+        if self._rivals:
+            for rival in self._rivals:
+                rival.grow(more)
+            self._follow()
+            return
         self.kernel_state = st = _with_room(self.kernel_state, K + len(more))
         kernel.set_rows(st, K, more)
         st.counts[ARMS] += len(more)
@@ -280,6 +331,11 @@ class SharedArms:
         """Change the features of an arm: what it earned before counts with the old ones."""
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", "SharedArms.change")
         new = validation.vector(row, self.arm_features, "row", "SharedArms.change")
+        if self._rivals:
+            for rival in self._rivals:
+                rival.change(k, new)
+            self._follow()
+            return
         st = self.kernel_state
         if st.own[k, 0] > 0.0:
             st = self._with_old(k)
@@ -287,8 +343,27 @@ class SharedArms:
         kernel.set_rows(st, k, new[np.newaxis])
         kernel.look_ahead(st, k, np.empty(self.joint_features))
 
-    def forget(self, half_life: float | None) -> None:
-        """From now on, let what was learned have half its weight after so many plays; None: all."""
+    def forget(self, half_life: float | Literal["auto"] | None) -> None:
+        """From now on, let what was learned have half its weight after so many plays.
+
+        None: all of it keeps the weight that it has. "auto": see the parameter of that name. What
+        is known keeps its weight at this moment, and after "auto" it is what the leader knows.
+        """
+        if isinstance(half_life, str):
+            if half_life != "auto":
+                wanted = "a number of plays, 'auto' or None"
+                raise InvalidValue("half_life", "SharedArms.forget", wanted, half_life)
+            if not self._rivals:
+                short = max(SHORTEST, PLAYS_EACH * self.joint_features)
+                rivals = [self.copy() for _ in range(3)]
+                for rival, plays in zip(rivals, (None, LONGER * short, short), strict=True):
+                    rival.forget(plays)
+                self._rivals, self._lead, self._merits = rivals, 0, np.zeros(3)
+                self._follow()
+            return
+        if half_life is not None:
+            HALF_LIFE.check(half_life, "half_life", "SharedArms.forget")
+        self._rivals, self._lead, self._merits = [], 0, np.zeros(0)
         st = self.kernel_state
         if half_life is None:
             kernel.refresh(st)
@@ -297,7 +372,7 @@ class SharedArms:
                 kernel.form(st, st.raw)
                 self.kernel_state = st = st._replace(raw=np.empty(0))
         else:
-            gamma = 0.5 ** (1.0 / HALF_LIFE.check(half_life, "half_life", "SharedArms.forget"))
+            gamma = 0.5 ** (1.0 / half_life)
             kernel.refresh(st)
             st.num[GAMMA] = gamma
             if not st.raw.size:
@@ -400,9 +475,16 @@ class SharedArms:
         if not isinstance(other, SharedArms):
             raise InvalidValue("other", "SharedArms.merge", "a SharedArms", other)
         same = np.array_equal(self.kept, other.kept) and np.array_equal(self.rows, other.rows)
-        if not same or self.half_life != other.half_life:
+        rivals = len(self._rivals) == len(other._rivals)
+        if not same or not rivals or (not self._rivals and self.half_life != other.half_life):
             wanted = "of the same arms, features, interactions and half-life"
             raise InvalidValue("other", "SharedArms.merge", wanted, other)
+        if self._rivals:
+            for rival, its_rival in zip(self._rivals, other._rivals, strict=True):
+                rival.merge(its_rival)
+            self._merits += other._merits
+            self._follow()
+            return
         its = other.copy().kernel_state
         mine = self.kernel_state
         kernel.refresh(mine)
@@ -431,12 +513,24 @@ class SharedArms:
         twin = object.__new__(SharedArms)
         twin.kept = self.kept
         twin.computed = 0
+        twin._rivals = [rival.copy() for rival in self._rivals]
+        twin._lead, twin._merits = self._lead, self._merits.copy()
+        if twin._rivals:
+            twin._follow()
+            return twin
         copies = {name: part.copy() for name, part in self.kernel_state._asdict().items()}
         twin.kernel_state = Shared(**copies)
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that is known, as named arrays; of arms never played the features alone."""
+        if self._rivals:
+            parts = {
+                f"{i}.{name}": array
+                for i, rival in enumerate(self._rivals)
+                for name, array in rival.to_state().items()
+            }
+            return {"merits": self._merits.copy(), "lead": np.array([self._lead]), **parts}
         st, K = self.kernel_state, self.arms
         played = np.flatnonzero(st.own[:K, 0] > 0.0)
         changed = np.flatnonzero(st.old_of[:K] >= 0)
@@ -455,6 +549,8 @@ class SharedArms:
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
         """A model as it was at `to_state`: what follows has the same bits as with no pause."""
+        if isinstance(state, Mapping) and "merits" in state:
+            return cls._rivals_from(state)
         names = {*_WHOLE, "kept", "rows", "played", "X", "own", "changed", "old"}
         named = isinstance(state, Mapping) and all(
             isinstance(array, np.ndarray) for array in state.values()
@@ -470,6 +566,7 @@ class SharedArms:
         self = object.__new__(cls)
         self.kept = np.array(kept)
         self.computed = 0
+        self._rivals, self._lead, self._merits = [], 0, np.zeros(0)
         blank = _untrained(self.kept)
         whole = {name: np.array(state[name], order="C") for name in _WHOLE}
         old = np.array(state["old"], order="C")
@@ -481,6 +578,38 @@ class SharedArms:
         st.counts[ARMS], st.counts[OLD] = len(rows), len(old)
         self.kernel_state = st
         kernel.look_ahead_all(st)
+        return self
+
+    @classmethod
+    def _rivals_from(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
+        merits, lead = state["merits"], state.get("lead", np.zeros(0))
+        rest = {name: array for name, array in state.items() if name not in ("merits", "lead")}
+        parts: list[dict[str, npt.NDArray[Any]]] = [{}, {}, {}]
+        for name, array in rest.items():
+            number, _, short = name.partition(".")
+            if number not in ("0", "1", "2"):
+                raise CorruptState(f"SharedArms knows no array {name!r:.100}.")
+            parts[int(number)][short] = array
+        rivals = [cls.from_state(part) for part in parts]
+        first = rivals[0]
+        sane = (
+            all(isinstance(array, np.ndarray) for array in (merits, lead))
+            and merits.shape == (3,)
+            and merits.dtype == np.float64
+            and bool(np.isfinite(merits).all())
+            and lead.shape == (1,)
+            and lead.dtype == np.int64
+            and 0 <= int(lead[0]) < 3
+            and rivals[-1].half_life is not None
+            and all(np.array_equal(one.kept, first.kept) for one in rivals)
+            and all(np.array_equal(one.rows, first.rows) for one in rivals)
+        )
+        if not sane:
+            raise CorruptState("SharedArms: 'merits' and 'lead' do not fit three equal models.")
+        self = object.__new__(cls)
+        self.kept, self.computed = first.kept, 0
+        self._rivals, self._lead, self._merits = list(rivals), int(lead[0]), merits.copy()
+        self.kernel_state = rivals[self._lead].kernel_state
         return self
 
     def _which(self, arms: Ints | None) -> Ints:
@@ -514,7 +643,7 @@ def _untrained(kept: Bools) -> Shared:
     d1, p1 = kept.shape
     D = int(kept.sum())
     num = np.zeros(kernel.NUMBERS)
-    num[[LAM, RHO, PASSED, GAMMA]] = 1.0, kernel.RHO_GUESS, 1.0, 1.0
+    num[[LAM, RHO, PASSED, GAMMA]] = 1.0, kernel.RHO_START, 1.0, 1.0
     num[kernel.OWN] = kernel.OWN_BOLDNESS
     return Shared(
         rows=np.zeros((0, p1)),
