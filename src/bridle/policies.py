@@ -44,6 +44,7 @@ __all__ = [
     "Uniform",
     "Weighted",
     "chosen",
+    "in_units",
     "kernel_weights",
     "most_informative",
     "odds_of",
@@ -52,7 +53,6 @@ __all__ = [
     "policy_to_json",
     "spread_of",
     "teaching_policy",
-    "in_units",
     "with_default_spread",
     "with_sigma",
     "with_spread",
@@ -62,6 +62,8 @@ __all__ = [
 DEFAULT_V = 0.25
 # With the centred prior an untried arm does not look bad, and less exploring serves.
 CENTRED_V = 0.05
+# With the scaled prior, in units of the noise: an honest posterior explores too long.
+SCALED_V = 0.3
 # Of `SquareCB`: γ = 10·√(A·plays).
 GAMMA_SCALE = 10.0
 GAMMA = validation.FloatRange(0.0, 1e12)

@@ -28,17 +28,21 @@ from bridle.limits import Beliefs, Limits, LinearLimits, PairLimits
 from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
     DEFAULT_V,
+    SCALED_V,
     BehaviorConstrained,
     Policy,
     Thompson,
     Weighted,
     chosen,
+    in_units,
     kernel_weights,
     most_informative,
     teaching_policy,
+    with_default_spread,
 )
 from bridle.reward.base import RewardModel, scores_of
 from bridle.reward.posterior import LinearArms
+from bridle.reward.scaled import ScaledArms
 from bridle.reward.shared import SharedArms
 
 __all__ = [
@@ -60,7 +64,7 @@ __all__ = [
 
 
 STEPS = validation.IntRange(0, 2**40)
-PRIORS = ("paper", "centred")
+PRIORS = ("paper", "centred", "scaled")
 # Sum and number of the rewards that the mean of all rewards starts from.
 FIRST_GUESS: Floats = np.array([0.5, 1.0])
 
@@ -320,10 +324,11 @@ def online(
         Two runs with equal arguments are equal.
     ridge : float, default 1.0
         Prior precision of the reward part.
-    prior : {"paper", "centred"}
+    prior : {"paper", "centred", "scaled"}
         What is expected of an arm before it is tried: a reward of 0, as in the paper, or the mean
         of all rewards so far, with an intercept for each arm. The second needs far less spread in
-        its draws: v = .05.
+        its draws: v = .05. `scaled` is the second, which finds its scale and begins anew where
+        rewards change, as an `Agent` does by default; a policy that leaves out `v` has .3 there.
     model : RewardModel, optional
         Learns from the rewards in the place of ours, in plain Python; it is updated. Then `ridge`
         and `prior` say nothing. Where arms have features it is a `SharedArms` by default, which is
@@ -341,8 +346,9 @@ def online(
         raise InvalidValue("policy", "online", "one of bridle.policies", policy)
     shown = shown_rows(tables, rows, steps, seed, "online")
     marks = marks_at(checkpoints, len(shown))
-    centred = validation.one_of(prior, PRIORS, "prior", "online") == "centred"
-    arms = LinearArms(arms=tables.arms, features=tables.features + centred, ridge=ridge)
+    centred = validation.one_of(prior, PRIORS, "prior", "online") != "paper"
+    shape = {"arms": tables.arms, "features": tables.features + centred}
+    arms = ScaledArms(**shape) if prior == "scaled" else LinearArms(**shape, ridge=ridge)
     given = _Given(
         tables=tables,
         policy=policy,
@@ -358,6 +364,8 @@ def online(
         model = cast("RewardModel", own)
     if isinstance(policy, Weighted) and isinstance(model, SharedArms):
         played = _run_shared(given, policy, model)
+    elif isinstance(policy, Weighted) and model is None and isinstance(arms, ScaledArms):
+        played = _run_scaled(given, policy, arms)
     elif isinstance(policy, Weighted) and model is None:
         played = _run_compiled(given, policy, arms)
     else:
@@ -438,6 +446,33 @@ def _run_compiled(given: _Given, policy: Weighted, arms: LinearArms) -> Ints:
     return played
 
 
+def _run_scaled(given: _Given, policy: Weighted, arms: ScaledArms) -> Ints:
+    """Do the same where arms find their scale: in a loop of compiled steps.
+
+    What other arms are believed to earn changes with it, which the compiled loop cannot know.
+    """
+    tables, T = given.tables, len(given.shown)
+    if policy.weights.limit != 0.0 or policy.weights.mask == MASK_FILTER:
+        raise NotPossible(
+            f"{policy} blends in what was taught, or plays by the truth, which a world with the "
+            "scaled prior does not know: give prior='centred' or 'paper'."
+        )
+    played = np.empty(T, np.int64)
+    contexts = with_one(tables.contexts)
+    whole = with_default_spread(policy, SCALED_V)
+    weights, noise = kernel_weights(whole), -1.0
+    for t, row in enumerate(given.shown.tolist()):
+        if noise != arms.noise:
+            noise = arms.noise
+            weights = kernel_weights(in_units(whole, noise))
+        may = given.may[row if len(given.may) > 1 else 0]
+        k = arms.pick(weights, arms.pull, contexts[row], may, given.start, np.uint64(t + 1))
+        played[t] = k
+        if k >= 0 and arms.fold(k, contexts[row], float(tables.rewards[row, k])):
+            arms.rescale()
+    return played
+
+
 def _run_shared(given: _Given, policy: Weighted, model: SharedArms) -> Ints:
     """Do the same where arms share what is learned: one draw of what they share a step."""
     tables, T = given.tables, len(given.shown)
@@ -507,7 +542,9 @@ def _score(
     model: RewardModel, context: Floats, centred: bool, totals: Floats, parts: Floats
 ) -> None:
     """Fill rows 0 and 1 of `parts` with the mean and sd of every arm's reward."""
-    if isinstance(model, LinearArms):
+    if isinstance(model, ScaledArms):
+        choice.reward_parts(model.kernel_state.A, model.kernel_state.mu, model.pull, context, parts)
+    elif isinstance(model, LinearArms):
         pull = float(loop.pull_of(True, model.ridge, totals)) if centred else 0.0
         choice.reward_parts(model.kernel_state.A, model.kernel_state.mu, pull, context, parts)
     else:
@@ -808,7 +845,7 @@ def online_asking(
     """
     owner = "online_asking"
     check_world(tables, beliefs, owner)
-    centred = validation.one_of(prior, PRIORS, "prior", owner) == "centred"
+    centred = validation.one_of(prior, PRIORS[:2], "prior", owner) == "centred"
     if policy is None:
         policy = Thompson(v=0.05 if centred else 0.25)
     ours = isinstance(policy, Weighted)

@@ -46,6 +46,7 @@ from bridle.agent.events import (
     Created,
     Event,
     Expired,
+    ForgettingChanged,
     Lapsed,
     Learned,
     Note,
@@ -130,6 +131,8 @@ class Agent:
     sigma : float, optional
         The paper's dial: 0 plays only by what was taught, 1 only by reward, and nothing is ever
         quite ruled out. Short for ``policy=BehaviorConstrained(sigma=sigma)``.
+    boldness : float, optional
+        Spread of the draws: `v` of the policy. With the scaled prior it is in units of the noise.
     policy : policy, optional
         How scores become a choice; any of `bridle.policies` that is not told the truth, or one that
         is registered (`bridle.register`). By default
@@ -269,6 +272,7 @@ class Agent:
         arms: int | Iterable[Arm | ArmId],
         features: int | Schema | Sequence[Feature],
         sigma: float | None = None,
+        boldness: float | None = None,
         policy: Policy | None = None,
         seed: int = Settings.seed,
         reward_range: tuple[float, float] = Settings.reward_range,
@@ -683,6 +687,23 @@ class Agent:
         """Choose by another policy from now on; what was learned stays.
 
         Questions and checks are of policies that keep to the limits: under another there are none.
+        """
+        self._commit(made)
+
+    @follows(Commands.boldness_changed)
+    def set_boldness(self, made: PolicyChanged) -> None:
+        """Choose by the same policy with another spread of its draws, `v`, from now on.
+
+        With the scaled prior it is in units of the noise: 1 explores as an honest posterior would,
+        less settles sooner, 0 never tries anything out.
+        """
+        self._commit(made)
+
+    @follows(Commands.forgetting_changed)
+    def set_forget(self, made: ForgettingChanged) -> None:
+        """Let old rewards fade in another way from now on: see the setting `forget`.
+
+        What has faded stays so.
         """
         self._commit(made)
 

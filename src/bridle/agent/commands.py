@@ -40,6 +40,7 @@ from bridle.agent.events import (
     Erased,
     Event,
     Expired,
+    ForgettingChanged,
     Judged,
     Lapsed,
     Learned,
@@ -80,7 +81,8 @@ from bridle.errors import CorruptState, InvalidValue, LimitReached, NotPossible,
 from bridle.kernels.types import Floats
 from bridle.limits import KINDS, FoundGroup
 from bridle.limits.declared import Rule
-from bridle.policies import Policy, with_default_spread, with_sigma
+from bridle.policies import Policy, with_default_spread, with_sigma, with_spread
+from bridle.reward.base import Forget, check_forget
 from bridle.schema import Context
 from bridle.slates import PLACES, item_rewards
 
@@ -1192,6 +1194,31 @@ class Commands:
         self._state.check_policy(policy)
         policy = with_default_spread(policy, self._state.settings.default_v)
         return PolicyChanged(policy, *_provenance(by, note, at))
+
+    def boldness_changed(
+        self,
+        boldness: float,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> PolicyChanged:
+        """Return the event of the same policy, whose draws have this spread."""
+        v = validation.SPREAD.check(boldness, "boldness", "Agent.set_boldness")
+        policy = with_spread(self._state.policy, v)
+        return PolicyChanged(policy, *_provenance(by, note, at))
+
+    def forgetting_changed(
+        self,
+        forget: Forget,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+        at: float | None = None,
+    ) -> ForgettingChanged:
+        """Return the event of another way in which old rewards fade."""
+        self._state.check_forget(check_forget(forget, "forget", "Agent.set_forget"))
+        return ForgettingChanged(forget, *_provenance(by, note, at))
 
     def wait_changed(
         self,

@@ -38,6 +38,7 @@ from bridle.limits.kinds import KINDS, check_kind
 from bridle.policies import (
     CENTRED_V,
     DEFAULT_V,
+    SCALED_V,
     BehaviorConstrained,
     LearnedMask,
     Policy,
@@ -45,6 +46,7 @@ from bridle.policies import (
     policy_to_json,
     with_default_spread,
     with_sigma,
+    with_spread,
 )
 from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import SHARED as OUR_SHARED
@@ -145,8 +147,6 @@ EXTENSIONS: dict[str, Json] = {
 }
 # The spread of draws where arms share what is learned, in its own standard deviations.
 SHARED_V = 0.3
-# The same where each arm learns alone and finds its scale: in units of the noise, too.
-SCALED_V = 0.3
 # What new agents are. 2: limits are a mixture with one bar, answers are certain by item and unit,
 # and the teacher is asked where an answer pays. 3: a coin has plays checked, and what is found is
 # in every probability; a teacher's later answer replaces the earlier.
@@ -769,6 +769,7 @@ class Settings:
         arms: int | Iterable[Arm | ArmId],
         features: int | Schema | Sequence[Feature],
         sigma: float | None = None,
+        boldness: float | None = None,
         policy: Policy | None = None,
         **others: Any,
     ) -> Settings:
@@ -782,6 +783,11 @@ class Settings:
         if sigma is not None:
             dial = BehaviorConstrained(sigma=sigma)
             policy = dial if policy is None else with_sigma(policy, sigma)
+        if boldness is not None:
+            v = validation.SPREAD.check(boldness, "boldness", "Agent")
+            by_taught = others.get("limits") == "linear"
+            chosen = BehaviorConstrained(sigma=DEFAULT_SIGMA) if by_taught else LearnedMask()
+            policy = with_spread(chosen if policy is None else policy, v)
         for name in ("rules", "teachers"):
             if name in others:
                 others[name] = tuple(listed(others[name], name, "Agent"))
@@ -957,6 +963,13 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             range=validation.SIGMA,
             optional=True,
             applies="policies with a dial",
+        ),
+        "boldness": Setting(
+            None,
+            "Spread of the draws, `v` of the policy; with the scaled prior in units of the noise.",
+            range=validation.SPREAD,
+            optional=True,
+            applies="policies that draw",
         ),
         "promise": Setting(
             None,

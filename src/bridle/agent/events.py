@@ -40,6 +40,7 @@ from bridle.kernels.types import Floats, Ints
 from bridle.limits.declared import Rule
 from bridle.limits.kinds import KINDS
 from bridle.policies import Policy, policy_from_json, policy_to_json
+from bridle.reward.base import Forget, check_forget
 from bridle.validation import MAX_MAGNITUDE
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "Erasure",
     "Event",
     "Expired",
+    "ForgettingChanged",
     "Judged",
     "Lapsed",
     "Learned",
@@ -223,6 +225,10 @@ def _policy(value: object) -> Policy:
     return made
 
 
+def _forget(value: object) -> Forget:
+    return check_forget(value if isinstance(value, str) else _number(value), "forget", "Agent")
+
+
 def _lag(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"a lag is a whole number, not {value!r:.100}")
@@ -336,6 +342,7 @@ _Coin: TypeAlias = Annotated[float, _both(_coin)]
 _Draws: TypeAlias = Annotated[int, _both(_draws)]
 _Policy: TypeAlias = Annotated[Policy, Form(_policy, policy_to_json)]
 _Seconds: TypeAlias = Annotated[float, _both(_seconds)]
+_Forget: TypeAlias = Annotated[Forget, _both(_forget)]
 _Lag: TypeAlias = Annotated[int, _both(_lag)]
 _Seed: TypeAlias = Annotated[int, _both(_seed)]
 _Scope: TypeAlias = Annotated[Scope, _both(_scope)]
@@ -765,6 +772,16 @@ class PolicyChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgettingChanged:
+    """From here on old rewards fade in this way: see the setting `forget`."""
+
+    forget: _Forget
+    by: str | None = None
+    note: str | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WaitChanged:
     """Decisions wait so many seconds for a reward, and then learn `default_reward` if there is one.
 
@@ -887,6 +904,7 @@ Event: TypeAlias = (
     | Learned
     | SigmaChanged
     | PolicyChanged
+    | ForgettingChanged
     | WaitChanged
     | Regrouped
     | Certified

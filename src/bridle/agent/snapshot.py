@@ -425,11 +425,9 @@ def _read_arms(state: AgentState, arrays: Arrays) -> None:
         if state.reward_arms.ridge == state.settings.ridge:
             return
     else:
-        forget = state.scaled.forget
-        saved = state.reward_model = ScaledArms.from_state(arrays)
-        if saved.forget == forget:
-            state.set_policy(state.policy)
-            return
+        state.reward_model = ScaledArms.from_state(arrays)
+        state.set_policy(state.policy)  # in its units
+        return
     raise CorruptState("The arrays do not fit the settings.")
 
 

@@ -45,6 +45,7 @@ from bridle.agent.events import (
     Erased,
     Event,
     Expired,
+    ForgettingChanged,
     Judged,
     Lapsed,
     Learned,
@@ -87,7 +88,7 @@ from bridle.policies import (
 )
 from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import SHARED as OUR_SHARED
-from bridle.reward.base import RewardModel, make_model, scores_of
+from bridle.reward.base import Forget, RewardModel, make_model, scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.reward.scaled import ScaledArms
 from bridle.reward.shared import SharedArms
@@ -296,6 +297,7 @@ class AgentState:
                 interactions=settings.joint,
                 lam=None if scaled else settings.ridge,
                 rho=None if scaled else OWN_EFFECTS,
+                forget=None if settings.forget == "never" else settings.forget,
             )
         if settings.reward == OUR_REWARD and settings.prior == "scaled":
             forget = settings.forget
@@ -1212,6 +1214,22 @@ class AgentState:
     def _sigma_changed(self, event: SigmaChanged) -> None:
         self.set_policy(with_sigma(self.policy, event.sigma))
 
+    def check_forget(self, forget: Forget) -> None:
+        """Raise `NotPossible` where the reward model cannot forget."""
+        if self.settings.prior != "scaled" and forget != "never":
+            raise NotPossible(
+                "Only reward models with the scaled prior forget. Make the agent with "
+                "prior='scaled'."
+            )
+
+    def _forgetting_changed(self, event: ForgettingChanged) -> None:
+        self.check_forget(event.forget)
+        self.unscored.score_all()
+        if self.scaled is not None:
+            self.scaled.set_forget(event.forget)
+        elif self.shared is not None:
+            self.shared.forget(None if event.forget == "never" else event.forget)
+
     def _wait_changed(self, event: WaitChanged) -> None:
         reward = check_default(
             event.default_reward, self.settings.reward_range, event.wait, "Agent.set_wait"
@@ -1399,6 +1417,7 @@ _FOLDERS: dict[type, Callable[[AgentState, Any], None]] = {
     Learned: AgentState._learned,
     SigmaChanged: AgentState._sigma_changed,
     PolicyChanged: AgentState._policy_changed,
+    ForgettingChanged: AgentState._forgetting_changed,
     WaitChanged: AgentState._wait_changed,
     Regrouped: AgentState._regrouped,
     Certified: AgentState._adopted,

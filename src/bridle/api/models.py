@@ -290,6 +290,7 @@ class AgentForm(Form):
     arms: Annotated[tuple[ArmForm | ArmName, ...], Field(min_length=1, max_length=MAX_ARMS)]
     features: FeaturesForm
     sigma: float | None = declared("sigma")
+    boldness: float | None = declared("boldness")
     policy: PolicyForm | None = declared("policy")
     seed: int | None = declared("seed", default=None, le=2**53, description="Random if left out")
     reward_range: tuple[float, float] = declared("reward_range")

@@ -30,7 +30,9 @@ from bridle.api.models import (
     PromiseForm,
     RuleForm,
 )
+from bridle.reward.base import Forget
 from bridle.slates import MAX_PLACES
+from bridle.validation import SPREAD
 
 __all__ = [
     "LAST_TIME",
@@ -139,6 +141,14 @@ class Change(Said):
     sigma: Annotated[float, Field(ge=0, le=1)] | None = None
     policy: Annotated[
         PolicyForm | None, Field(description="Choose by another; what was learned stays")
+    ] = None
+    boldness: Annotated[
+        float | None,
+        Field(ge=0, le=SPREAD.high, description="The same policy, its draws so many times as wide"),
+    ] = None
+    forget: Annotated[
+        Forget | None,
+        Field(description="How old rewards fade: `never`, `auto`, or a half-life in rewards"),
     ] = None
     wait: Wait | None = None
     add_arms: (

@@ -122,12 +122,8 @@ def fold_one(
         )
         every = block_of(RECENT)
         fade_to(new, stamps, int(num[COUNT]) // every, k)
-        old_error, old_square = missed(
-            post, k, c, y, where, n, g, rate_of(num[SUM], num[MASS])
-        )
-        error, square = missed(
-            new, k, c, y, where, n, g, rate_of(num[NEW_SUM], num[NEW_MASS])
-        )
+        old_error, old_square = missed(post, k, c, y, where, n, g, rate_of(num[SUM], num[MASS]))
+        error, square = missed(new, k, c, y, where, n, g, rate_of(num[NEW_SUM], num[NEW_MASS]))
         noise = num[NOISE] * num[NOISE]
         gain = 0.5 * (
             (old_error * old_error / old_square - error * error / square) / noise
@@ -216,7 +212,9 @@ def noise_of(post: Posterior, rate: float, total: float, mass: float, squares: f
             continue
         for i in range(d):
             one = 1.0 if i == d - 1 else 0.0
-            sums = post.gram[k, last + i] + (post.gram_low[k, last + i] + post.gram_new[k, last + i])
+            sums = post.gram[k, last + i] + (
+                post.gram_low[k, last + i] + post.gram_new[k, last + i]
+            )
             h = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i])
             h -= rate * (sums - post.ridge * one)
             rest -= h * (post.mu[k, i] - rate * (one - post.ridge * post.A[k, d - 1, i]))
@@ -249,7 +247,9 @@ def evidence(
                 p += 1
             U[j, j] += ridge - post.ridge
         for i in range(d):
-            sums = post.gram[k, last + i] + (post.gram_low[k, last + i] + post.gram_new[k, last + i])
+            sums = post.gram[k, last + i] + (
+                post.gram_low[k, last + i] + post.gram_new[k, last + i]
+            )
             if i == d - 1:
                 sums -= post.ridge
             h[i] = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - rate * sums

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ __all__ = [
     "SHARED",
     "Forget",
     "RewardModel",
+    "check_forget",
     "half_life_of",
     "make_model",
     "model_from_state",
@@ -123,12 +124,17 @@ def scores_of(model: RewardModel, context: Floats) -> tuple[Floats, Floats]:
     return mean, sd
 
 
+def check_forget(forget: object, name: str, owner: str) -> Forget:
+    """Return a way to forget, checked, or raise `InvalidValue`."""
+    if isinstance(forget, str):
+        return cast("Forget", validation.one_of(forget, ("auto", "never"), name, owner))
+    return HALF_LIVES.check(forget, name, owner)
+
+
 def half_life_of(forget: object, owner: str) -> float:
     """Return how a half-life is kept: 0 for never, -1 for `auto`; raise `InvalidValue`."""
-    if isinstance(forget, str):
-        validation.one_of(forget, ("auto", "never"), "forget", owner)
-        return AUTO if forget == "auto" else NEVER
-    return HALF_LIVES.check(forget, "forget", owner)
+    checked = check_forget(forget, "forget", owner)
+    return AUTO if checked == "auto" else NEVER if checked == "never" else float(checked)
 
 
 def _checked(model: Any, name: str, arms: int, features: int) -> RewardModel:

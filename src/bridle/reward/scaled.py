@@ -258,7 +258,9 @@ class ScaledArms(LinearArms):
         """All that the arms know, as named arrays."""
         state = {**super().to_state(), "num": self.num.copy()}
         if self.stamps.size:
-            recent = {f"recent_{name}": part.copy() for name, part in arrays_of(self.recent).items()}
+            recent = {
+                f"recent_{name}": part.copy() for name, part in arrays_of(self.recent).items()
+            }
             state |= {**recent, "stamps": self.stamps.copy()}
         return state
 

@@ -161,6 +161,10 @@ def _event(aggregate: Aggregate, form: Change, by: str | None, at: float) -> Eve
         return make.wait_changed(form.wait.seconds, form.wait.default_reward, **said)
     if form.policy is not None:
         return make.policy_changed(policy_in(form.policy), **said)
+    if form.boldness is not None:
+        return make.boldness_changed(form.boldness, **said)
+    if form.forget is not None:
+        return make.forgetting_changed(form.forget, **said)
     if form.add_arms is not None:
         _check_growth(aggregate.state, len(form.add_arms))
         return make.arms_added(arms_of(form.add_arms), **said)
