@@ -589,8 +589,8 @@ class Mixture:
 
     @property
     def weights(self) -> dict[str, float]:
-        """How much each member is believed by now."""
-        return dict(zip(self.members, self._overall.tolist(), strict=True))
+        """How much each member is believed by now, of all contexts together."""
+        return dict(zip(self.members, self._weights[0].tolist(), strict=True))
 
     @property
     def exceptions(self) -> dict[str, float]:
@@ -817,12 +817,12 @@ class Mixture:
         M, J = len(self.members), len(self._ways)
         self._weights: Floats = np.empty((self._starts[-1], M))
         self._rates: Floats = np.zeros((M, self._starts[-1]))
-        shared, found = np.empty((J, M)), [0.0] * J
+        shared, found = np.empty(M), [0.0] * J
         for j, (at, end) in enumerate(pairwise(self._starts)):
             # Of one part alone it says nothing how many deviate.
             deviation = DEVIATION if j else 0.5
             found[j] = kernel.weigh(
-                self._evidence[at:end], self._log_prior, deviation, self._weights[at:end], shared[j]
+                self._evidence[at:end], self._log_prior, deviation, self._weights[at:end], shared
             )
             if M > 1:
                 rates = np.empty((M, end - at))
@@ -833,7 +833,6 @@ class Mixture:
         # Not to part contexts has half of the prior, the other ways share the rest.
         raw = [math.exp(e - max(found)) / (max(J - 1, 1) if j else 1) for j, e in enumerate(found)]
         self._trust: Floats = np.array(raw) / math.fsum(raw)
-        self._overall: Floats = np.array([math.fsum(self._trust * column) for column in shared.T])
 
 
 # --- What takes part ----------------------------------------------------------------------
