@@ -548,7 +548,9 @@ def test_what_others_made_learns_arms_with_features_alone(theirs: dict[str, str]
     for i in range(20):
         made = agent.decide({"child": i % 2 == 0}, item=f"v{i % 4}")
         while not isinstance(made, Decision | bridle.Abstention):
-            made = agent.answer(made, allowed=made.arm != "f0").then
+            then = agent.answer(made, allowed=made.arm != "f0").then
+            assert then is not None
+            made = then
         if isinstance(made, Decision):
             agent.reward(made.id, 0.5)
     for _ in range(9):
