@@ -534,3 +534,30 @@ def test_limits_that_predict_what_cannot_be_are_stopped(examples, wrong):
         assert agent.version == before
     finally:
         registry.unregister("limits", "odd")
+
+
+@pytest.mark.parametrize(
+    "theirs", [{"limits": "tree"}, {"reward": "logistic"}, {"limits": "tree", "reward": "logistic"}]
+)
+def test_what_others_made_learns_arms_with_features_alone(theirs: dict[str, str]) -> None:
+    films = Schema([Flag("horror")])
+    arms = [bridle.Arm(f"f{i}", features={"horror": i % 2 == 0}) for i in range(4)]
+    agent = Agent(
+        arms=arms, features=Schema([Flag("child")]), arm_features=films, budget=9, seed=1, **theirs
+    )
+    for i in range(20):
+        made = agent.decide({"child": i % 2 == 0}, item=f"v{i % 4}")
+        while not isinstance(made, Decision | bridle.Abstention):
+            then = agent.answer(made, allowed=made.arm != "f0").then
+            assert then is not None
+            made = then
+        if isinstance(made, Decision):
+            agent.reward(made.id, 0.5)
+    for _ in range(9):
+        agent.teach({"child": False}, "f1", allowed=True)
+    agent.add_arms([bridle.Arm("new", features={"horror": False})])
+    if "limits" in theirs:  # what was taught of f1, which looks the same, says nothing of it
+        alike = agent.believed({"child": False})
+        assert float(alike.p[-1]) != float(alike.p[1])
+    if "reward" in theirs:
+        assert agent._state.shared is None

@@ -8,8 +8,9 @@ import pytest
 from bridle.limits import PairLimits
 from bridle.policies import Thompson
 from bridle.reward.posterior import LinearArms
+from bridle.reward.shared import SharedArms
 from bridle.schema import Category, Labels, Schema
-from bridle.simulate import Tables, online_asking
+from bridle.simulate import Tables, learned_mask, online, online_asking
 
 BANDS = Schema([Category("band", ["child", "adult"])])
 FILMS = Schema([Labels("genre", ["Horror", "Comedy", "Drama"])])
@@ -77,3 +78,42 @@ def test_one_rate_of_exceptions_serves_all_pairs() -> None:
     tables, rows = world(arms=60, seed=3)
     run = online_asking(tables, beliefs=limits(rows), steps=2_000, seed=3, checks=True)
     assert len(run.found) > 0 and run.E[-1] <= 0.05 * 2_000
+
+
+def test_arms_that_share_what_is_learned_are_drawn_together() -> None:
+    tables, rows = world()
+    taught = limits(rows, "rules")
+    for key in range(60):
+        row, k = key % 2, (7 * key) % 40
+        taught.learn(tables.contexts[row], k, bool(row or rows[k, 0] < 0.5), key)
+    assert learned_mask(tables, taught).any(axis=1).all()
+    asking = online_asking(
+        tables,
+        beliefs=taught,
+        model=SharedArms(rows=rows, features=2),
+        policy=Thompson(v=0.3),
+        budget=0,
+        steps=300,
+        seed=4,
+    )
+    masked = online(
+        Tables(tables.contexts, tables.rewards, tables.allowed, arm_features=rows),
+        policy=Thompson(v=0.3),
+        eligible=learned_mask(tables, taught),
+        rows=asking.rows,
+        seed=4,
+    )
+    assert np.array_equal(asking.played, masked.played)
+
+
+def test_arms_that_share_what_is_learned_are_asked_about() -> None:
+    tables, rows = world()
+    model = SharedArms(rows=rows, features=2)
+    given = {"policy": Thompson(v=0.3), "steps": 600, "seed": 5}
+    run = online_asking(tables, beliefs=limits(rows), model=model, **given)
+    again = online_asking(
+        tables, beliefs=limits(rows), model=SharedArms(rows=rows, features=2), **given
+    )
+    assert len(run.said) > 5 and len(np.unique(run.played)) > 3
+    assert np.array_equal(run.played, again.played) and np.array_equal(run.said, again.said)
+    assert run.E[-1] <= 5  # exceptions that no feature tells, before a check finds them

@@ -22,6 +22,7 @@ from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
 from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, keys, loop, questions, shared
+from bridle.kernels.choice import as_weights
 from bridle.kernels.purse import coin_at
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits, PairLimits
@@ -943,6 +944,8 @@ class _AskingPhase:
         self.contexts = with_one(tables.contexts) if centred else tables.contexts
         self.arms = LinearArms(arms=tables.arms, features=self.contexts.shape[1], ridge=ridge)
         self.model: RewardModel = self.arms if model is None else model
+        # Arms that share what is learned are drawn together.
+        self.shared = model if isinstance(model, SharedArms) else None
         self.totals = FIRST_GUESS.copy()
         self.start = keys.stream(seed, keys.DECIDE)
         self.ask_start = keys.stream(seed, keys.DOUBT)
@@ -1093,6 +1096,10 @@ class _AskingPhase:
     ) -> tuple[int, Floats]:
         """Return the safe arm that the policy plays, -1 if none is, and the parts of the scores."""
         parts: Floats = np.zeros((7, self.tables.arms))
+        if self.shared is not None:
+            key = np.uint64(keys.key_of(self.start, number))
+            drawn = self._drawn(self.shared, row, key)
+            return int(questions.best_safe(drawn, parts[5], marks, key)), parts
         _score(self.model, self.tables.contexts[row].copy(), self.centred, self.totals, parts)
         parts[2] = self.table.p[self.kind[row], self.unit]
         weights = kernel_weights(self.policy)
@@ -1102,6 +1109,12 @@ class _AskingPhase:
             scores = scores_for(parts, marks == questions.SAFE, self.totals[1])
             k = chosen(self.policy, scores, int(keys.key_of(self.start, number)))
         return k, parts
+
+    def _drawn(self, model: SharedArms, row: int, key: np.uint64) -> Floats:
+        """Return the rewards of all arms in the joint draw of a key."""
+        own = getattr(self.policy, "v", 0.0)
+        spread = model.spread if own is None else as_weights(kernel_weights(self.policy)).v
+        return model.draw(self.tables.contexts[row], int(key), float(spread))
 
     def _weigh(
         self,
@@ -1115,6 +1128,8 @@ class _AskingPhase:
         own, like, unit = self.item[row], self.kind[row], self.unit
         accounts, many = self.accounts, len(self.lessons)
         key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
+        if self.shared is not None:  # a draw of its own, of all arms together
+            parts[4] = self._drawn(self.shared, row, np.uint64(key))
         k, cost, lesson, pays = questions.nearest(
             parts[4],
             parts[5],

@@ -252,7 +252,74 @@ def test_what_was_denied_of_these_very_features_is_lowered() -> None:
     assert before > 0.99 and after < 0.95
 
 
+# -- where contexts of one value deviate --
+
+
+def strict_and_free(limits: PairLimits) -> PairLimits:
+    """Teach what no rule explains under 13 and of teens; to adults all is allowed."""
+    rng = np.random.default_rng(21)
+    for key in range(150):
+        limits.learn(np.eye(3)[key % 2], int(rng.integers(20)), bool(rng.random() < 0.6), key)
+    for key in range(120):
+        limits.learn(np.eye(3)[2], key % 10, True, 1000 + key)
+    return limits
+
+
+def test_a_value_to_which_all_is_allowed_need_not_wait_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = strict_and_free(limits_of("auto", chains=50))
+    limits.grow(1, rows=[[1, 1, 1, 1]])
+    safe = limits.predict_all(np.eye(3)).safe
+    assert safe[:, 2].all() and not safe[:, :2].any()
+    monkeypatch.setattr("bridle.limits.joint.MOST_PARTED", 0)
+    whole = strict_and_free(limits_of("auto", chains=50))
+    assert not whole.predict_all(np.eye(3)).safe[:, 2].all()  # that is what parting is for
+
+
+def test_parts_are_weighed_as_the_formulas_say() -> None:
+    # Of one way with U parts: Σ_m π_m Π_u((1 − η)e^ev + ηZ_u) is what it gave to all answers.
+    inner = strict_and_free(limits_of("auto", chains=50))._inner
+    prior = np.exp(inner._log_prior)
+    gave, weights = [], []
+    for at, end, eta in ((0, 1, 0.5), (1, 5, 0.1)):
+        e = np.exp(inner._evidence[at:end])
+        Z = e @ prior
+        each = prior * np.prod((1.0 - eta) * e + eta * Z[:, None], axis=0)
+        stays = (1.0 - eta) * e / ((1.0 - eta) * e + eta * Z[:, None])
+        kind = each / each.sum()
+        weights.append(kind * stays + ((1.0 - stays) @ kind)[:, None] * prior * e / Z[:, None])
+        gave.append(each.sum())
+    trust = np.array(gave) / sum(gave)
+    assert np.allclose(inner._trust, trust, rtol=1e-9, atol=1e-12)
+    adult = trust[0] * weights[0][0] + trust[1] * weights[1][2]
+    found = inner._weights_in(np.eye(3)[2:])[0].reshape(2, -1).sum(axis=0)
+    assert np.allclose(found, adult, rtol=1e-9, atol=1e-12) and math.isclose(found.sum(), 1.0)
+
+
+def test_flags_part_contexts_too_and_labels_and_long_lists_do_not() -> None:
+    many = Category("user", [f"u{i}" for i in range(65)])
+    side = Side(Schema([Labels("likes", ["a", "b"]), many, Flag("child"), Category("tv", ["y"])]))
+    assert [part.tolist() for part in side.parts] == [[67], [68]]
+
+
 # -- sentences --
+
+
+def test_a_word_is_said_to_be_denied_only_where_all_that_is_believed_agrees() -> None:
+    limits = teach(limits_of("auto"), answers(200, 4))
+    where = {reading.where: reading for reading in limits.readings()}
+    assert where["under 13"].denied == ("Horror",)
+    # Half of what holds Horror turns out to be allowed: rules alone might still deny it.
+    for key in range(12):
+        limits.learn(np.eye(3)[0], (0, 6)[key % 2], True, 900 + key)
+        for reading in limits.readings():
+            band = [i for i, name in enumerate(BANDS.columns) if name.endswith(reading.where)]
+            for genre in reading.denied:
+                held = [k for k in range(20) if genre in GENRES and ROWS[k, GENRES.index(genre)]]
+                p = limits.predict_all(np.eye(3)[band]).p[held]
+                assert not held or not reading.where or p.mean() <= 0.01
+    assert where["under 13"].denied != {r.where: r for r in limits.readings()}["under 13"].denied
 
 
 def test_sentences_are_grouped_by_words_of_the_context() -> None:

@@ -26,8 +26,10 @@ def log_add(a: float, b: float) -> float:
 @njit(cache=True)
 def weigh(
     evidence: Floats, log_prior: Floats, deviation: float, weights: Floats, shared: Floats
-) -> None:
+) -> float:
     """Fill the weight of every member for every unit, and what all units together say.
+
+    Return the log of the probability that all members together gave to all answers.
 
     evidence: (U, M) log of the probability that member m gave to the answers of unit u before they
     came; log_prior: (M,). Units are of one kind, and each deviates from it with probability
@@ -56,6 +58,7 @@ def weigh(
     for m in range(M):
         shared[m] = math.exp(shared[m] - top)
         total += shared[m]
+    whole = total
     for m in range(M):
         shared[m] /= total
     for u in range(U):
@@ -67,6 +70,7 @@ def weigh(
             apart += shared[m] * (1.0 - s)
         for m in range(M):
             weights[u, m] += apart * math.exp(log_prior[m] + evidence[u, m] - Z[u])
+    return float(top + math.log(whole))
 
 
 @njit(cache=True, inline="always")

@@ -2,8 +2,8 @@
 
 Beside what was learned of all plays stands, if it is wanted, what was learned of the recent ones
 alone: sums that fade, halved in so many plays. Both predict each reward before it is learned. By
-how much the recent one predicted better, in log likelihood and never below 0, is its surplus
-(a CUSUM test): once that is large, the world has changed, and the recent one takes the other's place.
+how much the recent one predicted better, in log likelihood and never below 0, is its surplus (a
+CUSUM test): once that is large, the world has changed, and the recent one takes the other's place.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def missed(
     h: Floats,
     rate: float,
 ) -> tuple[float, float]:
-    """Return by how much arm k misses an outcome, and the variance of that in units of the noise."""
+    """Return by how much arm k misses an outcome, and its variance in units of the noise."""
     drawn = rate * post.ridge * mean_of(post.A[k], c.shape[0] - 1, c, where, n)
     sd = sd_of(post.A, k, c, where, n, h)
     return y - (mean_of(post.mu, k, c, where, n) + drawn), 1.0 + sd * sd

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,11 @@ OWN_SD = 3.0, 3.0, 3.0
 POOLED_SD = 3.0, 1.5, 0.75
 # Prior probability that a word of a context alone denies everything.
 CONTEXT_ALONE = 0.05
+# Contexts of one value of a feature may have another kind of limits than most: to one band all is
+# allowed, to another all but what looks like nothing. How likely that is; and of which features it
+# is tried: of the first so many, with no more values than that.
+DEVIATION = 0.1
+MOST_PARTED, MOST_VALUES = 4, 64
 # Labels of one context or arm that are held together, about.
 LABELS_HELD = 3.0
 # A member with less weight than this is not asked what it predicts: nobody could tell.
@@ -118,6 +123,14 @@ class Side:
         if self.groups:
             exclusive[schema.width :] = len(schema.features)
             self.held_together += 1.0
+        # The columns of features of which a row holds one value at most: what parts contexts.
+        parts = [schema.place(f.name)[1] for f in schema.features]
+        sizes = [len(f.values) if isinstance(f, Category) else 1 for f in schema.features]
+        self.parts: tuple[Ints, ...] = tuple(
+            np.arange(at, at + size)
+            for f, at, size in zip(schema.features, parts, sizes, strict=True)
+            if isinstance(f, Category | Flag) and size <= MOST_VALUES
+        )[:MOST_PARTED]
         of = exclusive[self.columns].tolist()
         pairs = [(i, j) for i, j in combinations(range(len(of)), 2) if of[i] != of[j]]
         self.pairs: Ints = np.array(pairs, np.int64).reshape(-1, 2)
@@ -515,6 +528,9 @@ def scales(space: Space, sds: tuple[float, float, float], base: float) -> Floats
 class Mixture:
     """Members over pairs, weighed by how well each predicted the answers, as `MixtureLimits`.
 
+    Where a context holds one value of a feature, its band say, members are weighed for each value,
+    too, and most values are believed to be of one kind, as units are in `MixtureLimits`. Whether
+    that tells more than to weigh them once for all contexts is weighed by the evidence as well.
     With a single member its word is taken as it is.
 
     Parameters
@@ -547,6 +563,13 @@ class Mixture:
         self._floor = max(self._least, self._least if error is None else error)
         self._exact = error is not None and error <= NOISY_ABOVE
         self._degrees: Bools = np.array([m.degrees for m in self.members.values()])
+        # The ways to part contexts, J of them: not at all, and by the values of each feature (and
+        # no value). Evidence, exceptions and weights are kept for each part, those of one way after
+        # those of the way before: `starts` says where they begin.
+        self._ways: tuple[Ints, ...] = (np.zeros(0, np.int64),)
+        if len(self.members) > 1:
+            self._ways += space.context.parts
+        self._starts: list[int] = np.cumsum([0, *(len(way) + 1 for way in self._ways)]).tolist()
         self.clear(members=False)
 
     def clear(self, *, members: bool = True) -> None:
@@ -555,8 +578,8 @@ class Mixture:
         if members:
             for member in self.members.values():
                 member.clear()
-        self._evidence: Floats = np.zeros((1, M))
-        self._tallies: Floats = np.zeros((3, M, 1))
+        self._evidence: Floats = np.zeros((self._starts[-1], M))
+        self._tallies: Floats = np.zeros((3, M, self._starts[-1]))
         self.allowed = 0  # answers "allowed"
         # Answers about the very features of a pair, by context and arm: allowed, denied.
         self._counts: dict[bytes, dict[bytes, list[int]]] = {}
@@ -566,12 +589,12 @@ class Mixture:
 
     @property
     def weights(self) -> dict[str, float]:
-        """How much each member is believed by now."""
+        """How much each member is believed by now, of all contexts together."""
         return dict(zip(self.members, self._weights[0].tolist(), strict=True))
 
     @property
     def exceptions(self) -> dict[str, float]:
-        """How often what each member allows is expected to be denied all the same."""
+        """How often what each member allows is expected to be denied, over all contexts."""
         return dict(zip(self.members, self._rates[:, 0].tolist(), strict=True))
 
     @property
@@ -589,8 +612,12 @@ class Mixture:
     def predict_answer(self, grid: Grid) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n·m,)."""
         parts = self._parts(grid)
-        Q = np.clip(parts[:, 1] * (1.0 - self._rates), self._floor, 1.0 - self._floor)
-        return np.array([math.fsum(self._weights[0] * column) for column in Q.T])
+        n, m = len(grid.contexts), len(grid.arms)
+        weights, rates = self._weights_in(grid.contexts)
+        Q = np.tile(parts[:, 1].reshape(-1, n, m), (len(self._ways), 1, 1))
+        Q = np.clip(Q * (1.0 - rates[:, :, None]), self._floor, 1.0 - self._floor)
+        out = [math.fsum(weights[i] * Q[:, i, j]) for i in range(n) for j in range(m)]
+        return np.array(out, np.float64)
 
     def fold(self, grid: Grid, allowed: bool, key: int) -> Prediction:
         """Fold an answer about the one pair of a grid; return what was believed before."""
@@ -598,16 +625,19 @@ class Mixture:
         self._ask_consent(parts, grid)
         before = self._mixed(parts, grid)
         raw = np.clip(parts[:, 1, 0], self._floor, 1.0 - self._floor)
-        yes = np.clip(raw * (1.0 - self._rates[:, 0]), self._floor, 1.0 - self._floor)
-        chance = (yes if allowed else 1.0 - yes).tolist()
-        total = math.fsum((self._weights[0] * chance).tolist())
+        weights, _ = self._weights_in(grid.contexts)
+        places = self._parts_with(grid.contexts[0])
+        yes = np.clip(raw * (1.0 - self._rates[:, places].T), self._floor, 1.0 - self._floor)
+        chance = yes if allowed else 1.0 - yes
+        total = math.fsum(weights[0] * chance.ravel())
         self.answers += 1
         if total < self.doubt:
             self.surprised += 1
             if len(self.surprises) < MAX_SURPRISES:
                 self.surprises.append(Surprise(self.answers, 0, allowed, total))
-        self._evidence[0] += [math.log(q) for q in chance]
-        kernel.count(self._tallies, 0, raw, allowed, self._least, *EXCEPTIONS)
+        for place, each in zip(places.tolist(), chance.tolist(), strict=True):
+            self._evidence[place] += [math.log(q) for q in each]
+            kernel.count(self._tallies, place, raw, allowed, self._least, *EXCEPTIONS)
         if self._exact:
             here = self._counts.setdefault(grid.contexts[0].tobytes(), {})
             here.setdefault(grid.arms[0].tobytes(), [0, 0])[not allowed] += 1
@@ -627,8 +657,9 @@ class Mixture:
             member.fold(grid, not allowed, key)
         parts = np.array([m.predictive(grid) for m in twin.members.values()])
         raw = np.clip(parts[:, 1, 0], self._floor, 1.0 - self._floor)
-        yes = np.clip(raw * (1.0 - self._rates[:, 0]), self._floor, 1.0 - self._floor)
-        twin._evidence[0] -= np.log(yes if allowed else 1.0 - yes)
+        places = twin._parts_with(grid.contexts[0])
+        yes = np.clip(raw * (1.0 - self._rates[:, places].T), self._floor, 1.0 - self._floor)
+        twin._evidence[places] -= np.log(yes if allowed else 1.0 - yes)
         here = twin._counts.get(grid.contexts[0].tobytes(), {}).get(grid.arms[0].tobytes())
         if here is not None:
             here[not allowed] = max(0, here[not allowed] - 1)
@@ -674,8 +705,8 @@ class Mixture:
             rest = {key: array for key, array in rest.items() if key not in own}
             member.read({key.removeprefix(head): array for key, array in own.items()})
         evidence, tallies, numbers = (rest.pop(n) for n in ("evidence", "tallies", "numbers"))
-        check(evidence, np.float64, (1, M), "evidence", owner)
-        check(tallies, np.float64, (3, M, 1), "tallies", owner)
+        check(evidence, np.float64, self._evidence.shape, "evidence", owner)
+        check(tallies, np.float64, (3, M, self._starts[-1]), "tallies", owner)
         check(numbers, np.int64, (3,), "numbers", owner)
         seen, probability = rest.pop("surprises"), rest.pop("surprise")
         n = min(len(seen), MAX_SURPRISES)
@@ -700,7 +731,7 @@ class Mixture:
         parts: Floats = np.zeros((len(self.members), 4, len(grid)))
         parts[:, :2] = 0.5
         for m, member in enumerate(self.members.values()):
-            if self._weights[0, m] >= NO_WEIGHT:
+            if self._weights[:, m].max() >= NO_WEIGHT:
                 parts[m] = member.predictive(grid)
         self._ask_consent(parts, grid)
         return parts
@@ -718,25 +749,28 @@ class Mixture:
                 parts[m, :2, empty] = np.minimum(parts[m, :2, empty], 0.5)
 
     def _mixed(self, parts: Floats, grid: Grid) -> Prediction:
-        stacked = np.ascontiguousarray(parts.transpose(1, 0, 2)[:, :, None, :])
-        P, Q, each, sds = stacked
-        p, information, sd = np.empty((3, 1, len(grid)))
+        n, m = len(grid.contexts), len(grid.arms)
+        weights, rates = self._weights_in(grid.contexts)
+        whole = parts.transpose(1, 0, 2).reshape(4, -1, n, m)
+        P, Q, each, sds = np.ascontiguousarray(np.tile(whole, (1, len(self._ways), 1, 1)))
+        p, information, sd = np.empty((3, n, m))
         kernel.mix(
             P,
             Q,
             each,
             sds,
-            self._rates,
-            self._weights,
+            rates,
+            weights,
             self._least,
             self._floor,
             p,
             information,
             sd,
         )
-        self._lower(p[0].reshape(len(grid.contexts), len(grid.arms)), grid)
-        here = p[0]
-        return Prediction(here, here >= 1.0 - self.doubt, here >= self.doubt, information[0], sd[0])
+        self._lower(p, grid)
+        here = p.ravel()
+        safe, possible = here >= 1.0 - self.doubt, here >= self.doubt
+        return Prediction(here, safe, possible, information.ravel(), sd.ravel())
 
     def _lower(self, p: Floats, grid: Grid) -> None:
         """Lower P(allowed), (n, m), where these very features were denied before.
@@ -757,14 +791,48 @@ class Mixture:
                     most = (yes + PRIOR_ANSWERS * p[i, j]) / (yes + no + PRIOR_ANSWERS)
                     p[i, j] = min(p[i, j], most)
 
+    def _parts_with(self, context: Floats) -> Ints:
+        """Return in which part a context is, by each way to part them: (J,)."""
+        out = np.array(self._starts[:-1], np.int64)
+        for j, columns in enumerate(self._ways):
+            held = np.flatnonzero(context[columns] > 0.5)
+            out[j] += held[0] if held.size else len(columns)
+        return out
+
+    def _weights_in(self, contexts: Floats) -> tuple[Floats, Floats]:
+        """Return how much members are believed in each of n contexts, and their exceptions there.
+
+        Each member by each way to part contexts: (n, J·M) and (J·M, n).
+        """
+        wide = len(self._ways) * len(self.members)
+        weights: Floats = np.empty((len(contexts), wide))
+        rates: Floats = np.empty((wide, len(contexts)))
+        for i, context in enumerate(contexts):
+            places = self._parts_with(context)
+            weights[i] = (self._trust[:, None] * self._weights[places]).ravel()
+            rates[:, i] = self._rates[:, places].T.ravel()
+        return weights, rates
+
     def _weigh(self) -> None:
-        M = len(self.members)
-        self._weights: Floats = np.empty((1, M))
-        kernel.weigh(self._evidence, self._log_prior, 0.5, self._weights, np.empty(M))
-        self._rates: Floats = np.zeros((M, 1))
-        if M > 1:
-            kernel.exceptions(self._tallies, EXACT, self._least, *EXCEPTIONS, self._rates)
-            self._rates[self._degrees] = 0.0
+        M, J = len(self.members), len(self._ways)
+        self._weights: Floats = np.empty((self._starts[-1], M))
+        self._rates: Floats = np.zeros((M, self._starts[-1]))
+        shared, found = np.empty(M), [0.0] * J
+        for j, (at, end) in enumerate(pairwise(self._starts)):
+            # Of one part alone it says nothing how many deviate.
+            deviation = DEVIATION if j else 0.5
+            found[j] = kernel.weigh(
+                self._evidence[at:end], self._log_prior, deviation, self._weights[at:end], shared
+            )
+            if M > 1:
+                rates = np.empty((M, end - at))
+                tallies = np.ascontiguousarray(self._tallies[:, :, at:end])
+                kernel.exceptions(tallies, EXACT, self._least, *EXCEPTIONS, rates)
+                self._rates[:, at:end] = rates
+        self._rates[self._degrees] = 0.0
+        # Not to part contexts has half of the prior, the other ways share the rest.
+        raw = [math.exp(e - max(found)) / (max(J - 1, 1) if j else 1) for j, e in enumerate(found)]
+        self._trust: Floats = np.array(raw) / math.fsum(raw)
 
 
 # --- What takes part ----------------------------------------------------------------------

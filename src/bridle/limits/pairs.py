@@ -7,6 +7,7 @@ equal features are one *kind*: what is believed is worked out once for each kind
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -43,6 +44,8 @@ MAX_KEPT = 8_000_000
 MAX_ANSWERS = 1_000_000
 # So many exceptions, and words that are unsure, are named in a sentence.
 SHOWN = 5
+# Contexts, and kinds of arms, that are looked at before a sentence says that a word is denied.
+LOOKED = 48
 
 
 class PairReading(NamedTuple):
@@ -456,8 +459,9 @@ class PairLimits(Beliefs):
         """Return what rules believe, by words of a context: first what holds in all contexts.
 
         Rules that are short sentences, weighed among themselves; what the members by degrees say is
-        in the probabilities alone. Exceptions are arms of which the teacher said otherwise than is
-        said of their features.
+        in the probabilities alone. A word is denied only where these agree: where pairs that hold
+        it are denied as surely as others are played; else it is unsure. Exceptions are arms of
+        which the teacher said otherwise than is said of their features.
         """
         chance = self._chances()
         d = self._space.context.width
@@ -469,7 +473,11 @@ class PairLimits(Beliefs):
             of_context = tuple(column for column in term if column < d)
             of_arm = tuple(column for column in term if column >= d)
             by_context.setdefault(of_context, {})[of_arm] = p
-        gone: set[tuple[int, ...]] = {arm for arm, p in by_context[()].items() if self._sure(p)}
+        gone: set[tuple[int, ...]] = {
+            arm
+            for arm, p in by_context[()].items()
+            if self._sure(p) and self._surely_denied((), arm)
+        }
         out = []
         for where, terms in by_context.items():
             told: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -478,6 +486,8 @@ class PairLimits(Beliefs):
                 if where and any(set(other) <= set(arm) for other in here):
                     continue  # says nothing new
                 place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
+                if place == 0 and not self._surely_denied(where, arm):
+                    place = 1
                 if place == 0:
                     if any(set(other) < set(arm) for other in here):
                         continue
@@ -516,6 +526,8 @@ class PairLimits(Beliefs):
         told: tuple[list[str], list[str], list[str]] = ([], [], [])
         for word, p in chance.items():
             place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
+            if place == 0 and not self._surely_denied(word, (), row[None]):
+                place = 1
             told[place].append(" with ".join(short[column] for column in word) or "anything")
         return Reading(*map(tuple, told))
 
@@ -744,6 +756,36 @@ class PairLimits(Beliefs):
 
     def _sure(self, p: float) -> bool:
         return p >= 1.0 - self.doubt
+
+    def _surely_denied(
+        self, where: Sequence[int], arm: Sequence[int], rows: Floats | None = None
+    ) -> bool:
+        """Return whether pairs that hold words of a context and an arm are surely denied.
+
+        On average over contexts that were taught about and over kinds of arms (or `rows`); over a
+        pair that holds nothing else, where there is none.
+        """
+        d = self._space.context.width
+        words, found = list(where), dict[bytes, None]()
+        for answer in reversed(self._answers):
+            context = np.frombuffer(answer.context)
+            if (context[words] > self._space.context.thresholds[words]).all():
+                found[answer.context] = None
+            if len(found) == LOOKED:
+                break
+        contexts: Floats = np.zeros((1, d))
+        contexts[0, words] = 1.0
+        if found:
+            contexts = np.frombuffer(b"".join(found)).reshape(-1, d) + 0.0
+        own = [column - d for column in arm]
+        if rows is None:
+            has = (self._kinds[:, own] > self._space.arm.thresholds[own]).all(axis=1)
+            rows = self._kinds[np.flatnonzero(has)[:LOOKED]]
+            if not len(rows):
+                rows = np.zeros((1, self._space.arm.width))
+                rows[0, own] = 1.0
+        p = self._inner.predict(Grid(self._space, contexts, rows)).p
+        return math.fsum(p.tolist()) <= self.doubt * len(p)
 
     def _chances(self) -> dict[tuple[int, ...], float]:
         """Return the probability that each term is denied, by the rules, weighed among them."""
