@@ -1,4 +1,4 @@
-"""Regret beside peers, nothing set by hand: ``python -m benchmarks.regret [--quick] [--worlds cold]``.
+"""Regret beside peers, nothing set by hand: ``python -m benchmarks.regret [--quick]``.
 
 Everybody plays the same contexts, and sees the same reward where it plays the same arm at the same
 step. Told is the mean expected regret a decision: what the best arm there earns on average, less
@@ -23,6 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import regretworlds
 from benchmarks.cases import Floats, Ints
+from benchmarks.regretpeers import PEERS
 from benchmarks.regretworlds import World
 
 MARKS = {"bilinear": (2_000, 20_000)}
@@ -119,7 +120,7 @@ ONLY = {"bridle-no-forgetting": ("drift",)}
 
 def contestants() -> dict[str, Maker]:
     """Return who can play, by name."""
-    return OURS
+    return OURS | PEERS
 
 
 def play(
@@ -193,17 +194,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         lambda steps: progress.advance(task, steps),
                     )
                     rows += rows_of(made, who, regrets)
+                    _write(rows, options.out)
                     if options.verbose:
                         console.print(rows[-1])
     for name, why in skipped.items():
         console.print(f"{name} skipped: {why}", style="yellow")
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "regret.json"
-    path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+    path = _write(rows, options.out)
     for (world, who, n), mean, half in means_of(rows):
         console.print(f"{world:12} {who:22} {n:7,} {mean:.4f} {half:.4f}")
     console.print(f"written: {path}")
     return 0
+
+
+def _write(rows: Sequence[Row], folder: Path) -> Path:
+    """Write what there is so far: a long run that is stopped leaves what it found."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "regret.json"
+    path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+    return path
 
 
 def means_of(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str, int], float, float]]:

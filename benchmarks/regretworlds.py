@@ -103,9 +103,9 @@ def _directions(rng: np.random.Generator, rows: int, columns: int) -> Floats:
 def clicks(seed: int, steps: int) -> World:
     """Fifty arms that are clicked in 1 to 5 % of the cases."""
     rng = np.random.default_rng(seed)
+    contexts = _binary(rng, steps, 10, 0.3)
     weights = rng.normal(0.0, 0.35, (50, 10))
     weights[:, 0] += -3.8
-    contexts = _binary(rng, steps, 10, 0.3)
 
     def means(step: int) -> Floats:
         return np.asarray(sigmoid(weights @ contexts[step]).clip(LEAST, MOST))
@@ -116,9 +116,9 @@ def clicks(seed: int, steps: int) -> World:
 def clicks_high(seed: int, steps: int) -> World:
     """Fifty arms that are clicked in 20 to 90 % of the cases."""
     rng = np.random.default_rng(seed)
+    contexts = _binary(rng, steps, 10, 0.3)
     weights = rng.normal(0.0, 0.7, (50, 10))
     weights[:, 0] += -0.5
-    contexts = _binary(rng, steps, 10, 0.3)
     return _alone(
         "clicks-high", seed, contexts, lambda step: sigmoid(weights @ contexts[step]), None, 50
     )
@@ -127,8 +127,8 @@ def clicks_high(seed: int, steps: int) -> World:
 def drift(seed: int, steps: int) -> World:
     """Twenty arms, whose weights are drawn anew half-way."""
     rng = np.random.default_rng(seed)
-    weights = rng.normal(0.0, 0.5, (2, 20, 8))
     contexts = _binary(rng, steps, 8, 0.4)
+    weights = rng.normal(0.0, 0.5, (2, 20, 8))
     turn = steps // 2
 
     def means(step: int) -> Floats:
@@ -140,10 +140,10 @@ def drift(seed: int, steps: int) -> World:
 def cold(seed: int, steps: int) -> World:
     """A thousand arms that are much alike, and twenty decisions for each."""
     rng = np.random.default_rng(seed)
+    contexts = _binary(rng, steps, 10, 0.3)
     shared = rng.normal(0.0, 0.5, 10)
     weights = shared + rng.normal(0.0, 0.25, (1_000, 10))
     weights[:, 0] += rng.normal(-0.5, 0.5, 1_000)
-    contexts = _binary(rng, steps, 10, 0.3)
     return _alone(
         "cold", seed, contexts, lambda step: sigmoid(weights @ contexts[step]), 0.2, 1_000
     )
@@ -175,9 +175,9 @@ def turnover(seed: int, steps: int) -> World:
 def _bilinear(name: str, seed: int, steps: int, days: int) -> World:
     rng = np.random.default_rng(seed)
     each = round(SHARE * ARMS)
-    rows = _directions(rng, ARMS + each * (days - 1), ARM_FEATURES)
     contexts = _directions(rng, steps, FEATURES)
     contexts[:, 0] = 0.5
+    rows = _directions(rng, ARMS + each * (days - 1), ARM_FEATURES)
     W = rng.standard_normal((FEATURES, ARM_FEATURES))
     weights = rows @ W.T  # (K, d)
     there, changes = np.arange(ARMS), {}
