@@ -8,11 +8,10 @@ what the arm played does.
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,26 +20,19 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import regretworlds
+from benchmarks import openbandit, regretreport, regretworlds
 from benchmarks.cases import Floats, Ints
 from benchmarks.regretpeers import PEERS
+from benchmarks.regretreport import LADDER, Curve, Row
 from benchmarks.regretworlds import World
 
-MARKS = {"bilinear": (2_000, 20_000)}
 QUICK = 300
 LEAST = 20  # steps between two looks at the clock
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A contestant's regret in a world: a line of regret.json."""
-
-    world: str
-    who: str
-    seed: int
-    n: int
-    mean: float
-    second_half: float
+NOTE = (
+    "Means over seeds. @n: a slow contestant was stopped at its budget, after so many decisions on "
+    "average; regret falls with decisions, so compare it with the others' at as many, in the "
+    "figure. –: it stopped before the world changed, or was not there."
+)
 
 
 class Player(Protocol):
@@ -152,11 +144,11 @@ def play(
     return regrets
 
 
-def rows_of(world: World, who: str, regrets: Floats) -> Iterator[Row]:
-    """Yield a row for each number of decisions at which a world is read."""
+def rows_of(world: World, who: str, regrets: Floats) -> list[Row]:
+    """Return a row for each number of decisions at which a world is read; none was played: none."""
     n = len(regrets)
-    for mark in sorted({min(mark, n) for mark in MARKS.get(world.name, (n,))}):
-        yield Row(
+    return [
+        Row(
             world=world.name,
             who=who,
             seed=world.seed,
@@ -164,77 +156,129 @@ def rows_of(world: World, who: str, regrets: Floats) -> Iterator[Row]:
             mean=float(regrets[:mark].mean()),
             second_half=float(regrets[mark // 2 : mark].mean()),
         )
+        for mark in sorted({min(mark, n) for mark in regretreport.marks_of(world.name)})
+        if mark
+    ]
+
+
+def curve_of(world: World, who: str, regrets: Floats) -> Curve:
+    """Return how the mean regret went, up to the last decision."""
+    n = len(regrets)
+    at = sorted({mark for mark in LADDER if mark < n} | {n}) if n else []
+    mean = [float(regrets[:mark].mean()) for mark in at]
+    return Curve(world=world.name, who=who, seed=world.seed, at=at, mean=mean)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play, print, and write regret.json."""
+    """Play, print, and write regret.json, regret-curves.json and regret.png."""
     options = _options(arguments)
     console = Console()
     if not console.is_terminal:
-        console = Console(width=120)
+        console = Console(width=150)  # a log file has no width of its own
     rows: list[Row] = []
-    skipped: dict[str, str] = {}
+    curves: list[Curve] = []
     columns = (TextColumn("{task.description:<40}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("")
+
+        def played(who: str, made: list[Row], curve: Curve | None = None) -> None:
+            rows.extend(made)
+            curves.extend([] if curve is None else [curve])
+            regretreport.write(rows, curves, options.out)  # what is there if it is stopped
+            if options.verbose:
+                for row in made:
+                    console.print(f"{row.world} {row.seed} {who}: {row.mean:.4f} in {row.n:,}")
+
+        def skip(what: str, why: str) -> None:
+            console.print(f"skipped: {what} ({why})", style="yellow")
+
+        every = {who: make for who, make in contestants().items() if who in options.who}
+        everybody = {who: make for who, make in every.items() if _installed(who, make, skip)}
         for name in options.worlds:
+            if name == openbandit.NAME:
+                progress.reset(task, total=None, description=name)
+                _predict(options, played, skip)
+                continue
             for seed in range(options.seeds):
                 made = regretworlds.make(name, seed, QUICK if options.quick else None, options.data)
                 if isinstance(made, str):
-                    skipped[name] = made
+                    skip(name, made)
                     break
-                for who in options.who:
+                for who, make in everybody.items():
                     if name not in ONLY.get(who, (name,)):
                         continue
                     progress.reset(task, total=len(made), description=f"{name} {seed}: {who}")
                     regrets = play(
                         made,
-                        contestants()[who](made, seed),
-                        options.budget,
+                        make(made, seed),
+                        float("inf") if who in OURS else options.budget,
                         lambda steps: progress.advance(task, steps),
                     )
-                    rows += rows_of(made, who, regrets)
-                    _write(rows, options.out)
-                    if options.verbose:
-                        console.print(rows[-1])
-    for name, why in skipped.items():
-        console.print(f"{name} skipped: {why}", style="yellow")
-    path = _write(rows, options.out)
-    for (world, who, n), mean, half in means_of(rows):
-        console.print(f"{world:12} {who:22} {n:7,} {mean:.4f} {half:.4f}")
-    console.print(f"written: {path}")
+                    played(who, rows_of(made, who, regrets), curve_of(made, who, regrets))
+    paths = regretreport.write(rows, curves, options.out)
+    if rows:
+        console.print(regretreport.table(rows))
+        console.print(NOTE, style="dim")
+    for goal in regretreport.judge(rows):
+        said = "reached" if goal.reached else "NOT reached"
+        console.print(
+            f"{goal.text}: {goal.got:.4g}, wanted ≤ {goal.wanted:g}: {said}",
+            style="green" if goal.reached else "red",
+        )
+    if curves:
+        paths.append(options.out / "regret.png")
+        regretreport.draw(curves, paths[-1])
+    console.print("written: " + ", ".join(str(path) for path in paths))
     return 0
 
 
-def _write(rows: Sequence[Row], folder: Path) -> Path:
-    """Write what there is so far: a long run that is stopped leaves what it found."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "regret.json"
-    path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
-    return path
+def _installed(who: str, make: Maker, skip: Callable[[str, str], None]) -> bool:
+    """Return whether a contestant can be made."""
+    try:
+        make(regretworlds.drift(0, 1), 0)
+    except ImportError as error:
+        skip(who, f"not installed: {error}")
+        return False
+    return True
 
 
-def means_of(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str, int], float, float]]:
-    """Yield the mean over seeds of each world, contestant and number of decisions."""
-    groups: dict[tuple[str, str, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.world, row.who, row.n), []).append(row)
-    for key, group in groups.items():
-        yield (
-            key,
-            float(np.mean([row.mean for row in group])),
-            float(np.mean([row.second_half for row in group])),
-        )
+def _predict(
+    options: argparse.Namespace,
+    played: Callable[[str, list[Row]], None],
+    skip: Callable[[str, str], None],
+) -> None:
+    """Fit models on a real log. Its three campaigns stand in the place of seeds."""
+    wheel = openbandit.fetch(options.cache)
+    if isinstance(wheel, str):
+        skip(openbandit.NAME, wheel)
+        return
+    for campaign, log in enumerate(openbandit.campaigns(wheel)):
+        if campaign >= options.seeds:
+            break
+        for who, make in openbandit.MODELS.items():
+            if who not in options.who and who in contestants():
+                continue
+            losses = openbandit.losses(log.few(QUICK) if options.quick else log, make)
+            n = len(losses)
+            mean, half = float(losses.mean()), float(losses[n // 2 :].mean())
+            row = Row(
+                world=openbandit.NAME, who=who, seed=campaign, n=n, mean=mean, second_half=half
+            )
+            played(who, [row])
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.regret", description=__doc__)
-    worlds = [*regretworlds.STEPS]
+    worlds = [*regretworlds.STEPS, openbandit.NAME]
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} steps of each world")
     parser.add_argument("--seeds", type=int, default=3, help="how many: 0 to one less")
     parser.add_argument("--worlds", nargs="+", choices=worlds, default=worlds)
     parser.add_argument("--who", nargs="+", choices=contestants(), default=[*contestants()])
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds for each run")
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="seconds of a peer's run; then it stops"
+    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bridle"
+    parser.add_argument("--cache", type=Path, default=cache, help="where open-bandit is kept")
     parser.add_argument("--data", type=Path, help="where ml-1m is [$BRIDLE_DATA, ../shared/data]")
     parser.add_argument("--verbose", action="store_true", help="print each run as it ends")
     parser.add_argument("--out", type=Path, default=Path("build"), help="folder for the files")

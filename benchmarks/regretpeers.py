@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import V, Floats, Ints
+from benchmarks.cases import Floats, Ints, V
 from benchmarks.regretworlds import World
 
 
