@@ -187,6 +187,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    import matplotlib.ticker
 
     worlds = [*dict.fromkeys(curve.world for curve in curves)]
     down = -(-len(worlds) // ACROSS)
@@ -208,13 +209,16 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
                 where = "second half" if world in HALVES else f"at {mark:,}"
                 axis.plot([mark], [bar], color="#b00020", marker="_", markersize=16, mew=2.2)
                 axis.annotate(
-                    f"bar {where}", (mark, bar), xytext=(-4, -10), textcoords="offset points",
+                    f"bar {where}", (mark, bar), xytext=(4, -11), textcoords="offset points",
                     ha="right", fontsize=7, color="#b00020",
                 )  # fmt: skip
         axis.set_xscale("log")
         axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda y, _: f"{y:g}"))
-        axis.yaxis.set_minor_formatter(mpl.ticker.NullFormatter())
+        axis.set_ylim(axis.get_ylim()[0] / 1.15)  # room for the name of a bar
+        for side, subs in ((axis.xaxis, (1.0,)), (axis.yaxis, (1.0, 2.0, 3.0, 5.0))):
+            side.set_major_locator(mpl.ticker.LogLocator(subs=subs))
+            side.set_major_formatter(mpl.ticker.FuncFormatter(lambda at, _: f"{at:,g}"))
+            side.set_minor_locator(mpl.ticker.NullLocator())
         axis.set_title(world, fontsize=11, loc="left")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(color="#e4e7ea", linewidth=0.8)
