@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -95,10 +94,7 @@ def centred(world: World, seed: int) -> Player:
 
 def without_forgetting(world: World, seed: int) -> Player:
     """Return the default that forgets nothing."""
-    from bridle import Agent
-
-    off = {"forget": None} if "forget" in signature(Agent).parameters else {}
-    return Bridle(world, seed, **off)
+    return Bridle(world, seed, forget="never")
 
 
 Maker = Callable[[World, int], Player]

@@ -766,12 +766,9 @@ def with_default_spread(policy: Policy, v: float) -> Policy:
 
 
 def in_units(policy: Policy, noise: float) -> Policy:
-    """Return the policy whose spread, or bonus, is so many times as wide; that of limits stays."""
+    """Return the policy whose spread, or bonus, is so many times as wide."""
     if isinstance(policy, Masked):
         return Masked(in_units(policy.policy, noise))
-    if isinstance(policy, BehaviorConstrained):
-        w = policy.weights
-        return replace(policy, v=w.v * noise, v_constraint=w.v_limit)
     if isinstance(policy, _DRAWING):
         return replace(policy, v=policy.weights.v * noise)
     if isinstance(policy, LinUCB):

@@ -120,7 +120,7 @@ def _policies() -> None:
         SquareCB(),
         Softmax(),
     ):
-        for prior in ("centred", "paper"):
+        for prior in ("scaled", "centred", "paper"):
             _live(_agent(policy=policy, limits="linear", prior=prior))
 
 
@@ -148,6 +148,20 @@ def _catalogue() -> None:
     tables = Tables(plain.contexts, plain.rewards, plain.allowed, arm_features=np.eye(4))
     for policy in (Thompson(v=0.3), LinUCB(), EpsilonGreedy(epsilon=0.1)):
         online(tables, policy=policy, steps=20)
+
+
+def _scale() -> None:
+    """Let arms find their scale, forget, and begin anew."""
+    for forget in ("auto", "never", 16.0):
+        arms = ScaledArms(arms=3, features=2, forget=forget)
+        many = np.arange(20) % 3
+        arms.fold_many(many, np.ones((20, 1)), np.full(20, 0.5))
+        for k in many.tolist():
+            arms.update(k, np.ones(2), k / 3.0)
+        arms.merge(arms.copy())
+        arms.pulled_scores(np.ones((1, 2)), arms.pull)
+    tables = _tables()
+    online(tables, policy=Thompson(), prior="scaled", steps=20)
 
 
 def _many_arms() -> None:
