@@ -38,15 +38,12 @@ from bridle.kernels.keys import (
     normal,
     uniform,
 )
+from bridle.kernels.lanes import MARKS, ROWS, add_marked, add_rows, row_products, take_outer
 from bridle.kernels.posterior import SETTLE_AFTER, add, add_scaled
-from bridle.kernels.types import Bools, Floats, Ints, Places, Uints
-
-Singles = npt.NDArray[np.float32]
+from bridle.kernels.types import Bools, Floats, Ints, Places, Singles, Uints
 
 # Arms that are scored together, one lane each.
-LANES = 64
-# Tiles of arms whose bounds are computed together.
-TILES = 16
+LANES = MARKS
 # Draws that share one reading of the root.
 DRAWS = 8
 # Powers of γ below this are not waited for: a refresh restores the prior.
@@ -54,6 +51,8 @@ FADED = 0.9
 # The noise before anything was seen, as one observation: rewards are in [0, 1].
 FIRST_NOISE = 0.0625
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+# No draw is further from its mean than this; and what sums in single precision may be off by.
+_FURTHEST, _SLACK = np.float32(8.5), np.float32(2e-6)
 _TOP_SQUARE = np.float32(2.0 * math.log(2.0) * (31 + 127) * (1.0 + 1e-6) + 1e-3)
 # Tangents of the root at 0.5, 1.5 and 3.5.
 _N, _N_2, _M, _M_2, _W, _W_2 = (np.float32(x) for c in (0.5, 1.5, 3.5) for x in (0.5 / c, 0.5 * c))
@@ -97,6 +96,9 @@ class Shared(NamedTuple):
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
     hint: Singles  # (4, C) own effect at `ref`, √κ, κ‖S_k‖, κ‖X_k‖: what bounds an own effect
+    peak: Singles  # (3, C/LANES) no less than the first three of `hint` in each tile
+    marks: Uints  # (C/LANES, p+1) a bit for every arm that has a 1
+    binary: Bools  # (p+1,) features that are 0 or 1 for all arms
 
 
 @njit(cache=True, inline="always")
@@ -170,45 +172,24 @@ def centre(st: Shared, out: Floats) -> None:
 
 @njit(cache=True)
 def times_root(root: Floats, v: Floats, out: Floats) -> None:
-    """Fill R v: eight rows at a time, so that eight sums run side by side."""
-    D = v.shape[0]
-    full = D - D % 8
-    for r in range(0, full, 8):
-        r0, r1, r2, r3 = root[r], root[r + 1], root[r + 2], root[r + 3]
-        r4, r5, r6, r7 = root[r + 4], root[r + 5], root[r + 6], root[r + 7]
-        t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = 0.0
-        for i in range(D):
-            x = v[i]
-            t0 += r0[i] * x
-            t1 += r1[i] * x
-            t2 += r2[i] * x
-            t3 += r3[i] * x
-            t4 += r4[i] * x
-            t5 += r5[i] * x
-            t6 += r6[i] * x
-            t7 += r7[i] * x
-        out[r], out[r + 1], out[r + 2], out[r + 3] = t0, t1, t2, t3
-        out[r + 4], out[r + 5], out[r + 6], out[r + 7] = t4, t5, t6, t7
-    for r in range(full, D):
-        row = root[r]
-        total = 0.0
-        for i in range(D):
-            total += row[i] * v[i]
-        out[r] = total
+    """Fill R v."""
+    row_products(out, root, v)
 
 
 @njit(cache=True)
 def root_times(root: Floats, h: Floats, out: Floats) -> None:
-    """Add Rᵀh to `out`: four rows at a time, added one after the other."""
-    D = h.shape[0]
-    full = D - D % 4
-    for r in range(0, full, 4):
-        h0, h1, h2, h3 = h[r], h[r + 1], h[r + 2], h[r + 3]
-        r0, r1, r2, r3 = root[r], root[r + 1], root[r + 2], root[r + 3]
-        for i in range(r0.shape[0]):
-            out[i] = (((out[i] + h0 * r0[i]) + h1 * r1[i]) + h2 * r2[i]) + h3 * r3[i]
-    for r in range(full, D):
-        add_scaled(out, h[r], root[r])
+    """Add Rᵀh to `out`, row after row."""
+    add_rows(out, h, root)
+
+
+@njit(cache=True)
+def through_root(root: Floats, v: Floats, h: Floats, out: Floats) -> None:
+    """Fill h = R v, and add Rᵀh to `out`: both products with one reading of the root."""
+    for r in range(0, v.shape[0], ROWS):
+        end = min(r + ROWS, v.shape[0])
+        rows = root[r:end]
+        row_products(h[r:end], rows, v)
+        add_rows(out, h[r:end], rows)
 
 
 @njit(cache=True)
@@ -376,6 +357,14 @@ def residue(st: Shared) -> float:
 @njit(cache=True)
 def look_ahead(st: Shared, k: int, S: Floats) -> None:
     """Compute anew what bounds the own effect of one arm; S (D) is scratch."""
+    bound_effect(st, k, S)
+    for i in range(st.peak.shape[0]):
+        st.peak[i, k // LANES] = max(st.peak[i, k // LANES], st.hint[i, k])
+
+
+@njit(cache=True)
+def bound_effect(st: Shared, k: int, S: Floats) -> None:
+    """Fill `hint` of one arm; S (D) is scratch."""
     kappa = shrink(st, k)
     n = st.own[k, 0]
     if n == 0.0 or kappa == 0.0:
@@ -415,11 +404,17 @@ def look_ahead_all(st: Shared) -> None:
     fresh = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
     for k in range(st.counts[ARMS]):
         if own[k, 0] > 0.0:
-            look_ahead(st, k, S)
+            bound_effect(st, k, S)
         else:
             effect[k] = 0.0
             root[k] = fresh
             length[k] = 0.0
+    for t in range((st.counts[ARMS] + LANES - 1) // LANES):
+        for i in range(st.peak.shape[0]):
+            most = st.hint[i, t * LANES]
+            for k in range(t * LANES, min(st.counts[ARMS], (t + 1) * LANES)):
+                most = max(most, st.hint[i, k])
+            st.peak[i, t] = most
 
 
 @njit(cache=True)
@@ -438,13 +433,11 @@ def refresh(st: Shared) -> None:
         f[e] = st.vec[0, e] + (st.vec[1, e] + st.vec[2, e])
         st.vec[3, e] = 0.0
         st.vec[4, e] = 0.0
-    times_root(st.root, f, h)
-    root_times(st.root, h, st.vec[3])
+    through_root(st.root, f, h, st.vec[3])
     # f is as large as B, and B⁻¹f loses what would be kept: once more, with what is missing.
     for e in range(D):
         f[e] = missing(st, e)
-    times_root(st.root, f, h)
-    root_times(st.root, h, st.vec[3])
+    through_root(st.root, f, h, st.vec[3])
     if not zero_mean(st):
         for r in range(D):
             h[r] = st.root[r, 0]
@@ -494,10 +487,9 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
     """Take one play into R, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (2, D) scratch."""
     h, b = work[0], work[1]
     D = v.shape[0]
-    times_root(st.root, v, h)
     for e in range(D):
         b[e] = 0.0
-    root_times(st.root, h, b)
+    through_root(st.root, v, h, b)
     q = 0.0
     fit = 0.0
     first = 0.0
@@ -514,7 +506,8 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
     # (I − βhhᵀ)² = I − hhᵀ·weight/(1 + q)
     beta = share / (1.0 + 1.0 / math.sqrt(1.0 + q))
     for r in range(D):
-        add_scaled(st.root[r], -beta * h[r], b)
+        h[r] *= beta
+    take_outer(st.root, h, b)
 
 
 @njit(cache=True, inline="always")
@@ -762,24 +755,56 @@ def contract(at: Places, theta: Floats, x: Floats, out: Floats) -> None:
 
 
 @njit(cache=True)
-def tile_scores(tile: Singles, w: Singles, out: Singles) -> None:
-    """Fill (1, a)ᵀw of the arms of one tile, in single precision, feature after feature."""
+def tile_scores(
+    tile: Singles, marks: Uints, binary: Bools, w: Singles, out: Singles
+) -> None:
+    """Fill (1, a)ᵀw of the arms of one tile, in single precision, feature after feature.
+
+    Features that are 0 or 1 are read as bits. Adding w·0 changes no number, so nothing depends on
+    which features are.
+    """
     P = w.shape[0]
-    w0 = w[0]
-    row = tile[0]
     for i in range(out.shape[0]):
-        out[i] = w0 * row[i]
-    fours = P - (P - 1) % 4
-    for j in range(1, fours, 4):
-        w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
-        r0, r1, r2, r3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
-        for i in range(out.shape[0]):
-            out[i] = (((out[i] + w0 * r0[i]) + w1 * r1[i]) + w2 * r2[i]) + w3 * r3[i]
-    for j in range(fours, P):
-        w0 = w[j]
-        row = tile[j]
-        for i in range(out.shape[0]):
-            out[i] += w0 * row[i]
+        out[i] = _ZERO
+    begin = 0
+    while begin < P:
+        end = begin + 1
+        while end < P and binary[end] == binary[begin]:
+            end += 1
+        if binary[begin]:
+            add_marked(out, w[begin:end], marks[begin:end])
+        else:
+            fours = end - (end - begin) % 4
+            for j in range(begin, fours, 4):
+                w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+                r0, r1, r2, r3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+                for i in range(out.shape[0]):
+                    out[i] = (((out[i] + w0 * r0[i]) + w1 * r1[i]) + w2 * r2[i]) + w3 * r3[i]
+            for j in range(fours, end):
+                w0 = w[j]
+                row = tile[j]
+                for i in range(out.shape[0]):
+                    out[i] += w0 * row[i]
+        begin = end
+
+
+@njit(cache=True)
+def highest(x: Singles, work: Singles) -> np.float32:
+    """Return the largest of LANES numbers; work (LANES / 2) is scratch."""
+    # Halves of a fixed length, which the compiler makes vector code of.
+    for i in range(32):
+        a, b = x[i], x[i + 32]
+        work[i] = a if a > b else b
+    for i in range(16):
+        a, b = work[i], work[i + 16]
+        work[i] = a if a > b else b
+    for i in range(8):
+        a, b = work[i], work[i + 8]
+        work[i] = a if a > b else b
+    best = work[0]
+    for i in range(1, 8):
+        best = max(best, work[i])
+    return best
 
 
 @njit(cache=True, inline="always")
@@ -849,7 +874,7 @@ def draw_some(
         k = arms[i]
         if k // LANES != tile:
             tile = k // LANES
-            tile_scores(st.tiles[tile], single, score)
+            tile_scores(st.tiles[tile], st.marks[tile], st.binary, single, score)
         bits = own_bits(key, k)
         out[i] = np.float64(score[k % LANES]) + own_effect(st, k, theta, scale, bits, h)
 
@@ -882,7 +907,7 @@ def draw_rows(
 
 
 @njit(cache=True)
-def reach_tiles(
+def reach_tile(
     score: Singles,
     hint: Singles,
     first: int,
@@ -891,9 +916,8 @@ def reach_tiles(
     far: np.float32,
     tail: Singles,
     reach: Singles,
-    most: Singles,
 ) -> None:
-    """Fill an upper bound on the score of every arm of some tiles, and the largest of each tile.
+    """Fill an upper bound on the score of every arm of a tile, the first of which is `first`.
 
     hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail is scratch.
     With t the random bits' distance from 1, z ≤ √(−2 ln 2t), and −log₂ is at most what exponent
@@ -921,22 +945,16 @@ def reach_tiles(
         reach[i] = (score[i] + effect[i]) + (
             more + slack * (abs(score[i]) + (abs(effect[i]) + more))
         )
-    # Halves of a fixed length, which the compiler makes vector code of.
-    for t in range(most.shape[0]):
-        mine = reach[t * LANES : (t + 1) * LANES]
-        for i in range(32):
-            a, b = mine[i], mine[i + 32]
-            tail[i] = a if a > b else b
-        for i in range(16):
-            a, b = tail[i], tail[i + 16]
-            tail[i] = a if a > b else b
-        for i in range(8):
-            a, b = tail[i], tail[i + 8]
-            tail[i] = a if a > b else b
-        best = tail[0]
-        for i in range(1, 8):
-            best = max(best, tail[i])
-        most[t] = best
+
+
+@njit(cache=True)
+def reach_of_tile(
+    st: Shared, t: int, most: np.float32, scale: np.float32, far: np.float32
+) -> np.float32:
+    """Return a bound on the score of every arm of tile t, whose highest score is `most`."""
+    effect, root, length = st.peak[0, t], st.peak[1, t], st.peak[2, t]
+    more = scale * (_FURTHEST * root) + far * length
+    return np.float32((most + effect) + (more + _SLACK * (abs(most) + (abs(effect) + more))))
 
 
 @njit(cache=True)
@@ -982,8 +1000,8 @@ def best_of(
 ) -> int:
     """Fill `best` with the arms of the highest scores of one draw, best first; `top` with those.
 
-    Own effects are computed only for arms that can still win. score, reach (tiles·LANES) and most
-    (tiles) are scratch. Return how many were computed. An arm is -1 where there is none.
+    Own effects are computed only for arms that can still win. score (tiles·LANES), reach (LANES)
+    and most (tiles) are scratch. Return how many were computed. An arm is -1 where there is none.
     """
     K = st.counts[ARMS]
     tiles = (K + LANES - 1) // LANES
@@ -992,28 +1010,16 @@ def best_of(
     best[:] = -1
     top[:] = -math.inf
     plain = st.num[RHO] == 0.0
-    tail = np.empty(LANES * TILES, np.float32)
+    wide, far = np.float32(scale), np.float32(distance)
+    tail = np.empty(LANES, np.float32)
     h = np.empty(w.shape[0])
     full = theta.shape[0] == st.X.shape[1] * w.shape[0]
     columns = column_lengths(theta, st.ref, w.shape[0])
     first = 0
-    for block in range(0, tiles, TILES):
-        last = min(tiles, block + TILES)
-        for t in range(block, last):
-            tile_scores(st.tiles[t], single, score[t * LANES : (t + 1) * LANES])
-        low, high = block * LANES, last * LANES
-        reach_tiles(
-            score[low:high],
-            st.hint,
-            low,
-            key,
-            np.float32(scale),
-            np.float32(distance),
-            tail,
-            reach[low:high],
-            most[block:last],
-        )
     for t in range(tiles):
+        mine = score[t * LANES : (t + 1) * LANES]
+        tile_scores(st.tiles[t], st.marks[t], st.binary, single, mine)
+        most[t] = reach_of_tile(st, t, highest(mine, tail), wide, far)
         if most[t] > most[first]:
             first = t
     computed = 0
@@ -1023,8 +1029,12 @@ def best_of(
         t = first if turn < 0 else turn
         if turn == first or (best[m] >= 0 and most[t] < top[m]):
             continue
+        low, high = t * LANES, (t + 1) * LANES
+        reach_tile(score[low:high], st.hint, low, key, wide, far, tail, reach)
+        if best[m] >= 0 and highest(reach, tail) < top[m]:
+            continue
         for k in range(t * LANES, min(K, (t + 1) * LANES)):
-            if not may[k] or (best[m] >= 0 and reach[k] < top[m]):
+            if not may[k] or (best[m] >= 0 and reach[k - low] < top[m]):
                 continue
             drawn = np.float64(score[k])
             if not plain:
@@ -1033,7 +1043,8 @@ def best_of(
                     words = 0.0
                     for j in range(columns.shape[0]):
                         words += abs(st.rows[k, j]) * columns[j]
-                    if reach[k] + (words * st.hint[3, k] - distance * st.hint[2, k]) < top[m]:
+                    tighter = words * st.hint[3, k] - distance * st.hint[2, k]
+                    if reach[k - low] + tighter < top[m]:
                         continue
                 drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
                 computed += 1
@@ -1061,7 +1072,7 @@ def best_arms(
         key,
         own_spread(st, spread),
         np.empty(tiles * LANES, np.float32),
-        np.empty(tiles * LANES, np.float32),
+        np.empty(LANES, np.float32),
         np.empty(tiles, np.float32),
         best,
         top,
@@ -1113,7 +1124,7 @@ def win_counts(
     D, P = st.vec.shape[1], st.rows.shape[1]
     tiles = (st.counts[ARMS] + LANES - 1) // LANES
     score = np.empty(tiles * LANES, np.float32)
-    reach = np.empty(tiles * LANES, np.float32)
+    reach = np.empty(LANES, np.float32)
     most = np.empty(tiles, np.float32)
     theta = np.empty((DRAWS, D))
     keys = np.empty(DRAWS, np.uint64)
@@ -1279,12 +1290,34 @@ def fold_one(
     counts: Ints,
     ref: Floats,
     hint: Singles,
+    peak: Singles,
+    marks: Uints,
+    binary: Bools,
     k: int,
     context: Floats,
     r: float,
 ) -> None:
     """Fold one play; the model in pieces, as numba looks up a named tuple 100 times slower."""
-    st = Shared(rows, tiles, X, own, old_of, old, at, tri, vec, root, raw, num, counts, ref, hint)
+    st = Shared(
+        rows,
+        tiles,
+        X,
+        own,
+        old_of,
+        old,
+        at,
+        tri,
+        vec,
+        root,
+        raw,
+        num,
+        counts,
+        ref,
+        hint,
+        peak,
+        marks,
+        binary,
+    )
     D = vec.shape[1]
     fold(st, k, with_first(context), r, np.empty(D), np.empty((2, D)), period(D, num[GAMMA]))
 
@@ -1306,6 +1339,9 @@ def choose_one(
     counts: Ints,
     ref: Floats,
     hint: Singles,
+    peak: Singles,
+    marks: Uints,
+    binary: Bools,
     context: Floats,
     may: Bools,
     key: np.uint64,
@@ -1314,7 +1350,26 @@ def choose_one(
     top: Floats,
 ) -> int:
     """Find the best arms of one draw; the model in pieces, as `fold_one` takes it."""
-    st = Shared(rows, tiles, X, own, old_of, old, at, tri, vec, root, raw, num, counts, ref, hint)
+    st = Shared(
+        rows,
+        tiles,
+        X,
+        own,
+        old_of,
+        old,
+        at,
+        tri,
+        vec,
+        root,
+        raw,
+        num,
+        counts,
+        ref,
+        hint,
+        peak,
+        marks,
+        binary,
+    )
     return best_arms(st, with_first(context), may, key, spread, best, top)
 
 
@@ -1325,8 +1380,25 @@ def set_rows(st: Shared, first: int, rows: Floats) -> None:
         k = first + i
         st.rows[k, 0] = 1.0
         st.rows[k, 1:] = rows[i]
+        bit = np.uint64(1) << np.uint64(k % LANES)
         for j in range(st.rows.shape[1]):
-            st.tiles[k // LANES, j, k % LANES] = np.float32(st.rows[k, j])
+            a = st.rows[k, j]
+            st.tiles[k // LANES, j, k % LANES] = np.float32(a)
+            if a == 1.0:
+                st.marks[k // LANES, j] |= bit
+            else:
+                st.marks[k // LANES, j] &= ~bit
+                st.binary[j] &= a == 0.0
+
+
+@njit(cache=True)
+def expect(st: Shared, first: int) -> None:
+    """Fill what bounds the own effects of arms from number `first` on, which nobody played yet."""
+    fresh = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
+    for k in range(first, st.counts[ARMS]):
+        st.hint[1, k] = fresh
+        st.peak[0, k // LANES] = max(st.peak[0, k // LANES], _ZERO)
+        st.peak[1, k // LANES] = max(st.peak[1, k // LANES], st.hint[1, k])
 
 
 @njit(cache=True)
@@ -1406,7 +1478,7 @@ def run(
     D, P = st.vec.shape[1], st.rows.shape[1]
     tiles = (st.counts[ARMS] + LANES - 1) // LANES
     score = np.empty(tiles * LANES, np.float32)
-    reach = np.empty(tiles * LANES, np.float32)
+    reach = np.empty(LANES, np.float32)
     most = np.empty(tiles, np.float32)
     theta, z, v, w = np.empty(D), np.empty(D), np.empty(D), np.empty(P)
     work = np.empty((2, D))

@@ -221,7 +221,7 @@ class SharedArms:
         """Bytes that one more arm takes."""
         st = self.kernel_state
         room = len(st.rows)
-        parts = (st.rows, st.tiles, st.X, st.own, st.old_of, st.hint)
+        parts = (st.rows, st.tiles, st.X, st.own, st.old_of, st.hint, st.marks)
         return sum(part.nbytes // room for part in parts)
 
     def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
@@ -274,7 +274,7 @@ class SharedArms:
         self.kernel_state = st = _with_room(self.kernel_state, K + len(more))
         kernel.set_rows(st, K, more)
         st.counts[ARMS] += len(more)
-        st.hint[1, K : K + len(more)] = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
+        kernel.expect(st, K)
 
     def change(self, arm: int, row: npt.ArrayLike) -> None:
         """Change the features of an arm: what it earned before counts with the old ones."""
@@ -532,6 +532,9 @@ def _untrained(kept: Bools) -> Shared:
         counts=np.zeros(kernel.COUNTS, np.int64),
         ref=np.zeros(D),
         hint=np.zeros((4, 0), np.float32),
+        peak=np.zeros((3, 0), np.float32),
+        marks=np.zeros((0, p1), np.uint64),
+        binary=np.ones(p1, np.bool_),
     )
 
 
@@ -549,10 +552,15 @@ def _with_room(st: Shared, arms: int) -> Shared:
         out[:room] = part
         return out
 
-    tiles = np.zeros((more // kernel.LANES, *st.tiles.shape[1:]), np.float32)
+    of_tiles = more // kernel.LANES
+    tiles = np.zeros((of_tiles, *st.tiles.shape[1:]), np.float32)
     tiles[: len(st.tiles)] = st.tiles
+    marks = np.zeros((of_tiles, st.marks.shape[1]), np.uint64)
+    marks[: len(st.marks)] = st.marks
     hint = np.zeros((4, more), np.float32)
     hint[:, :room] = st.hint
+    peak = np.zeros((3, of_tiles), np.float32)
+    peak[:, : st.peak.shape[1]] = st.peak
     return st._replace(
         rows=longer(st.rows),
         tiles=tiles,
@@ -560,6 +568,8 @@ def _with_room(st: Shared, arms: int) -> Shared:
         own=longer(st.own),
         old_of=longer(st.old_of, -1),
         hint=hint,
+        peak=peak,
+        marks=marks,
     )
 
 
