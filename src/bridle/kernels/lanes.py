@@ -383,9 +383,7 @@ def _write_add_marked(
     vector, bits = ir.VectorType(one, SINGLES), ir.VectorType(ir.IntType(1), SINGLES)
     places = range(0, MARKS, SINGLES)
     sums = [
-        builder.load(
-            builder.bitcast(builder.gep(out, [_I(at)]), vector.as_pointer()), align=4
-        )
+        builder.load(builder.bitcast(builder.gep(out, [_I(at)]), vector.as_pointer()), align=4)
         for at in places
     ]
     blank = ir.Constant(vector, ir.Undefined)

@@ -52,7 +52,8 @@ FADED = 0.9
 FIRST_NOISE = 0.0625
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 # No draw is further from its mean than this; and what sums in single precision may be off by.
-_FURTHEST, _SLACK = np.float32(8.5), np.float32(2e-6)
+_FURTHEST, _SLACK, _SLACK_FIT = np.float32(8.5), np.float32(2e-6), np.float32(4e-6)
+_NEVER = np.float32(-1e30)
 _TOP_SQUARE = np.float32(2.0 * math.log(2.0) * (31 + 127) * (1.0 + 1e-6) + 1e-3)
 # Tangents of the root at 0.5, 1.5 and 3.5.
 _N, _N_2, _M, _M_2, _W, _W_2 = (np.float32(x) for c in (0.5, 1.5, 3.5) for x in (0.5 / c, 0.5 * c))
@@ -95,10 +96,15 @@ class Shared(NamedTuple):
     num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
-    hint: Singles  # (4, C) own effect at `ref`, √κ, κ‖S_k‖, κ‖X_k‖: what bounds an own effect
-    peak: Singles  # (3, C/LANES) no less than the first three of `hint` in each tile
+    hint: Singles  # (3, C) own effect at `ref`, √κ, κ‖S_k‖: what bounds it for unseated arms
+    peak: Singles  # (3, C/LANES) no less than `hint` in each tile
     marks: Uints  # (C/LANES, p+1) a bit for every arm that has a 1
     binary: Bools  # (p+1,) features that are 0 or 1 for all arms
+    seats: npt.NDArray[np.int32]  # (C + 1,) arms that were played, and how many these are
+    seat_of: npt.NDArray[np.int32]  # (C,) the place of an arm among them, or -1
+    seat_X: Singles  # (C/LANES, d+1, LANES) X of these arms, arms last
+    seat_sums: Singles  # (3, C) their n_k, R_k and a bound on ‖S_k‖
+    seat_marks: Uints  # (C/LANES, p+1) as `marks`
 
 
 @njit(cache=True, inline="always")
@@ -362,6 +368,35 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
         st.peak[i, k // LANES] = max(st.peak[i, k // LANES], st.hint[i, k])
 
 
+@njit(cache=True, inline="always")
+def is_seated(st: Shared, k: int) -> bool:
+    """Return whether an arm is scored with those that were played; not if it has changed since."""
+    return bool(st.seat_of[k] >= 0 and st.old_of[k] < 0)
+
+
+@njit(cache=True)
+def seat(st: Shared, k: int, length: float) -> None:
+    """Put what is known of an arm that was played beside the others; length: ‖S_k‖."""
+    place = st.seat_of[k]
+    if place < 0:
+        if st.old_of[k] >= 0:
+            return
+        place = st.seats[-1]
+        st.seats[place], st.seat_of[k] = k, place
+        st.seats[-1] += 1
+        for j in range(st.marks.shape[1]):
+            bit = (st.marks[k // LANES, j] >> np.uint64(k % LANES)) & np.uint64(1)
+            st.seat_marks[place // LANES, j] |= bit << np.uint64(place % LANES)
+    st.seat_sums[0, place] = st.own[k, 0]
+    st.seat_sums[1, place] = st.own[k, 1]
+    st.seat_sums[2, place] = length * (1.0 + 1e-5)
+    if st.old_of[k] >= 0:
+        st.seat_sums[1, place] = _NEVER
+        return
+    for i in range(st.X.shape[1]):
+        st.seat_X[place // LANES, i, place % LANES] = st.X[k, i]
+
+
 @njit(cache=True)
 def bound_effect(st: Shared, k: int, S: Floats) -> None:
     """Fill `hint` of one arm; S (D) is scratch."""
@@ -371,7 +406,6 @@ def bound_effect(st: Shared, k: int, S: Floats) -> None:
         st.hint[0, k] = 0.0
         st.hint[1, k] = math.sqrt(kappa) * (1.0 + 1e-6)
         st.hint[2, k] = 0.0
-        st.hint[3, k] = 0.0
         return
     arm_sum(st, k, S)
     g = st.num[PASSED]
@@ -380,6 +414,12 @@ def bound_effect(st: Shared, k: int, S: Floats) -> None:
     for e in range(S.shape[0]):
         fit += S[e] * st.ref[e]
         length += S[e] * S[e]
+    seat(st, k, math.sqrt(length))
+    if is_seated(st, k):
+        st.hint[0, k] = _NEVER  # it is looked at with the others that were played
+        st.hint[1, k] = 0.0
+        st.hint[2, k] = 0.0
+        return
     effect = kappa * g * (st.own[k, 1] - fit)
     margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
     wide = 1.0 + 1e-5
@@ -389,10 +429,6 @@ def bound_effect(st: Shared, k: int, S: Floats) -> None:
     st.hint[0, k] = effect + margin
     st.hint[1, k] = math.sqrt(kappa) * wide
     st.hint[2, k] = kappa * g * math.sqrt(length) * wide
-    length = 0.0
-    for i in range(st.X.shape[1]):
-        length += st.X[k, i] * st.X[k, i]
-    st.hint[3, k] = kappa * g * math.sqrt(length) * wide
 
 
 @njit(cache=True)
@@ -755,9 +791,7 @@ def contract(at: Places, theta: Floats, x: Floats, out: Floats) -> None:
 
 
 @njit(cache=True)
-def tile_scores(
-    tile: Singles, marks: Uints, binary: Bools, w: Singles, out: Singles
-) -> None:
+def tile_scores(tile: Singles, marks: Uints, binary: Bools, w: Singles, out: Singles) -> None:
     """Fill (1, a)ᵀw of the arms of one tile, in single precision, feature after feature.
 
     Features that are 0 or 1 are read as bits. Adding w·0 changes no number, so nothing depends on
@@ -919,9 +953,8 @@ def reach_tile(
 ) -> None:
     """Fill an upper bound on the score of every arm of a tile, the first of which is `first`.
 
-    hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail is scratch.
-    With t the random bits' distance from 1, z ≤ √(−2 ln 2t), and −log₂ is at most what exponent
-    and mantissa of a float say, read as one number.
+    hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail is scratch. See
+    `reach_of_draw` for how far a draw may go.
     """
     effect, root, length = hint[0, first:], hint[1, first:], hint[2, first:]
     slack = np.float32(1e-6)
@@ -930,13 +963,7 @@ def reach_tile(
         start = np.uint32(first)
         for i in range(reach.shape[0]):
             tail[i] = np.float32(~half_bits(low, high, np.uint32(start + np.uint32(i)))) + _ONE
-        whole = tail.view(np.int32)
-        for i in range(reach.shape[0]):
-            # 2 ln 2 · (31 + 127 − bits / 2²³), and a little more; then √z² ≤ (z²/c + c) / 2.
-            square = _TOP_SQUARE - _PER_BIT * np.float32(whole[i])
-            near, middle, wide = _N * square + _N_2, _M * square + _M_2, _W * square + _W_2
-            middle = middle if middle < wide else wide
-            reach[i] = near if near < middle else middle
+        reach_of_draw(tail, reach)
     else:
         for i in range(reach.shape[0]):
             reach[i] = _ZERO
@@ -945,6 +972,92 @@ def reach_tile(
         reach[i] = (score[i] + effect[i]) + (
             more + slack * (abs(score[i]) + (abs(effect[i]) + more))
         )
+
+
+@njit(cache=True)
+def reach_of_draw(tail: Singles, reach: Singles) -> None:
+    """Fill a bound on standard normals from their random bits' distance from 1, times 2³².
+
+    With t the random bits' distance from 1, z ≤ √(−2 ln 2t), and −log₂ is at most what exponent
+    and mantissa of a float say, read as one number.
+    """
+    whole = tail.view(np.int32)
+    for i in range(reach.shape[0]):
+        # 2 ln 2 · (31 + 127 − bits / 2²³), and a little more; then √z² ≤ (z²/c + c) / 2.
+        square = _TOP_SQUARE - _PER_BIT * np.float32(whole[i])
+        near, middle, wide = _N * square + _N_2, _M * square + _M_2, _W * square + _W_2
+        middle = middle if middle < wide else wide
+        reach[i] = near if near < middle else middle
+
+
+@njit(cache=True)
+def reach_played(
+    st: Shared,
+    block: int,
+    size: int,
+    theta: Singles,
+    length: np.float32,
+    score: Singles,
+    key: np.uint64,
+    scale: np.float32,
+    work: Singles,
+    reach: Singles,
+) -> None:
+    """Fill an upper bound on the score of the arms of a block of `seats`, the first `size` of it.
+
+    The mean of their own effects is computed for this draw, in single precision: theta (d+1, p+1),
+    0 where a joint feature is not kept; length: ‖θ̃‖. work: (4, LANES), scratch.
+    """
+    part, fit, mine, tail = work[0], work[1], work[2], work[3]
+    arms = st.seats[block * LANES : (block + 1) * LANES]
+    X = st.seat_X[block]
+    n, R, S = st.seat_sums[0], st.seat_sums[1], st.seat_sums[2]
+    first = block * LANES
+    d1 = X.shape[0]
+    fours = d1 - d1 % 4
+    for i in range(LANES):
+        fit[i] = _ZERO
+    for j in range(theta.shape[1]):
+        for i in range(LANES):
+            part[i] = _ZERO
+        for e in range(0, fours, 4):
+            w0, w1, w2, w3 = theta[e, j], theta[e + 1, j], theta[e + 2, j], theta[e + 3, j]
+            x0, x1, x2, x3 = X[e], X[e + 1], X[e + 2], X[e + 3]
+            for i in range(LANES):
+                part[i] += (w0 * x0[i] + w1 * x1[i]) + (w2 * x2[i] + w3 * x3[i])
+        for e in range(fours, d1):
+            w0 = theta[e, j]
+            x0 = X[e]
+            for i in range(LANES):
+                part[i] += w0 * x0[i]
+        if st.binary[j]:
+            mark = st.seat_marks[block, j]
+            for i in range(LANES):
+                there = (mark >> np.uint64(i)) & np.uint64(1)
+                fit[i] += part[i] if there else _ZERO
+        else:
+            for i in range(size):
+                fit[i] += part[i] * np.float32(st.rows[arms[i], j])
+    low, high = np.uint32(key), np.uint32(key >> _S32)
+    for i in range(size):
+        mine[i] = score[arms[i]]
+    for i in range(LANES):
+        tail[i] = np.float32(~half_bits(low, high, np.uint32(arms[i]))) + _ONE
+    if scale > 0.0:
+        reach_of_draw(tail, reach)
+    else:
+        for i in range(LANES):
+            reach[i] = _ZERO
+    g, rho = np.float32(st.num[PASSED]), np.float32(st.num[RHO])
+    for i in range(LANES):
+        kappa = rho / (_ONE + rho * g * n[first + i])
+        effect = kappa * g * (R[first + i] - fit[i])
+        more = scale * (reach[i] * np.sqrt(kappa)) + _SLACK_FIT * (
+            kappa * g * (S[first + i] * length + abs(R[first + i]))
+        )
+        reach[i] = (mine[i] + effect) + (more + _SLACK * (abs(mine[i]) + (abs(effect) + more)))
+    for i in range(size, LANES):
+        reach[i] = _NEVER
 
 
 @njit(cache=True)
@@ -958,29 +1071,43 @@ def reach_of_tile(
 
 
 @njit(cache=True)
-def insert(best: Ints, top: Floats, tie: Uints, k: int, s: float, b: np.uint64) -> None:
-    """Put arm k with score s into the best so far, best first; ties fall by random bits."""
-    m = top.shape[0]
-    if not (s > top[m - 1] or best[m - 1] < 0 or (s == top[m - 1] and b > tie[m - 1])):
-        return
-    i = m - 1
-    while i > 0 and (best[i - 1] < 0 or s > top[i - 1] or (s == top[i - 1] and b > tie[i - 1])):
-        best[i], top[i], tie[i] = best[i - 1], top[i - 1], tie[i - 1]
-        i -= 1
-    best[i], top[i], tie[i] = k, s, b
+def sift(best: Ints, top: Floats, tie: Uints, n: int, k: int, s: float, b: np.uint64) -> None:
+    """Put arm k in the place of the first of a heap of n, whose lowest stands first."""
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        other = child + 1
+        if other < n and (
+            top[other] < top[child] or (top[other] == top[child] and tie[other] < tie[child])
+        ):
+            child = other
+        if not (top[child] < s or (top[child] == s and tie[child] < b)):
+            break
+        best[i] = best[child]
+        top[i] = top[child]
+        tie[i] = tie[child]
+        i = child
+    best[i] = k
+    top[i] = s
+    tie[i] = b
 
 
 @njit(cache=True)
-def column_lengths(theta: Floats, ref: Floats, P: int) -> Floats:
-    """Return the length of every column of Θ − Θ_ref, (p+1,), where all products are kept."""
-    out = np.zeros(P)
-    for i in range(theta.shape[0] // P):
-        for j in range(P):
-            off = theta[i * P + j] - ref[i * P + j]
-            out[j] += off * off
-    for j in range(P):
-        out[j] = math.sqrt(out[j]) * (1.0 + 1e-5)
-    return out
+def insert(best: Ints, top: Floats, tie: Uints, k: int, s: float, b: np.uint64) -> None:
+    """Put arm k with score s among the best so far, a heap; ties fall by random bits."""
+    if s > top[0] or best[0] < 0 or (s == top[0] and b > tie[0]):
+        sift(best, top, tie, best.shape[0], k, s, b)
+
+
+@njit(cache=True)
+def in_order(best: Ints, top: Floats, tie: Uints) -> None:
+    """Bring a heap into order, best first."""
+    for n in range(best.shape[0] - 1, 0, -1):
+        k, s, b = best[n], top[n], tie[n]
+        best[n], top[n], tie[n] = best[0], top[0], tie[0]
+        sift(best, top, tie, n, k, s, b)
 
 
 @njit(cache=True)
@@ -1011,10 +1138,9 @@ def best_of(
     top[:] = -math.inf
     plain = st.num[RHO] == 0.0
     wide, far = np.float32(scale), np.float32(distance)
-    tail = np.empty(LANES, np.float32)
+    work = np.empty((4, LANES), np.float32)
+    tail = work[3]
     h = np.empty(w.shape[0])
-    full = theta.shape[0] == st.X.shape[1] * w.shape[0]
-    columns = column_lengths(theta, st.ref, w.shape[0])
     first = 0
     for t in range(tiles):
         mine = score[t * LANES : (t + 1) * LANES]
@@ -1023,31 +1149,67 @@ def best_of(
         if most[t] > most[first]:
             first = t
     computed = 0
-    m = best.shape[0] - 1
-    # The most promising arms go first, so that most others are passed over at a glance.
-    for turn in range(-1, tiles):
+    # The most promising arms go first, so that most others are passed over at a glance: those of
+    # one tile, then all that were played, then the other tiles.
+    for turn in range(-2, tiles):
+        if turn == -1:
+            computed += best_played(
+                st, theta, may, key, scale, score, work, reach, best, top, tie, h
+            )
+            continue
         t = first if turn < 0 else turn
-        if turn == first or (best[m] >= 0 and most[t] < top[m]):
+        if turn == first or (best[0] >= 0 and most[t] < top[0]):
             continue
         low, high = t * LANES, (t + 1) * LANES
         reach_tile(score[low:high], st.hint, low, key, wide, far, tail, reach)
-        if best[m] >= 0 and highest(reach, tail) < top[m]:
+        if best[0] >= 0 and highest(reach, tail) < top[0]:
             continue
-        for k in range(t * LANES, min(K, (t + 1) * LANES)):
-            if not may[k] or (best[m] >= 0 and reach[k - low] < top[m]):
+        for k in range(low, min(K, high)):
+            if not may[k] or is_seated(st, k) or (best[0] >= 0 and reach[k - low] < top[0]):
                 continue
             drawn = np.float64(score[k])
             if not plain:
-                if full and best[m] >= 0 and st.own[k, 0] > 0.0 and st.old_of[k] < 0:
-                    # |S_kᵀδ| ≤ ‖X_k‖ Σ_j |a_j| ‖δ_j‖: for arms of few words far below ‖S_k‖ ‖δ‖.
-                    words = 0.0
-                    for j in range(columns.shape[0]):
-                        words += abs(st.rows[k, j]) * columns[j]
-                    tighter = words * st.hint[3, k] - distance * st.hint[2, k]
-                    if reach[k - low] + tighter < top[m]:
-                        continue
                 drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
                 computed += 1
+            insert(best, top, tie, k, drawn, bits_of(key, k))
+    in_order(best, top, tie)
+    return computed
+
+
+@njit(cache=True)
+def best_played(
+    st: Shared,
+    theta: Floats,
+    may: Bools,
+    key: np.uint64,
+    scale: float,
+    score: Singles,
+    work: Singles,
+    reach: Singles,
+    best: Ints,
+    top: Floats,
+    tie: Uints,
+    h: Floats,
+) -> int:
+    """Put the arms that were played among the best so far; return how many were computed."""
+    grid = np.zeros((st.X.shape[1], st.rows.shape[1]), np.float32)
+    length = 0.0
+    for e in range(theta.shape[0]):
+        grid[st.at[0, e], st.at[1, e]] = np.float32(theta[e])
+        length += theta[e] * theta[e]
+    far, wide = np.float32(math.sqrt(length)), np.float32(scale)
+    computed = 0
+    for begin in range(0, st.seats[-1], LANES):
+        size = min(LANES, st.seats[-1] - begin)
+        reach_played(st, begin // LANES, size, grid, far, score, key, wide, work, reach)
+        if best[0] >= 0 and highest(reach, work[3]) < top[0]:
+            continue
+        for i in range(size):
+            k = st.seats[begin + i]
+            if not may[k] or not is_seated(st, k) or (best[0] >= 0 and reach[i] < top[0]):
+                continue
+            drawn = np.float64(score[k]) + own_effect(st, k, theta, scale, own_bits(key, k), h)
+            computed += 1
             insert(best, top, tie, k, drawn, bits_of(key, k))
     return computed
 
@@ -1293,6 +1455,11 @@ def fold_one(
     peak: Singles,
     marks: Uints,
     binary: Bools,
+    seats: npt.NDArray[np.int32],
+    seat_of: npt.NDArray[np.int32],
+    seat_X: Singles,
+    seat_sums: Singles,
+    seat_marks: Uints,
     k: int,
     context: Floats,
     r: float,
@@ -1317,6 +1484,11 @@ def fold_one(
         peak,
         marks,
         binary,
+        seats,
+        seat_of,
+        seat_X,
+        seat_sums,
+        seat_marks,
     )
     D = vec.shape[1]
     fold(st, k, with_first(context), r, np.empty(D), np.empty((2, D)), period(D, num[GAMMA]))
@@ -1342,6 +1514,11 @@ def choose_one(
     peak: Singles,
     marks: Uints,
     binary: Bools,
+    seats: npt.NDArray[np.int32],
+    seat_of: npt.NDArray[np.int32],
+    seat_X: Singles,
+    seat_sums: Singles,
+    seat_marks: Uints,
     context: Floats,
     may: Bools,
     key: np.uint64,
@@ -1369,6 +1546,11 @@ def choose_one(
         peak,
         marks,
         binary,
+        seats,
+        seat_of,
+        seat_X,
+        seat_sums,
+        seat_marks,
     )
     return best_arms(st, with_first(context), may, key, spread, best, top)
 

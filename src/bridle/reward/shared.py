@@ -222,6 +222,7 @@ class SharedArms:
         st = self.kernel_state
         room = len(st.rows)
         parts = (st.rows, st.tiles, st.X, st.own, st.old_of, st.hint, st.marks)
+        parts += (st.seats, st.seat_of, st.seat_X, st.seat_sums, st.seat_marks)
         return sum(part.nbytes // room for part in parts)
 
     def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
@@ -531,10 +532,15 @@ def _untrained(kept: Bools) -> Shared:
         num=num,
         counts=np.zeros(kernel.COUNTS, np.int64),
         ref=np.zeros(D),
-        hint=np.zeros((4, 0), np.float32),
+        hint=np.zeros((3, 0), np.float32),
         peak=np.zeros((3, 0), np.float32),
         marks=np.zeros((0, p1), np.uint64),
         binary=np.ones(p1, np.bool_),
+        seats=np.zeros(1, np.int32),
+        seat_of=np.zeros(0, np.int32),
+        seat_X=np.zeros((0, d1, kernel.LANES), np.float32),
+        seat_sums=np.zeros((3, 0), np.float32),
+        seat_marks=np.zeros((0, p1), np.uint64),
     )
 
 
@@ -546,30 +552,23 @@ def _with_room(st: Shared, arms: int) -> Shared:
     more = max(arms, room + room // 2)
     more += -more % kernel.LANES
 
-    def longer(part: npt.NDArray[Any], fill: float = 0.0) -> npt.NDArray[Any]:
-        shape = (more, *part.shape[1:])
+    def longer(part: npt.NDArray[Any], fill: float = 0.0, axis: int = 0) -> npt.NDArray[Any]:
+        shape = list(part.shape)
+        shape[axis] = more if shape[axis] == room else more // kernel.LANES
         out = np.full(shape, fill, part.dtype) if fill else np.zeros(shape, part.dtype)
-        out[:room] = part
+        out[(slice(None),) * axis + (slice(part.shape[axis]),)] = part
         return out
 
-    of_tiles = more // kernel.LANES
-    tiles = np.zeros((of_tiles, *st.tiles.shape[1:]), np.float32)
-    tiles[: len(st.tiles)] = st.tiles
-    marks = np.zeros((of_tiles, st.marks.shape[1]), np.uint64)
-    marks[: len(st.marks)] = st.marks
-    hint = np.zeros((4, more), np.float32)
-    hint[:, :room] = st.hint
-    peak = np.zeros((3, of_tiles), np.float32)
-    peak[:, : st.peak.shape[1]] = st.peak
+    seats = np.zeros(more + 1, np.int32)
+    seats[:room], seats[-1] = st.seats[:-1], st.seats[-1]
+    names = ("rows", "tiles", "X", "own", "marks", "seat_X", "seat_marks")
+    across = ("hint", "peak", "seat_sums")
     return st._replace(
-        rows=longer(st.rows),
-        tiles=tiles,
-        X=longer(st.X),
-        own=longer(st.own),
+        **{name: longer(getattr(st, name)) for name in names},
+        **{name: longer(getattr(st, name), axis=1) for name in across},
         old_of=longer(st.old_of, -1),
-        hint=hint,
-        peak=peak,
-        marks=marks,
+        seats=seats,
+        seat_of=longer(st.seat_of, -1),
     )
 
 
