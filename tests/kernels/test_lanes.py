@@ -44,8 +44,8 @@ def row_products(out, X, v):
 
 
 @njit
-def add_marked(out, w, marks):
-    lanes.add_marked(out, w, marks)
+def add_marked(out, w, marks, tile, begin, end):
+    lanes.add_marked(out, w, marks, tile, begin, end)
 
 
 def numbers(rng, *shape: int):
@@ -144,13 +144,13 @@ def test_rows_are_multiplied_in_eight_sums(n) -> None:
 @pytest.mark.parametrize("rows", [0, 1, 2, 21])
 def test_a_weight_is_added_where_a_bit_is_set(rows) -> None:
     rng = np.random.default_rng(rows)
-    w = rng.standard_normal(rows).astype(np.float32)
-    bits = rng.random((rows, lanes.MARKS)) < 0.3
+    w = rng.standard_normal(rows + 2).astype(np.float32)
+    bits = rng.random((3, rows + 2, lanes.MARKS)) < 0.3
     powers = np.uint64(1) << np.arange(lanes.MARKS, dtype=np.uint64)
-    out = rng.standard_normal(lanes.MARKS).astype(np.float32)
+    out = rng.standard_normal(3 * lanes.MARKS).astype(np.float32)
     expected = out.copy()
-    for r in range(rows):
-        for i in np.flatnonzero(bits[r]):
-            expected[i] += w[r]
-    add_marked(out, w, (bits * powers).sum(axis=1, dtype=np.uint64))
+    for r in range(1, rows + 1):
+        for i in np.flatnonzero(bits[1, r]):
+            expected[lanes.MARKS + i] += w[r]
+    add_marked(out, w, (bits * powers).sum(axis=2, dtype=np.uint64), 1, 1, rows + 1)
     assert out.tobytes() == expected.tobytes()

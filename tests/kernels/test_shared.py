@@ -84,7 +84,7 @@ def test_scores_of_a_tile_are_sums_in_single_precision_in_order():
             total += w[j] * tile[j]
         for as_bits in (binary, np.zeros(P, np.bool_)):
             out = np.empty(shared.LANES, np.float32)
-            shared.tile_scores(tile, marks, as_bits, w, out)
+            shared.tile_scores(tile[None], marks[None], as_bits, w, 0, out)
             np.testing.assert_array_equal(out, total)
 
 

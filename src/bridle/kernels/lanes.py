@@ -375,32 +375,37 @@ def _write_add_marked(
     code = _Code(context, builder)
     arrays = [
         context.make_array(kind)(context, builder, value)
-        for kind, value in zip(signature.args, args, strict=True)
+        for kind, value in zip(signature.args[:3], args[:3], strict=True)
     ]
     out, w, marks = (array.data for array in arrays)
-    R = builder.extract_value(arrays[2].shape, 0)
+    width = builder.extract_value(arrays[2].shape, 1)
+    tile, begin, end = (
+        context.cast(builder, value, kind, types.int64)
+        for kind, value in zip(signature.args[3:], args[3:], strict=True)
+    )
     one, some = ir.FloatType(), ir.IntType(SINGLES)
     vector, bits = ir.VectorType(one, SINGLES), ir.VectorType(ir.IntType(1), SINGLES)
     places = range(0, MARKS, SINGLES)
-    sums = [
-        builder.load(builder.bitcast(builder.gep(out, [_I(at)]), vector.as_pointer()), align=4)
+    first, row = builder.mul(tile, _I(MARKS)), builder.mul(tile, width)
+    pointers = [
+        builder.bitcast(builder.gep(out, [builder.add(first, _I(at))]), vector.as_pointer())
         for at in places
     ]
+    sums = [builder.load(pointer, align=4) for pointer in pointers]
     blank = ir.Constant(vector, ir.Undefined)
     same = ir.Constant(ir.VectorType(ir.IntType(32), SINGLES), [0] * SINGLES)
 
     def add(r: Any, now: list[Any]) -> list[Any]:
-        first = builder.insert_element(blank, builder.load(builder.gep(w, [r])), _word(0))
-        weight = builder.shuffle_vector(first, blank, same)
-        word = builder.load(builder.gep(marks, [r]))
+        number = builder.insert_element(blank, builder.load(builder.gep(w, [r])), _word(0))
+        weight = builder.shuffle_vector(number, blank, same)
+        word = builder.load(builder.gep(marks, [builder.add(row, r)]))
         new = []
         for sum_, at in zip(now, places, strict=True):
             mask = builder.bitcast(builder.trunc(builder.lshr(word, _I(at)), some), bits)
             new.append(builder.select(mask, builder.fadd(sum_, weight), sum_))
         return new
 
-    for sum_, at in zip(code.times(_I(0), R, add, *sums), places, strict=True):
-        pointer = builder.bitcast(builder.gep(out, [_I(at)]), vector.as_pointer())
+    for sum_, pointer in zip(code.times(begin, end, add, *sums), pointers, strict=True):
         builder.store(sum_, pointer, align=4)
     return context.get_dummy_value()
 
@@ -415,7 +420,12 @@ def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:  # 
     def typed_three(context: Any, one: Any, two: Any, three: Any) -> Any:
         return types.none(one, two, three), write
 
-    typed = typed_pair if plain.__code__.co_argcount == 2 else typed_three
+    def typed_six(
+        context: Any, one: Any, two: Any, three: Any, four: Any, five: Any, six: Any
+    ) -> Any:
+        return types.none(one, two, three, four, five, six), write
+
+    typed: Any = {2: typed_pair, 3: typed_three, 6: typed_six}[plain.__code__.co_argcount]
     typed.__name__, typed.__doc__ = plain.__name__, plain.__doc__
     typed.__module__, typed.__qualname__ = __name__, plain.__name__
     return intrinsic(typed)
@@ -460,11 +470,15 @@ def _row_products(out: Floats, X: Floats, v: Floats) -> None:
         out[r] = sums[0]
 
 
-def _add_marked(out: Singles, w: Singles, marks: Uints) -> None:
-    """Add w[r] to each of the 64 of `out` whose bit of marks[r] is set, one r after the other."""
+def _add_marked(out: Singles, w: Singles, marks: Uints, tile: int, begin: int, end: int) -> None:
+    """Add w[r] to those of 64 numbers whose bit of marks[tile, r] is set: r = begin, …, end − 1.
+
+    out: (64·tiles,), marks: (tiles, R). No slices are taken of arrays: that costs more than this.
+    """
     lanes = np.arange(MARKS, dtype=np.uint64)
-    for r in range(len(marks)):
-        out[(marks[r] >> lanes) & np.uint64(1) == 1] += w[r]
+    mine = out[tile * MARKS : (tile + 1) * MARKS]
+    for r in range(begin, end):
+        mine[(marks[tile, r] >> lanes) & np.uint64(1) == 1] += w[r]
 
 
 add_rows = _compiled(_write_add_rows, _add_rows)

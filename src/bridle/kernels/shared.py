@@ -791,43 +791,53 @@ def contract(at: Places, theta: Floats, x: Floats, out: Floats) -> None:
 
 
 @njit(cache=True)
-def tile_scores(tile: Singles, marks: Uints, binary: Bools, w: Singles, out: Singles) -> None:
-    """Fill (1, a)ᵀw of the arms of one tile, in single precision, feature after feature.
+def tile_scores(
+    tiles: Singles, marks: Uints, binary: Bools, w: Singles, t: int, score: Singles
+) -> None:
+    """Fill (1, a)ᵀw of the arms of tile t, in single precision, feature after feature.
 
     Features that are 0 or 1 are read as bits. Adding w·0 changes no number, so nothing depends on
     which features are.
     """
     P = w.shape[0]
-    for i in range(out.shape[0]):
-        out[i] = _ZERO
+    low = np.uint64(t * LANES)
+    for i in range(LANES):
+        score[low + np.uint64(i)] = _ZERO
     begin = 0
     while begin < P:
         end = begin + 1
         while end < P and binary[end] == binary[begin]:
             end += 1
         if binary[begin]:
-            add_marked(out, w[begin:end], marks[begin:end])
+            add_marked(score, w, marks, t, begin, end)
         else:
-            fours = end - (end - begin) % 4
-            for j in range(begin, fours, 4):
-                w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
-                r0, r1, r2, r3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
-                for i in range(out.shape[0]):
-                    out[i] = (((out[i] + w0 * r0[i]) + w1 * r1[i]) + w2 * r2[i]) + w3 * r3[i]
-            for j in range(fours, end):
-                w0 = w[j]
-                row = tile[j]
-                for i in range(out.shape[0]):
-                    out[i] += w0 * row[i]
+            add_columns(tiles[t, begin:end], w[begin:end], score[t * LANES : (t + 1) * LANES])
         begin = end
 
 
 @njit(cache=True)
-def highest(x: Singles, work: Singles) -> np.float32:
-    """Return the largest of LANES numbers; work (LANES / 2) is scratch."""
+def add_columns(tile: Singles, w: Singles, out: Singles) -> None:
+    """Add w[0]·tile[0], w[1]·tile[1], … to `out`."""
+    P = w.shape[0]
+    fours = P - P % 4
+    for j in range(0, fours, 4):
+        w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+        r0, r1, r2, r3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        for i in range(out.shape[0]):
+            out[i] = (((out[i] + w0 * r0[i]) + w1 * r1[i]) + w2 * r2[i]) + w3 * r3[i]
+    for j in range(fours, P):
+        w0 = w[j]
+        row = tile[j]
+        for i in range(out.shape[0]):
+            out[i] += w0 * row[i]
+
+
+@njit(cache=True)
+def highest(x: Singles, first: np.uint64, work: Singles) -> np.float32:
+    """Return the largest of LANES numbers from x[first] on; work (LANES / 2) is scratch."""
     # Halves of a fixed length, which the compiler makes vector code of.
     for i in range(32):
-        a, b = x[i], x[i + 32]
+        a, b = x[first + np.uint64(i)], x[first + np.uint64(i + 32)]
         work[i] = a if a > b else b
     for i in range(16):
         a, b = work[i], work[i + 16]
@@ -901,16 +911,16 @@ def draw_some(
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
     scale = own_spread(st, spread)
-    score = np.empty(LANES, np.float32)
+    score = np.empty(st.tiles.shape[0] * LANES, np.float32)
     h = np.empty(P)
     tile = -1
     for i in range(arms.shape[0]):
         k = arms[i]
         if k // LANES != tile:
             tile = k // LANES
-            tile_scores(st.tiles[tile], st.marks[tile], st.binary, single, score)
+            tile_scores(st.tiles, st.marks, st.binary, single, tile, score)
         bits = own_bits(key, k)
-        out[i] = np.float64(score[k % LANES]) + own_effect(st, k, theta, scale, bits, h)
+        out[i] = np.float64(score[k]) + own_effect(st, k, theta, scale, bits, h)
 
 
 @njit(cache=True)
@@ -943,34 +953,36 @@ def draw_rows(
 @njit(cache=True)
 def reach_tile(
     score: Singles,
-    hint: Singles,
-    first: int,
+    effect: Singles,
+    root: Singles,
+    length: Singles,
+    t: int,
     key: np.uint64,
     scale: np.float32,
     far: np.float32,
     tail: Singles,
     reach: Singles,
 ) -> None:
-    """Fill an upper bound on the score of every arm of a tile, the first of which is `first`.
+    """Fill an upper bound on the score of every arm of tile t.
 
-    hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail is scratch. See
-    `reach_of_draw` for how far a draw may go.
+    effect, root, length: the rows of `hint`, see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖;
+    tail is scratch. See `reach_of_draw` for how far a draw may go.
     """
-    effect, root, length = hint[0, first:], hint[1, first:], hint[2, first:]
-    slack = np.float32(1e-6)
+    first = np.uint64(t * LANES)
     if scale > 0.0:
         low, high = np.uint32(key), np.uint32(key >> _S32)
         start = np.uint32(first)
-        for i in range(reach.shape[0]):
+        for i in range(LANES):
             tail[i] = np.float32(~half_bits(low, high, np.uint32(start + np.uint32(i)))) + _ONE
         reach_of_draw(tail, reach)
     else:
-        for i in range(reach.shape[0]):
+        for i in range(LANES):
             reach[i] = _ZERO
-    for i in range(score.shape[0]):
-        more = scale * (reach[i] * root[i]) + far * length[i]
-        reach[i] = (score[i] + effect[i]) + (
-            more + slack * (abs(score[i]) + (abs(effect[i]) + more))
+    for i in range(LANES):
+        k = first + np.uint64(i)
+        more = scale * (reach[i] * root[k]) + far * length[k]
+        reach[i] = (score[k] + effect[k]) + (
+            more + _SLACK * (abs(score[k]) + (abs(effect[k]) + more))
         )
 
 
@@ -982,7 +994,7 @@ def reach_of_draw(tail: Singles, reach: Singles) -> None:
     and mantissa of a float say, read as one number.
     """
     whole = tail.view(np.int32)
-    for i in range(reach.shape[0]):
+    for i in range(LANES):
         # 2 ln 2 · (31 + 127 − bits / 2²³), and a little more; then √z² ≤ (z²/c + c) / 2.
         square = _TOP_SQUARE - _PER_BIT * np.float32(whole[i])
         near, middle, wide = _N * square + _N_2, _M * square + _M_2, _W * square + _W_2
@@ -1061,13 +1073,33 @@ def reach_played(
 
 
 @njit(cache=True)
-def reach_of_tile(
-    st: Shared, t: int, most: np.float32, scale: np.float32, far: np.float32
-) -> np.float32:
-    """Return a bound on the score of every arm of tile t, whose highest score is `most`."""
-    effect, root, length = st.peak[0, t], st.peak[1, t], st.peak[2, t]
-    more = scale * (_FURTHEST * root) + far * length
-    return np.float32((most + effect) + (more + _SLACK * (abs(most) + (abs(effect) + more))))
+def score_tiles(
+    tiles: Singles,
+    marks: Uints,
+    binary: Bools,
+    peak: Singles,
+    w: Singles,
+    scale: np.float32,
+    far: np.float32,
+    work: Singles,
+    score: Singles,
+    most: Singles,
+) -> int:
+    """Fill the scores of all arms but for own effects; and a bound on the score of every tile.
+
+    Return the tile with the highest one. It takes arrays one by one: to hand a named tuple of them
+    to a function costs as much as to score a tile.
+    """
+    first = 0
+    for t in range(most.shape[0]):
+        tile_scores(tiles, marks, binary, w, t, score)
+        high = highest(score, np.uint64(t * LANES), work)
+        effect, root, length = peak[0, t], peak[1, t], peak[2, t]
+        more = scale * (_FURTHEST * root) + far * length
+        most[t] = (high + effect) + (more + _SLACK * (abs(high) + (abs(effect) + more)))
+        if most[t] > most[first]:
+            first = t
+    return first
 
 
 @njit(cache=True)
@@ -1141,36 +1173,37 @@ def best_of(
     work = np.empty((4, LANES), np.float32)
     tail = work[3]
     h = np.empty(w.shape[0])
-    first = 0
-    for t in range(tiles):
-        mine = score[t * LANES : (t + 1) * LANES]
-        tile_scores(st.tiles[t], st.marks[t], st.binary, single, mine)
-        most[t] = reach_of_tile(st, t, highest(mine, tail), wide, far)
-        if most[t] > most[first]:
-            first = t
+    first = score_tiles(
+        st.tiles, st.marks, st.binary, st.peak, single, wide, far, tail, score, most
+    )
+    effect, root, length = st.hint[0], st.hint[1], st.hint[2]
+    seat_of, old_of, own = st.seat_of, st.old_of, st.own
+    fresh = scale * math.sqrt(st.num[RHO])
     computed = 0
     # The most promising arms go first, so that most others are passed over at a glance: those of
     # one tile, then all that were played, then the other tiles.
     for turn in range(-2, tiles):
         if turn == -1:
-            computed += best_played(
-                st, theta, may, key, scale, score, work, reach, best, top, tie, h
-            )
+            computed += best_played(st, theta, may, key, scale, score, work, reach, best, top, tie)
             continue
         t = first if turn < 0 else turn
         if turn == first or (best[0] >= 0 and most[t] < top[0]):
             continue
-        low, high = t * LANES, (t + 1) * LANES
-        reach_tile(score[low:high], st.hint, low, key, wide, far, tail, reach)
-        if best[0] >= 0 and highest(reach, tail) < top[0]:
+        reach_tile(score, effect, root, length, t, key, wide, far, tail, reach)
+        if best[0] >= 0 and highest(reach, np.uint64(0), tail) < top[0]:
             continue
-        for k in range(low, min(K, high)):
-            if not may[k] or is_seated(st, k) or (best[0] >= 0 and reach[k - low] < top[0]):
+        low = t * LANES
+        for k in range(low, min(K, low + LANES)):
+            if not may[k] or (best[0] >= 0 and reach[k - low] < top[0]):
+                continue
+            if seat_of[k] >= 0 and old_of[k] < 0:
                 continue
             drawn = np.float64(score[k])
-            if not plain:
+            if own[k, 0] > 0.0 and not plain:
                 drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
-                computed += 1
+            elif fresh > 0.0:
+                drawn += fresh * normal(own_bits(key, k))
+            computed += not plain
             insert(best, top, tie, k, drawn, bits_of(key, k))
     in_order(best, top, tie)
     return computed
@@ -1189,7 +1222,6 @@ def best_played(
     best: Ints,
     top: Floats,
     tie: Uints,
-    h: Floats,
 ) -> int:
     """Put the arms that were played among the best so far; return how many were computed."""
     grid = np.zeros((st.X.shape[1], st.rows.shape[1]), np.float32)
@@ -1198,15 +1230,17 @@ def best_played(
         grid[st.at[0, e], st.at[1, e]] = np.float32(theta[e])
         length += theta[e] * theta[e]
     far, wide = np.float32(math.sqrt(length)), np.float32(scale)
+    h = np.empty(st.rows.shape[1])
+    seats, old_of = st.seats, st.old_of
     computed = 0
-    for begin in range(0, st.seats[-1], LANES):
-        size = min(LANES, st.seats[-1] - begin)
+    for begin in range(0, seats[-1], LANES):
+        size = min(LANES, seats[-1] - begin)
         reach_played(st, begin // LANES, size, grid, far, score, key, wide, work, reach)
-        if best[0] >= 0 and highest(reach, work[3]) < top[0]:
+        if best[0] >= 0 and highest(reach, np.uint64(0), work[3]) < top[0]:
             continue
         for i in range(size):
-            k = st.seats[begin + i]
-            if not may[k] or not is_seated(st, k) or (best[0] >= 0 and reach[i] < top[0]):
+            k = seats[begin + i]
+            if not may[k] or old_of[k] >= 0 or (best[0] >= 0 and reach[i] < top[0]):
                 continue
             drawn = np.float64(score[k]) + own_effect(st, k, theta, scale, own_bits(key, k), h)
             computed += 1
