@@ -335,16 +335,16 @@ class JointChoice:
     def marks(self, places: Ints) -> Any:
         """Return what may be done with candidates: play them, ask about them, or neither."""
         believed = self._look(places)
-        out = np.where(believed.marks == doubt.SAFE, questions.SAFE, questions.IN_DOUBT)
-        for at, place in enumerate(places.tolist()):
-            number = self.candidates.number(place)
-            if not self.candidates.may[place]:
-                out[at] = questions.OUT
-            elif self.frozen:
-                own = number in self.allowed_now
-                out[at] = questions.SAFE if own else questions.IN_DOUBT
-            elif number in self.allowed:
-                out[at] = questions.SAFE
+        safe, these = believed.marks == doubt.SAFE, self.candidates
+        said = self.allowed_now if self.frozen else self.allowed
+        if said:
+            numbers = places if these.numbers is None else these.numbers[places]
+            by_name = np.isin(numbers, list(said))
+            safe = by_name if self.frozen else safe | by_name
+        elif self.frozen:
+            safe = np.zeros(len(places), np.bool_)
+        out = np.where(safe, questions.SAFE, questions.IN_DOUBT)
+        out[~these.may[places]] = questions.OUT
         return out.astype(np.int8)
 
     def believed(self) -> Floats:
@@ -364,10 +364,18 @@ class JointChoice:
         """
         may, few = self.candidates.may.copy(), FIRST_LOOK
         scores: Floats | None = None
+        ahead: tuple[Ints, Floats] | None = None
         while True:
-            if self._plain and self.candidates.numbers is None:
-                found, top = self.model.top(self.row, may, int(key), self.spread, few)
+            if ahead is not None:
+                (found, top), ahead = ahead, None
+            elif self._plain and self.candidates.numbers is None:
+                # One draw for the first two blocks: a few more cost less than to draw again.
+                both = few * (1 + MORE) if few == FIRST_LOOK else few
+                both = min(both, len(may))
+                found, top = self.model.top(self.row, may, int(key), self.spread, both)
                 found, top = found[found >= 0], top[found >= 0]
+                ahead = found[few:], top[few:]
+                found, top = found[:few], top[:few]
             else:
                 if scores is None:
                     own = self.draws if key == self.key else self._draw(key)

@@ -845,7 +845,7 @@ def highest(x: Singles, first: np.uint64, work: Singles) -> np.float32:
     for i in range(8):
         a, b = work[i], work[i + 8]
         work[i] = a if a > b else b
-    best = work[0]
+    best: np.float32 = work[0]
     for i in range(1, 8):
         best = max(best, work[i])
     return best

@@ -221,9 +221,10 @@ class SharedArms:
         """Bytes that one more arm takes."""
         st = self.kernel_state
         room = len(st.rows)
-        parts = (st.rows, st.tiles, st.X, st.own, st.old_of, st.hint, st.marks)
-        parts += (st.seats, st.seat_of, st.seat_X, st.seat_sums, st.seat_marks)
-        return sum(part.nbytes // room for part in parts)
+        names = ("rows", "tiles", "X", "own", "old_of", "hint", "marks")
+        beside = ("seats", "seat_of", "seat_X", "seat_sums", "seat_marks")
+        parts = [getattr(st, name) for name in names + beside]
+        return int(sum(part.nbytes // room for part in parts))
 
     def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
         """Mean and standard deviation of own effects at the posterior mean of θ, and given it."""
