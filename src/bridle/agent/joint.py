@@ -221,7 +221,11 @@ class JointChoice:
         self.frozen = state.purse is not None and state.purse.frozen
         w = Weights(*self.weights.tolist())
         # Whether scores are draws of the reward and nothing else: then few of them are needed.
-        self._plain = self.blends and w.reward == 1.0 and w.limit == 0.0 and w.bonus == 0.0
+        alone = self.blends and w.reward == 1.0 and w.limit == 0.0
+        self._plain = alone and w.bonus == 0.0
+        # The same of their means and spreads, as upper bounds are: nothing is drawn.
+        self._bonus = float(w.bonus) if alone and w.v == 0.0 else 0.0
+        self._few = (self._plain or self._bonus != 0.0) and self.candidates.numbers is None
         self._drawn: Floats | None = None
 
     # -- scores ------------------------------------------------------------------------------
@@ -300,6 +304,10 @@ class JointChoice:
     def _scores(self, may: Bools) -> Scores:
         return scores_for(self.parts(), may, self.state.totals[1])
 
+    def _top(self, may: Bools, key: np.uint64, few: int) -> tuple[Ints, Floats]:
+        """Return the few best of all arms that may be played, and their scores; -1 for none."""
+        return self.model.top(self.row, may, int(key), self.spread, few, self._bonus)
+
     def _blend(self, draws: Floats, key: np.uint64) -> Floats:
         """Return the score of every candidate: its reward draw, and what its limits add."""
         if not self.blends or self._plain:
@@ -368,11 +376,11 @@ class JointChoice:
         while True:
             if ahead is not None:
                 (found, top), ahead = ahead, None
-            elif self._plain and self.candidates.numbers is None:
+            elif self._few:
                 # One draw for the first two blocks: a few more cost less than to draw again.
                 both = few * (1 + MORE) if few == FIRST_LOOK else few
                 both = min(both, len(may))
-                found, top = self.model.top(self.row, may, int(key), self.spread, both)
+                found, top = self._top(may, key, both)
                 found, top = found[found >= 0], top[found >= 0]
                 ahead = found[few:], top[few:]
                 found, top = found[:few], top[:few]
@@ -435,8 +443,8 @@ class JointChoice:
         epsilon, aside = float(self.weights[EPSILON]), np.uint64(keys.aside(key))
         if epsilon > 0.0 and keys.uniform(aside) < epsilon:
             return int(choice.random_arm(aside, may, may))
-        if self._plain and self.candidates.numbers is None:
-            return self.model.best(self.row, may, int(key), self.spread)[0]
+        if self._few:
+            return int(self._top(may, key, 1)[0][0])
         draws = self.draws if key == self.key else self._draw(key)
         best = best_few(self._blend(draws, key), may, key, 1)
         return int(best[0]) if best.size else -1

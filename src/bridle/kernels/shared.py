@@ -1529,6 +1529,147 @@ def fold_one(
 
 
 @njit(cache=True)
+def widest(root: Floats, at: Places, out: Floats) -> None:
+    """Fill (d+1, p+1) with √(B⁻¹)_ee of every joint feature e, 0 where one is not kept."""
+    D = root.shape[0]
+    squares = np.zeros(D)
+    for r in range(D):
+        row = root[r]
+        for e in range(D):
+            squares[e] += row[e] * row[e]
+    out[:] = 0.0
+    for e in range(D):
+        out[at[0, e], at[1, e]] = math.sqrt(squares[e])
+
+
+@njit(cache=True)
+def bound_tiles(
+    tiles: Singles,
+    marks: Uints,
+    binary: Bools,
+    w: Singles,
+    r: Singles,
+    fresh: np.float32,
+    score: Singles,
+    reach: Singles,
+    most: Singles,
+) -> int:
+    """Fill (1, a)ᵀw of all arms, and no less than (1, a)ᵀw + |(1, a)|ᵀr + fresh; and of every tile.
+
+    Return the tile with the highest one.
+    """
+    first = 0
+    work = np.empty(LANES // 2, np.float32)
+    for t in range(most.shape[0]):
+        tile_scores(tiles, marks, binary, w, t, score)
+        low = t * LANES
+        mine = reach[low : low + LANES]
+        mine[:] = _ZERO
+        for j in range(w.shape[0]):
+            if binary[j]:
+                add_marked(reach, r, marks, t, j, j + 1)
+            else:
+                r0 = r[j]
+                row = tiles[t, j]
+                for i in range(LANES):
+                    mine[i] += r0 * abs(row[i])
+        for i in range(LANES):
+            more = mine[i] + fresh
+            mine[i] = (score[low + i] + more) + _SLACK * (abs(score[low + i]) + more)
+        most[t] = highest(reach, np.uint64(low), work)
+        if most[t] > most[first]:
+            first = t
+    return first
+
+
+@njit(cache=True)
+def best_bound(
+    st: Shared, x: Floats, may: Bools, key: np.uint64, bonus: float, best: Ints, top: Floats
+) -> int:
+    """Fill `best` with the arms of the highest mean + bonus·sd, best first; `top` with those.
+
+    -1 where there is none. Return how many sds were computed: √(aᵀCa) ≤ Σ_j |a_j| √C_jj says of
+    most arms that they cannot win, and so does the same sum of joint features for those that were
+    played.
+    """
+    K = st.counts[ARMS]
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    tiles = (K + LANES - 1) // LANES
+    theta, w = np.empty(D), np.empty(P)
+    centre(st, theta)
+    contract(st.at, theta, x, w)
+    C = contracted_covariance(st, x)
+    s, rho, g = noise(st), st.num[RHO], st.num[PASSED]
+    up = max(bonus, 0.0) * s * (1.0 + 1e-6)
+    r = np.empty(P, np.float32)
+    for j in range(P):
+        r[j] = up * math.sqrt(max(C[j, j], 0.0)) * (1.0 + 1e-6)
+    score, reach = np.empty(tiles * LANES, np.float32), np.empty(tiles * LANES, np.float32)
+    most = np.empty(tiles, np.float32)
+    fresh = np.float32(up * math.sqrt(rho))
+    first = bound_tiles(
+        st.tiles, st.marks, st.binary, w.astype(np.float32), r, fresh, score, reach, most
+    )
+    tie = np.zeros(best.shape[0], np.uint64)
+    best[:] = -1
+    top[:] = -math.inf
+    work, h = np.empty((3, D)), np.empty(P)
+    own, X, rows, seat_of, old_of = st.own, st.X, st.rows, st.seat_of, st.old_of
+    # Arms whose features have changed since they were played have no bound.
+    changed = np.zeros(tiles, np.bool_)
+    if st.counts[OLD] > 0:
+        for k in range(K):
+            if old_of[k] >= 0:
+                changed[k // LANES] = True
+    # Those that were played: v = (x − κX_k) ⊗ a, so ‖Rv‖ ≤ Σ |x − κX_k|_i |a|_j √(B⁻¹)_ij.
+    wide = np.empty((X.shape[1], P))
+    widest(st.root, st.at, wide)
+    computed = 0
+    for turn in range(-2, tiles):
+        if turn == -1:
+            for place in range(st.seats[-1]):
+                k = st.seats[place]
+                if not may[k] or old_of[k] >= 0:
+                    continue
+                kappa = rho / (1.0 + rho * g * own[k, 0])
+                mean = np.float64(score[k]) + kappa * g * (own[k, 1] - fitted(st, k, theta, h))
+                length = 0.0
+                for j in range(P):
+                    if rows[k, j] != 0.0:
+                        part = 0.0
+                        for i in range(wide.shape[0]):
+                            part += abs(x[i] - kappa * g * X[k, i]) * wide[i, j]
+                        length += part * abs(rows[k, j])
+                more = up * (length / math.sqrt(g) + math.sqrt(kappa))
+                if best[0] >= 0 and mean + more + 1e-9 * (abs(mean) + more) < top[0]:
+                    continue
+                sd = s * math.sqrt(effect_square(st, k, x, work[0], work[1], work[2]))
+                computed += 1
+                insert(best, top, tie, k, mean + bonus * sd, bits_of(key, k))
+            continue
+        t = first if turn < 0 else turn
+        if turn == first or (best[0] >= 0 and most[t] < top[0] and not changed[t]):
+            continue
+        for k in range(t * LANES, min(K, (t + 1) * LANES)):
+            played = own[k, 0] > 0.0 and rho > 0.0
+            if not may[k] or (played and seat_of[k] >= 0 and old_of[k] < 0):
+                continue
+            if not played and best[0] >= 0 and reach[k] < top[0]:
+                continue
+            mean = np.float64(score[k])
+            if played:
+                kappa = rho / (1.0 + rho * g * own[k, 0])
+                mean += kappa * g * (own[k, 1] - fitted(st, k, theta, h))
+                sd = s * math.sqrt(effect_square(st, k, x, work[0], work[1], work[2]))
+            else:
+                sd = s * math.sqrt(square_of(C, rows[k], h) + rho)
+            computed += 1
+            insert(best, top, tie, k, mean + bonus * sd, bits_of(key, k))
+    in_order(best, top, tie)
+    return computed
+
+
+@njit(cache=True)
 def choose_one(
     rows: Floats,
     tiles: Singles,
@@ -1557,10 +1698,11 @@ def choose_one(
     may: Bools,
     key: np.uint64,
     spread: float,
+    bonus: float,
     best: Ints,
     top: Floats,
 ) -> int:
-    """Find the best arms of one draw; the model in pieces, as `fold_one` takes it."""
+    """Find the best arms of one draw, or of mean + bonus·sd; the model in pieces."""
     st = Shared(
         rows,
         tiles,
@@ -1586,6 +1728,8 @@ def choose_one(
         seat_sums,
         seat_marks,
     )
+    if bonus != 0.0:
+        return best_bound(st, with_first(context), may, key, bonus, best, top)
     return best_arms(st, with_first(context), may, key, spread, best, top)
 
 
@@ -1654,23 +1798,6 @@ def form(st: Shared, raw: Floats) -> None:
 
 
 @njit(cache=True)
-def best_bound(st: Shared, x: Floats, may: Bools, key: np.uint64, bonus: float, best: Ints) -> None:
-    """Fill best[0] with the arm of the highest mean + bonus·sd, -1 if none may be played."""
-    K = may.shape[0]
-    arms = np.nonzero(may)[0]
-    mean = np.empty(arms.shape[0])
-    draw_some(st, x, key, 0.0, arms, mean)
-    sd = np.empty((2, arms.shape[0]))
-    scores(st, x, arms, sd[0], sd[1])
-    top = np.full(1, -math.inf)
-    tie = np.zeros(1, np.uint64)
-    best[0] = -1
-    for i in range(arms.shape[0]):
-        if arms[i] < K:
-            insert(best, top, tie, arms[i], mean[i] + bonus * sd[1, i], bits_of(key, arms[i]))
-
-
-@njit(cache=True)
 def run(
     st: Shared,
     C: Floats,
@@ -1709,7 +1836,7 @@ def run(
         if epsilon > 0.0 and uniform(aside(key)) < epsilon:
             best[0] = random_arm(aside(key), mine, mine)
         elif bonus != 0.0:
-            best_bound(st, x, mine, key, bonus, best)
+            computed += best_bound(st, x, mine, key, bonus, best, top)
         else:
             far = draw_theta(st, key, spread, z, theta)
             contract(st.at, theta, x, w)

@@ -357,15 +357,29 @@ class SharedArms:
         return int(arms[0]), self.computed
 
     def top(
-        self, context: Floats, may: Bools, key: int, spread: float, places: int
+        self,
+        context: Floats,
+        may: Bools,
+        key: int,
+        spread: float,
+        places: int,
+        bonus: float = 0.0,
     ) -> tuple[Ints, Floats]:
         """The arms with the highest scores of the draw, best first, and their scores.
 
-        -1 fills the places for which there is no arm.
+        With a `bonus` scores are mean + bonus·sd and nothing is drawn: the key breaks ties. -1
+        fills the places for which there is no arm.
         """
         arms, top = np.empty(places, np.int64), np.empty(places)
         self.computed = kernel.choose_one(
-            *self.kernel_state, context, may, np.uint64(key), float(spread), arms, top
+            *self.kernel_state,
+            context,
+            may,
+            np.uint64(key),
+            float(spread),
+            float(bonus),
+            arms,
+            top,
         )
         return arms, top
 
