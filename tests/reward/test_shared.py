@@ -10,7 +10,7 @@ import pytest
 from bridle.errors import CorruptState, InvalidValue, LimitReached
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms, kept_pairs
-from tests.conftest import size
+from tests.conftest import size as size_of
 
 
 def plays(seed, n, K, p, d, *, noise=0.3, own=0.3):
@@ -241,7 +241,7 @@ def test_a_subset_is_drawn_as_the_whole_and_the_best_is_its_best():
 def test_the_best_few_are_those_of_all_scores(words, forget):
     """Whatever features are 0 or 1, for arms that were played, changed, forgotten or never met."""
     rng = np.random.default_rng(words)
-    K, p, d, n = size(300, 80), 7, 3, size(400, 40)
+    K, p, d, n = size_of(300, 80), 7, 3, size_of(400, 40)
     rows = rng.normal(size=(K, p))
     rows[:, rng.permutation(p)[:words]] = rng.random((K, words)) < 0.3
     model = SharedArms(rows=rows, features=d, forget=forget)
@@ -255,7 +255,7 @@ def test_the_best_few_are_those_of_all_scores(words, forget):
             model.change(K - 2, rows[t % K])
     model.grow(rows[:5])
     may = rng.random(model.arms) < 0.8
-    for key in range(size(20, 4)):
+    for key in range(size_of(20, 4)):
         x = rng.normal(size=d)
         drawn, means = model.draw(x, key, 0.3), model.draw(x, key, 0.0)
         for scores, v, bonus in ((drawn, 0.3, 0.0), (means + 0.7 * model.scores(x)[1], 0.0, 0.7)):
