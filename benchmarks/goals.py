@@ -109,6 +109,11 @@ def judge(rates: Rates, startup: Startup | None) -> list[Goal]:
         if free is not None and limited is not None:
             text = f"{case}: the time of loop-limits / of loop"
             goals.append(Goal(text=text, wanted=LIMITS_GOAL, got=free / limited, at_most=True))
+        # The agent inside limits beside the agent without: `loop` has no agent.
+        alone = rates.get((case, "single", "bridle"))
+        if alone is not None and limited is not None:
+            text = f"{case}: the time of loop-limits / of single"
+            goals.append(Goal(text=text, wanted=LIMITS_GOAL, got=alone / limited, at_most=True))
     if startup is not None:
         for text, got in (
             ("import bridle / import numpy", startup.import_ratio),

@@ -38,6 +38,16 @@ def settle_products(high, low, X):
     lanes.settle_products(high, low, X)
 
 
+@njit
+def row_products(out, X, v):
+    lanes.row_products(out, X, v)
+
+
+@njit
+def add_marked(out, w, marks, tile, begin, end):
+    lanes.add_marked(out, w, marks, tile, begin, end)
+
+
 def numbers(rng, *shape: int):
     """Of many sizes, some of them zeros of either sign: any other order has other bits."""
     found = rng.standard_normal(shape) * 10.0 ** rng.integers(-8, 8, shape)
@@ -111,3 +121,36 @@ def test_products_of_rows_are_added_to_the_triangle_in_order(n) -> None:
         assert (high.tobytes(), low.tobytes()) == (pairs[0].tobytes(), pairs[1].tobytes())
         add_products(sums[:-8], X)
         assert sums.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_rows_are_multiplied_in_eight_sums(n) -> None:
+    rng = np.random.default_rng(n)
+    for rows in (0, 1, 7, 8, 9):
+        X, v = numbers(rng, rows, n), numbers(rng, n)
+        expected = []
+        for r in range(rows):
+            sums = [0.0] * 8
+            for i in range(n):
+                sums[i % 8] += float(X[r, i]) * float(v[i])
+            halves = [sums[i] + sums[i + 4] for i in range(4)]
+            expected.append((halves[0] + halves[2]) + (halves[1] + halves[3]))
+        out = np.full(rows + 2, 7.0)
+        row_products(out[1 : 1 + rows], X, v)
+        assert out[1 : 1 + rows].tobytes() == np.array(expected).tobytes()
+        assert (out[[0, -1]] == 7.0).all()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 21])
+def test_a_weight_is_added_where_a_bit_is_set(rows) -> None:
+    rng = np.random.default_rng(rows)
+    w = rng.standard_normal(rows + 2).astype(np.float32)
+    bits = rng.random((3, rows + 2, lanes.MARKS)) < 0.3
+    powers = np.uint64(1) << np.arange(lanes.MARKS, dtype=np.uint64)
+    out = rng.standard_normal(3 * lanes.MARKS).astype(np.float32)
+    expected = out.copy()
+    for r in range(1, rows + 1):
+        for i in np.flatnonzero(bits[1, r]):
+            expected[lanes.MARKS + i] += w[r]
+    add_marked(out, w, (bits * powers).sum(axis=2, dtype=np.uint64), 1, 1, rows + 1)
+    assert out.tobytes() == expected.tobytes()

@@ -72,14 +72,20 @@ def test_factor_and_root_products_are_those_of_numpy():
 def test_scores_of_a_tile_are_sums_in_single_precision_in_order():
     rng = np.random.default_rng(1)
     for P in (1, 2, 4, 5, 6, 21):
+        # Features that are 0 or 1 in any places, and whether they are read as bits or not.
+        binary = rng.random(P) < 0.5
         tile = rng.normal(size=(P, shared.LANES)).astype(np.float32)
+        tile[binary] = tile[binary] > 0.5
+        powers = np.uint64(1) << np.arange(shared.LANES, dtype=np.uint64)
+        marks = ((tile == 1.0) * powers).sum(axis=1, dtype=np.uint64)
         w = rng.normal(size=P).astype(np.float32)
-        out = np.empty(shared.LANES, np.float32)
-        shared.tile_scores(tile, w, out)
         total = np.zeros(shared.LANES, np.float32)
         for j in range(P):
-            total = w[j] * tile[j] + total if j else w[j] * tile[j]
-        np.testing.assert_array_equal(out, total)
+            total += w[j] * tile[j]
+        for as_bits in (binary, np.zeros(P, np.bool_)):
+            out = np.empty(shared.LANES, np.float32)
+            shared.tile_scores(tile[None], marks[None], as_bits, w, 0, out)
+            np.testing.assert_array_equal(out, total)
 
 
 def test_when_scales_are_estimated():

@@ -10,6 +10,7 @@ import pytest
 from bridle.errors import CorruptState, InvalidValue, LimitReached
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms, kept_pairs
+from tests.conftest import size as size_of
 
 
 def plays(seed, n, K, p, d, *, noise=0.3, own=0.3):
@@ -233,6 +234,41 @@ def test_a_subset_is_drawn_as_the_whole_and_the_best_is_its_best():
         np.testing.assert_array_equal(scores, drawn[want])
     assert few < 300 * 100  # most own effects were not needed
     assert model.best(x[0], np.zeros(250, bool), 1, 0.3)[0] == -1
+
+
+@pytest.mark.parametrize("forget", [None, 100.0])
+@pytest.mark.parametrize("words", [0, 3, 7])
+def test_the_best_few_are_those_of_all_scores(words, forget):
+    """Whatever features are 0 or 1, for arms that were played, changed, forgotten or never met."""
+    rng = np.random.default_rng(words)
+    K, p, d, n = size_of(300, 80), 7, 3, size_of(400, 40)
+    rows = rng.normal(size=(K, p))
+    rows[:, rng.permutation(p)[:words]] = rng.random((K, words)) < 0.3
+    model = SharedArms(rows=rows, features=d, forget=forget)
+    weights = rng.normal(size=(p, d))
+    for t in range(n):
+        arm, x = int(rng.integers(0, K // 2)), rng.normal(size=d)
+        z = rows[arm] @ weights @ x + rng.normal()
+        model.update(arm, x, 1.0 / (1.0 + np.exp(-z)))
+        if t % (n // 4) == n // 5:
+            model.change(arm, rows[-1])
+            model.change(K - 2, rows[t % K])
+    model.grow(rows[:5])
+    may = rng.random(model.arms) < 0.8
+    for key in range(size_of(20, 4)):
+        x = rng.normal(size=d)
+        drawn, means = model.draw(x, key, 0.3), model.draw(x, key, 0.0)
+        for scores, v, bonus in ((drawn, 0.3, 0.0), (means + 0.7 * model.scores(x)[1], 0.0, 0.7)):
+            order = np.argsort(-np.where(may, scores, -np.inf), kind="stable")
+            for places in (1, 5, 70):
+                arms, top = model.top(x, may, key, v, places, bonus)
+                m = min(places, int(may.sum()))
+                # Two sums of the same numbers may differ in their last bits.
+                np.testing.assert_allclose(top[:m], scores[order[:m]], rtol=1e-12, atol=1e-12)
+                np.testing.assert_allclose(scores[arms[:m]], top[:m], rtol=1e-12, atol=1e-12)
+                assert len(set(arms[:m].tolist())) == m
+                assert may[arms[:m]].all()
+                assert (arms[m:] == -1).all()
 
 
 def test_win_shares_are_those_of_draws_one_by_one():

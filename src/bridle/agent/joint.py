@@ -221,7 +221,11 @@ class JointChoice:
         self.frozen = state.purse is not None and state.purse.frozen
         w = Weights(*self.weights.tolist())
         # Whether scores are draws of the reward and nothing else: then few of them are needed.
-        self._plain = self.blends and w.reward == 1.0 and w.limit == 0.0 and w.bonus == 0.0
+        alone = self.blends and w.reward == 1.0 and w.limit == 0.0
+        self._plain = alone and w.bonus == 0.0
+        # The same of their means and spreads, as upper bounds are: nothing is drawn.
+        self._bonus = float(w.bonus) if alone and w.v == 0.0 else 0.0
+        self._few = (self._plain or self._bonus != 0.0) and self.candidates.numbers is None
         self._drawn: Floats | None = None
 
     # -- scores ------------------------------------------------------------------------------
@@ -300,6 +304,10 @@ class JointChoice:
     def _scores(self, may: Bools) -> Scores:
         return scores_for(self.parts(), may, self.state.totals[1])
 
+    def _top(self, may: Bools, key: np.uint64, few: int) -> tuple[Ints, Floats]:
+        """Return the few best of all arms that may be played, and their scores; -1 for none."""
+        return self.model.top(self.row, may, int(key), self.spread, few, self._bonus)
+
     def _blend(self, draws: Floats, key: np.uint64) -> Floats:
         """Return the score of every candidate: its reward draw, and what its limits add."""
         if not self.blends or self._plain:
@@ -335,16 +343,16 @@ class JointChoice:
     def marks(self, places: Ints) -> Any:
         """Return what may be done with candidates: play them, ask about them, or neither."""
         believed = self._look(places)
-        out = np.where(believed.marks == doubt.SAFE, questions.SAFE, questions.IN_DOUBT)
-        for at, place in enumerate(places.tolist()):
-            number = self.candidates.number(place)
-            if not self.candidates.may[place]:
-                out[at] = questions.OUT
-            elif self.frozen:
-                own = number in self.allowed_now
-                out[at] = questions.SAFE if own else questions.IN_DOUBT
-            elif number in self.allowed:
-                out[at] = questions.SAFE
+        safe, these = believed.marks == doubt.SAFE, self.candidates
+        said = self.allowed_now if self.frozen else self.allowed
+        if said:
+            numbers = places if these.numbers is None else these.numbers[places]
+            by_name = np.isin(numbers, list(said))
+            safe = by_name if self.frozen else safe | by_name
+        elif self.frozen:
+            safe = np.zeros(len(places), np.bool_)
+        out = np.where(safe, questions.SAFE, questions.IN_DOUBT)
+        out[~these.may[places]] = questions.OUT
         return out.astype(np.int8)
 
     def believed(self) -> Floats:
@@ -364,10 +372,18 @@ class JointChoice:
         """
         may, few = self.candidates.may.copy(), FIRST_LOOK
         scores: Floats | None = None
+        ahead: tuple[Ints, Floats] | None = None
         while True:
-            if self._plain and self.candidates.numbers is None:
-                found, top = self.model.top(self.row, may, int(key), self.spread, few)
+            if ahead is not None:
+                (found, top), ahead = ahead, None
+            elif self._few:
+                # One draw for the first two blocks: a few more cost less than to draw again.
+                both = few * (1 + MORE) if few == FIRST_LOOK else few
+                both = min(both, len(may))
+                found, top = self._top(may, key, both)
                 found, top = found[found >= 0], top[found >= 0]
+                ahead = found[few:], top[few:]
+                found, top = found[:few], top[:few]
             else:
                 if scores is None:
                     own = self.draws if key == self.key else self._draw(key)
@@ -427,8 +443,8 @@ class JointChoice:
         epsilon, aside = float(self.weights[EPSILON]), np.uint64(keys.aside(key))
         if epsilon > 0.0 and keys.uniform(aside) < epsilon:
             return int(choice.random_arm(aside, may, may))
-        if self._plain and self.candidates.numbers is None:
-            return self.model.best(self.row, may, int(key), self.spread)[0]
+        if self._few:
+            return int(self._top(may, key, 1)[0][0])
         draws = self.draws if key == self.key else self._draw(key)
         best = best_few(self._blend(draws, key), may, key, 1)
         return int(best[0]) if best.size else -1

@@ -16,15 +16,28 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from bridle.kernels.types import Floats
+from bridle.kernels.types import Floats, Singles, Uints
 
-__all__ = ["LANES", "add_products", "add_rows", "settle_products", "sum_below", "take_outer"]
+__all__ = [
+    "LANES",
+    "add_marked",
+    "add_products",
+    "add_rows",
+    "row_products",
+    "settle_products",
+    "sum_below",
+    "take_outer",
+]
 
 LANES = 8
 # Vectors that are kept in registers; with what they are made of, all 32 of a modern processor.
 AT_ONCE = 8
 # The tile of a triangle that is kept there: so many rows of so many vectors.
 HIGH, WIDE = 4, 2
+# Rows that are multiplied side by side.
+ROWS = 8
+# Bits of a word of marks, and how many of them go into one vector of single precision.
+MARKS, SINGLES = 64, 16
 
 _F, _I = ir.DoubleType(), ir.IntType(64)
 _V = ir.VectorType(_F, LANES)
@@ -315,6 +328,88 @@ def _write_products(
     return context.get_dummy_value()
 
 
+def _write_row_products(
+    context: Any, builder: Any, signature: Any, args: Any
+) -> Any:  # pragma: no cover
+    code = _Code(context, builder)
+    (out, (R,), _), (X, _, (row, _)), (v, (n,), _) = map(code.array, signature.args, args)
+    last = builder.sub(R, _I(1))
+    whole = builder.ashr(n, _I(3))
+    rest = builder.shl(whole, _I(3))
+    mask = code.first(builder.sub(n, rest))
+
+    def block(b: Any, _: list[Any]) -> list[Any]:
+        rows = []
+        for i in range(ROWS):  # beyond the last, the last again: it is written more than once
+            r = builder.add(builder.mul(b, _I(ROWS)), _I(i))
+            rows.append(builder.select(builder.icmp_signed("<", r, last), r, last))
+        bases = [builder.mul(r, row) for r in rows]
+
+        def add(start: Any, now: list[Any], mask: Any) -> list[Any]:
+            x = code.read(v, start, mask)
+            terms = [
+                builder.fmul(code.read(X, builder.add(base, start), mask), x) for base in bases
+            ]
+            return [builder.fadd(one, term) for one, term in zip(now, terms, strict=True)]
+
+        def full(j: Any, now: list[Any]) -> list[Any]:
+            return add(builder.mul(j, _I(LANES)), now, None)
+
+        sums = add(rest, code.times(_I(0), whole, full, *[_zeros()] * ROWS), mask)
+        for r, one in zip(rows, sums, strict=True):
+            lane = [builder.extract_element(one, _word(i)) for i in range(LANES)]
+            while len(lane) > 1:
+                half = len(lane) // 2
+                lane = [builder.fadd(lane[i], lane[i + half]) for i in range(half)]
+            builder.store(lane[0], code.pointer(out, r))
+        return []
+
+    blocks = builder.sdiv(builder.add(R, _I(ROWS - 1)), _I(ROWS))
+    code.times(_I(0), blocks, block)
+    return context.get_dummy_value()
+
+
+def _write_add_marked(
+    context: Any, builder: Any, signature: Any, args: Any
+) -> Any:  # pragma: no cover
+    code = _Code(context, builder)
+    arrays = [
+        context.make_array(kind)(context, builder, value)
+        for kind, value in zip(signature.args[:3], args[:3], strict=True)
+    ]
+    out, w, marks = (array.data for array in arrays)
+    width = builder.extract_value(arrays[2].shape, 1)
+    tile, begin, end = (
+        context.cast(builder, value, kind, types.int64)
+        for kind, value in zip(signature.args[3:], args[3:], strict=True)
+    )
+    one, some = ir.FloatType(), ir.IntType(SINGLES)
+    vector, bits = ir.VectorType(one, SINGLES), ir.VectorType(ir.IntType(1), SINGLES)
+    places = range(0, MARKS, SINGLES)
+    first, row = builder.mul(tile, _I(MARKS)), builder.mul(tile, width)
+    pointers = [
+        builder.bitcast(builder.gep(out, [builder.add(first, _I(at))]), vector.as_pointer())
+        for at in places
+    ]
+    sums = [builder.load(pointer, align=4) for pointer in pointers]
+    blank = ir.Constant(vector, ir.Undefined)
+    same = ir.Constant(ir.VectorType(ir.IntType(32), SINGLES), [0] * SINGLES)
+
+    def add(r: Any, now: list[Any]) -> list[Any]:
+        number = builder.insert_element(blank, builder.load(builder.gep(w, [r])), _word(0))
+        weight = builder.shuffle_vector(number, blank, same)
+        word = builder.load(builder.gep(marks, [builder.add(row, r)]))
+        new = []
+        for sum_, at in zip(now, places, strict=True):
+            mask = builder.bitcast(builder.trunc(builder.lshr(word, _I(at)), some), bits)
+            new.append(builder.select(mask, builder.fadd(sum_, weight), sum_))
+        return new
+
+    for sum_, pointer in zip(code.times(begin, end, add, *sums), pointers, strict=True):
+        builder.store(sum_, pointer, align=4)
+    return context.get_dummy_value()
+
+
 def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:  # pragma: no cover
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return plain
@@ -325,7 +420,12 @@ def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:  # 
     def typed_three(context: Any, one: Any, two: Any, three: Any) -> Any:
         return types.none(one, two, three), write
 
-    typed = typed_pair if plain.__code__.co_argcount == 2 else typed_three
+    def typed_six(
+        context: Any, one: Any, two: Any, three: Any, four: Any, five: Any, six: Any
+    ) -> Any:
+        return types.none(one, two, three, four, five, six), write
+
+    typed: Any = {2: typed_pair, 3: typed_three, 6: typed_six}[plain.__code__.co_argcount]
     typed.__name__, typed.__doc__ = plain.__name__, plain.__doc__
     typed.__module__, typed.__qualname__ = __name__, plain.__name__
     return intrinsic(typed)
@@ -357,7 +457,33 @@ def _add_products(sums: Floats, X: Floats) -> None:
         sums += (x[:, None] * x)[np.tril_indices(len(x))]
 
 
+def _row_products(out: Floats, X: Floats, v: Floats) -> None:
+    """Fill out[r] with Σ X[r, i]·v[i]: every eighth term in order, then these sums by halves."""
+    for r in range(len(out)):
+        sums = np.zeros(LANES)
+        for start in range(0, len(v), LANES):
+            terms = X[r, start : start + LANES][: len(v) - start] * v[start : start + LANES]
+            sums[: len(terms)] += terms
+        while len(sums) > 1:
+            half = len(sums) // 2
+            sums = sums[:half] + sums[half:]
+        out[r] = sums[0]
+
+
+def _add_marked(out: Singles, w: Singles, marks: Uints, tile: int, begin: int, end: int) -> None:
+    """Add w[r] to those of 64 numbers whose bit of marks[tile, r] is set: r = begin, …, end − 1.
+
+    out: (64·tiles,), marks: (tiles, R). No slices are taken of arrays: that costs more than this.
+    """
+    lanes = np.arange(MARKS, dtype=np.uint64)
+    mine = out[tile * MARKS : (tile + 1) * MARKS]
+    for r in range(begin, end):
+        mine[(marks[tile, r] >> lanes) & np.uint64(1) == 1] += w[r]
+
+
 add_rows = _compiled(_write_add_rows, _add_rows)
+row_products = _compiled(_write_row_products, _row_products)
+add_marked = _compiled(_write_add_marked, _add_marked)
 take_outer = _compiled(_write_take_outer, _take_outer)
 
 

@@ -38,15 +38,12 @@ from bridle.kernels.keys import (
     normal,
     uniform,
 )
+from bridle.kernels.lanes import MARKS, ROWS, add_marked, add_rows, row_products, take_outer
 from bridle.kernels.posterior import SETTLE_AFTER, add, add_scaled
-from bridle.kernels.types import Bools, Floats, Ints, Places, Uints
-
-Singles = npt.NDArray[np.float32]
+from bridle.kernels.types import Bools, Floats, Ints, Places, Singles, Uints
 
 # Arms that are scored together, one lane each.
-LANES = 64
-# Tiles of arms whose bounds are computed together.
-TILES = 16
+LANES = MARKS
 # Draws that share one reading of the root.
 DRAWS = 8
 # Powers of γ below this are not waited for: a refresh restores the prior.
@@ -54,6 +51,9 @@ FADED = 0.9
 # The noise before anything was seen, as one observation: rewards are in [0, 1].
 FIRST_NOISE = 0.0625
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+# No draw is further from its mean than this; and what sums in single precision may be off by.
+_FURTHEST, _SLACK, _SLACK_FIT = np.float32(8.5), np.float32(2e-6), np.float32(4e-6)
+_NEVER = np.float32(-1e30)
 _TOP_SQUARE = np.float32(2.0 * math.log(2.0) * (31 + 127) * (1.0 + 1e-6) + 1e-3)
 # Tangents of the root at 0.5, 1.5 and 3.5.
 _N, _N_2, _M, _M_2, _W, _W_2 = (np.float32(x) for c in (0.5, 1.5, 3.5) for x in (0.5 / c, 0.5 * c))
@@ -103,7 +103,15 @@ class Shared(NamedTuple):
     num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
-    hint: Singles  # (4, C) own effect at `ref`, √κ, κ‖S_k‖, κ‖X_k‖: what bounds an own effect
+    hint: Singles  # (3, C) own effect at `ref`, √κ, κ‖S_k‖: what bounds it for unseated arms
+    peak: Singles  # (3, C/LANES) no less than `hint` in each tile
+    marks: Uints  # (C/LANES, p+1) a bit for every arm that has a 1
+    binary: Bools  # (p+1,) features that are 0 or 1 for all arms
+    seats: npt.NDArray[np.int32]  # (C + 1,) arms that were played, and how many these are
+    seat_of: npt.NDArray[np.int32]  # (C,) the place of an arm among them, or -1
+    seat_X: Singles  # (C/LANES, d+1, LANES) X of these arms, arms last
+    seat_sums: Singles  # (3, C) their n_k, R_k and a bound on ‖S_k‖
+    seat_marks: Uints  # (C/LANES, p+1) as `marks`
 
 
 @njit(cache=True, inline="always")
@@ -177,45 +185,24 @@ def centre(st: Shared, out: Floats) -> None:
 
 @njit(cache=True)
 def times_root(root: Floats, v: Floats, out: Floats) -> None:
-    """Fill R v: eight rows at a time, so that eight sums run side by side."""
-    D = v.shape[0]
-    full = D - D % 8
-    for r in range(0, full, 8):
-        r0, r1, r2, r3 = root[r], root[r + 1], root[r + 2], root[r + 3]
-        r4, r5, r6, r7 = root[r + 4], root[r + 5], root[r + 6], root[r + 7]
-        t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = 0.0
-        for i in range(D):
-            x = v[i]
-            t0 += r0[i] * x
-            t1 += r1[i] * x
-            t2 += r2[i] * x
-            t3 += r3[i] * x
-            t4 += r4[i] * x
-            t5 += r5[i] * x
-            t6 += r6[i] * x
-            t7 += r7[i] * x
-        out[r], out[r + 1], out[r + 2], out[r + 3] = t0, t1, t2, t3
-        out[r + 4], out[r + 5], out[r + 6], out[r + 7] = t4, t5, t6, t7
-    for r in range(full, D):
-        row = root[r]
-        total = 0.0
-        for i in range(D):
-            total += row[i] * v[i]
-        out[r] = total
+    """Fill R v."""
+    row_products(out, root, v)
 
 
 @njit(cache=True)
 def root_times(root: Floats, h: Floats, out: Floats) -> None:
-    """Add Rᵀh to `out`: four rows at a time, added one after the other."""
-    D = h.shape[0]
-    full = D - D % 4
-    for r in range(0, full, 4):
-        h0, h1, h2, h3 = h[r], h[r + 1], h[r + 2], h[r + 3]
-        r0, r1, r2, r3 = root[r], root[r + 1], root[r + 2], root[r + 3]
-        for i in range(r0.shape[0]):
-            out[i] = (((out[i] + h0 * r0[i]) + h1 * r1[i]) + h2 * r2[i]) + h3 * r3[i]
-    for r in range(full, D):
-        add_scaled(out, h[r], root[r])
+    """Add Rᵀh to `out`, row after row."""
+    add_rows(out, h, root)
+
+
+@njit(cache=True)
+def through_root(root: Floats, v: Floats, h: Floats, out: Floats) -> None:
+    """Fill h = R v, and add Rᵀh to `out`: both products with one reading of the root."""
+    for r in range(0, v.shape[0], ROWS):
+        end = min(r + ROWS, v.shape[0])
+        rows = root[r:end]
+        row_products(h[r:end], rows, v)
+        add_rows(out, h[r:end], rows)
 
 
 @njit(cache=True)
@@ -383,13 +370,49 @@ def residue(st: Shared) -> float:
 @njit(cache=True)
 def look_ahead(st: Shared, k: int, S: Floats) -> None:
     """Compute anew what bounds the own effect of one arm; S (D) is scratch."""
+    bound_effect(st, k, S)
+    for i in range(st.peak.shape[0]):
+        st.peak[i, k // LANES] = max(st.peak[i, k // LANES], st.hint[i, k])
+
+
+@njit(cache=True, inline="always")
+def is_seated(st: Shared, k: int) -> bool:
+    """Return whether an arm is scored with those that were played; not if it has changed since."""
+    return bool(st.seat_of[k] >= 0 and st.old_of[k] < 0)
+
+
+@njit(cache=True)
+def seat(st: Shared, k: int, length: float) -> None:
+    """Put what is known of an arm that was played beside the others; length: ‖S_k‖."""
+    place = st.seat_of[k]
+    if place < 0:
+        if st.old_of[k] >= 0:
+            return
+        place = st.seats[-1]
+        st.seats[place], st.seat_of[k] = k, place
+        st.seats[-1] += 1
+        for j in range(st.marks.shape[1]):
+            bit = (st.marks[k // LANES, j] >> np.uint64(k % LANES)) & np.uint64(1)
+            st.seat_marks[place // LANES, j] |= bit << np.uint64(place % LANES)
+    st.seat_sums[0, place] = st.own[k, 0]
+    st.seat_sums[1, place] = st.own[k, 1]
+    st.seat_sums[2, place] = length * (1.0 + 1e-5)
+    if st.old_of[k] >= 0:
+        st.seat_sums[1, place] = _NEVER
+        return
+    for i in range(st.X.shape[1]):
+        st.seat_X[place // LANES, i, place % LANES] = st.X[k, i]
+
+
+@njit(cache=True)
+def bound_effect(st: Shared, k: int, S: Floats) -> None:
+    """Fill `hint` of one arm; S (D) is scratch."""
     kappa = shrink(st, k)
     n = st.own[k, 0]
     if n == 0.0 or kappa == 0.0:
         st.hint[0, k] = 0.0
         st.hint[1, k] = math.sqrt(kappa) * (1.0 + 1e-6)
         st.hint[2, k] = 0.0
-        st.hint[3, k] = 0.0
         return
     arm_sum(st, k, S)
     g = st.num[PASSED]
@@ -398,6 +421,12 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
     for e in range(S.shape[0]):
         fit += S[e] * st.ref[e]
         length += S[e] * S[e]
+    seat(st, k, math.sqrt(length))
+    if is_seated(st, k):
+        st.hint[0, k] = _NEVER  # it is looked at with the others that were played
+        st.hint[1, k] = 0.0
+        st.hint[2, k] = 0.0
+        return
     effect = kappa * g * (st.own[k, 1] - fit)
     margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
     wide = 1.0 + 1e-5
@@ -407,10 +436,6 @@ def look_ahead(st: Shared, k: int, S: Floats) -> None:
     st.hint[0, k] = effect + margin
     st.hint[1, k] = math.sqrt(kappa) * wide
     st.hint[2, k] = kappa * g * math.sqrt(length) * wide
-    length = 0.0
-    for i in range(st.X.shape[1]):
-        length += st.X[k, i] * st.X[k, i]
-    st.hint[3, k] = kappa * g * math.sqrt(length) * wide
 
 
 @njit(cache=True)
@@ -422,11 +447,17 @@ def look_ahead_all(st: Shared) -> None:
     fresh = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
     for k in range(st.counts[ARMS]):
         if own[k, 0] > 0.0:
-            look_ahead(st, k, S)
+            bound_effect(st, k, S)
         else:
             effect[k] = 0.0
             root[k] = fresh
             length[k] = 0.0
+    for t in range((st.counts[ARMS] + LANES - 1) // LANES):
+        for i in range(st.peak.shape[0]):
+            most = st.hint[i, t * LANES]
+            for k in range(t * LANES, min(st.counts[ARMS], (t + 1) * LANES)):
+                most = max(most, st.hint[i, k])
+            st.peak[i, t] = most
 
 
 @njit(cache=True)
@@ -445,13 +476,11 @@ def refresh(st: Shared) -> None:
         f[e] = st.vec[0, e] + (st.vec[1, e] + st.vec[2, e])
         st.vec[3, e] = 0.0
         st.vec[4, e] = 0.0
-    times_root(st.root, f, h)
-    root_times(st.root, h, st.vec[3])
+    through_root(st.root, f, h, st.vec[3])
     # f is as large as B, and B⁻¹f loses what would be kept: once more, with what is missing.
     for e in range(D):
         f[e] = missing(st, e)
-    times_root(st.root, f, h)
-    root_times(st.root, h, st.vec[3])
+    through_root(st.root, f, h, st.vec[3])
     if not zero_mean(st):
         for r in range(D):
             h[r] = st.root[r, 0]
@@ -501,10 +530,9 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
     """Take one play into R, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (2, D) scratch."""
     h, b = work[0], work[1]
     D = v.shape[0]
-    times_root(st.root, v, h)
     for e in range(D):
         b[e] = 0.0
-    root_times(st.root, h, b)
+    through_root(st.root, v, h, b)
     q = 0.0
     fit = 0.0
     first = 0.0
@@ -521,7 +549,8 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
     # (I − βhhᵀ)² = I − hhᵀ·weight/(1 + q)
     beta = share / (1.0 + 1.0 / math.sqrt(1.0 + q))
     for r in range(D):
-        add_scaled(st.root[r], -beta * h[r], b)
+        h[r] *= beta
+    take_outer(st.root, h, b)
 
 
 @njit(cache=True, inline="always")
@@ -783,15 +812,36 @@ def contract(at: Places, theta: Floats, x: Floats, out: Floats) -> None:
 
 
 @njit(cache=True)
-def tile_scores(tile: Singles, w: Singles, out: Singles) -> None:
-    """Fill (1, a)ᵀw of the arms of one tile, in single precision, feature after feature."""
+def tile_scores(
+    tiles: Singles, marks: Uints, binary: Bools, w: Singles, t: int, score: Singles
+) -> None:
+    """Fill (1, a)ᵀw of the arms of tile t, in single precision, feature after feature.
+
+    Features that are 0 or 1 are read as bits. Adding w·0 changes no number, so nothing depends on
+    which features are.
+    """
     P = w.shape[0]
-    w0 = w[0]
-    row = tile[0]
-    for i in range(out.shape[0]):
-        out[i] = w0 * row[i]
-    fours = P - (P - 1) % 4
-    for j in range(1, fours, 4):
+    low = np.uint64(t * LANES)
+    for i in range(LANES):
+        score[low + np.uint64(i)] = _ZERO
+    begin = 0
+    while begin < P:
+        end = begin + 1
+        while end < P and binary[end] == binary[begin]:
+            end += 1
+        if binary[begin]:
+            add_marked(score, w, marks, t, begin, end)
+        else:
+            add_columns(tiles[t, begin:end], w[begin:end], score[t * LANES : (t + 1) * LANES])
+        begin = end
+
+
+@njit(cache=True)
+def add_columns(tile: Singles, w: Singles, out: Singles) -> None:
+    """Add w[0]·tile[0], w[1]·tile[1], … to `out`."""
+    P = w.shape[0]
+    fours = P - P % 4
+    for j in range(0, fours, 4):
         w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
         r0, r1, r2, r3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
         for i in range(out.shape[0]):
@@ -801,6 +851,25 @@ def tile_scores(tile: Singles, w: Singles, out: Singles) -> None:
         row = tile[j]
         for i in range(out.shape[0]):
             out[i] += w0 * row[i]
+
+
+@njit(cache=True)
+def highest(x: Singles, first: np.uint64, work: Singles) -> np.float32:
+    """Return the largest of LANES numbers from x[first] on; work (LANES / 2) is scratch."""
+    # Halves of a fixed length, which the compiler makes vector code of.
+    for i in range(32):
+        a, b = x[first + np.uint64(i)], x[first + np.uint64(i + 32)]
+        work[i] = a if a > b else b
+    for i in range(16):
+        a, b = work[i], work[i + 16]
+        work[i] = a if a > b else b
+    for i in range(8):
+        a, b = work[i], work[i + 8]
+        work[i] = a if a > b else b
+    best: np.float32 = work[0]
+    for i in range(1, 8):
+        best = max(best, work[i])
+    return best
 
 
 @njit(cache=True, inline="always")
@@ -863,16 +932,16 @@ def draw_some(
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
     scale = own_spread(st, spread)
-    score = np.empty(LANES, np.float32)
+    score = np.empty(st.tiles.shape[0] * LANES, np.float32)
     h = np.empty(P)
     tile = -1
     for i in range(arms.shape[0]):
         k = arms[i]
         if k // LANES != tile:
             tile = k // LANES
-            tile_scores(st.tiles[tile], single, score)
+            tile_scores(st.tiles, st.marks, st.binary, single, tile, score)
         bits = own_bits(key, k)
-        out[i] = np.float64(score[k % LANES]) + own_effect(st, k, theta, scale, bits, h)
+        out[i] = np.float64(score[k]) + own_effect(st, k, theta, scale, bits, h)
 
 
 @njit(cache=True)
@@ -903,87 +972,195 @@ def draw_rows(
 
 
 @njit(cache=True)
-def reach_tiles(
+def reach_tile(
     score: Singles,
-    hint: Singles,
-    first: int,
+    effect: Singles,
+    root: Singles,
+    length: Singles,
+    t: int,
     key: np.uint64,
     scale: np.float32,
     far: np.float32,
     tail: Singles,
     reach: Singles,
-    most: Singles,
 ) -> None:
-    """Fill an upper bound on the score of every arm of some tiles, and the largest of each tile.
+    """Fill an upper bound on the score of every arm of tile t.
 
-    hint[:, first:]: see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖; tail is scratch.
-    With t the random bits' distance from 1, z ≤ √(−2 ln 2t), and −log₂ is at most what exponent
-    and mantissa of a float say, read as one number.
+    effect, root, length: the rows of `hint`, see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖;
+    tail is scratch. See `reach_of_draw` for how far a draw may go.
     """
-    effect, root, length = hint[0, first:], hint[1, first:], hint[2, first:]
-    slack = np.float32(1e-6)
+    first = np.uint64(t * LANES)
     if scale > 0.0:
         low, high = np.uint32(key), np.uint32(key >> _S32)
         start = np.uint32(first)
-        for i in range(reach.shape[0]):
+        for i in range(LANES):
             tail[i] = np.float32(~half_bits(low, high, np.uint32(start + np.uint32(i)))) + _ONE
-        whole = tail.view(np.int32)
-        for i in range(reach.shape[0]):
-            # 2 ln 2 · (31 + 127 − bits / 2²³), and a little more; then √z² ≤ (z²/c + c) / 2.
-            square = _TOP_SQUARE - _PER_BIT * np.float32(whole[i])
-            near, middle, wide = _N * square + _N_2, _M * square + _M_2, _W * square + _W_2
-            middle = middle if middle < wide else wide
-            reach[i] = near if near < middle else middle
+        reach_of_draw(tail, reach)
     else:
-        for i in range(reach.shape[0]):
+        for i in range(LANES):
             reach[i] = _ZERO
-    for i in range(score.shape[0]):
-        more = scale * (reach[i] * root[i]) + far * length[i]
-        reach[i] = (score[i] + effect[i]) + (
-            more + slack * (abs(score[i]) + (abs(effect[i]) + more))
+    for i in range(LANES):
+        k = first + np.uint64(i)
+        more = scale * (reach[i] * root[k]) + far * length[k]
+        reach[i] = (score[k] + effect[k]) + (
+            more + _SLACK * (abs(score[k]) + (abs(effect[k]) + more))
         )
-    # Halves of a fixed length, which the compiler makes vector code of.
+
+
+@njit(cache=True)
+def reach_of_draw(tail: Singles, reach: Singles) -> None:
+    """Fill a bound on standard normals from their random bits' distance from 1, times 2³².
+
+    With t the random bits' distance from 1, z ≤ √(−2 ln 2t), and −log₂ is at most what exponent
+    and mantissa of a float say, read as one number.
+    """
+    whole = tail.view(np.int32)
+    for i in range(LANES):
+        # 2 ln 2 · (31 + 127 − bits / 2²³), and a little more; then √z² ≤ (z²/c + c) / 2.
+        square = _TOP_SQUARE - _PER_BIT * np.float32(whole[i])
+        near, middle, wide = _N * square + _N_2, _M * square + _M_2, _W * square + _W_2
+        middle = middle if middle < wide else wide
+        reach[i] = near if near < middle else middle
+
+
+@njit(cache=True)
+def reach_played(
+    st: Shared,
+    block: int,
+    size: int,
+    theta: Singles,
+    length: np.float32,
+    score: Singles,
+    key: np.uint64,
+    scale: np.float32,
+    work: Singles,
+    reach: Singles,
+) -> None:
+    """Fill an upper bound on the score of the arms of a block of `seats`, the first `size` of it.
+
+    The mean of their own effects is computed for this draw, in single precision: theta (d+1, p+1),
+    0 where a joint feature is not kept; length: ‖θ̃‖. work: (4, LANES), scratch.
+    """
+    part, fit, mine, tail = work[0], work[1], work[2], work[3]
+    arms = st.seats[block * LANES : (block + 1) * LANES]
+    X = st.seat_X[block]
+    n, R, S = st.seat_sums[0], st.seat_sums[1], st.seat_sums[2]
+    first = block * LANES
+    d1 = X.shape[0]
+    fours = d1 - d1 % 4
+    for i in range(LANES):
+        fit[i] = _ZERO
+    for j in range(theta.shape[1]):
+        for i in range(LANES):
+            part[i] = _ZERO
+        for e in range(0, fours, 4):
+            w0, w1, w2, w3 = theta[e, j], theta[e + 1, j], theta[e + 2, j], theta[e + 3, j]
+            x0, x1, x2, x3 = X[e], X[e + 1], X[e + 2], X[e + 3]
+            for i in range(LANES):
+                part[i] += (w0 * x0[i] + w1 * x1[i]) + (w2 * x2[i] + w3 * x3[i])
+        for e in range(fours, d1):
+            w0 = theta[e, j]
+            x0 = X[e]
+            for i in range(LANES):
+                part[i] += w0 * x0[i]
+        if st.binary[j]:
+            mark = st.seat_marks[block, j]
+            for i in range(LANES):
+                there = (mark >> np.uint64(i)) & np.uint64(1)
+                fit[i] += part[i] if there else _ZERO
+        else:
+            for i in range(size):
+                fit[i] += part[i] * np.float32(st.rows[arms[i], j])
+    low, high = np.uint32(key), np.uint32(key >> _S32)
+    for i in range(size):
+        mine[i] = score[arms[i]]
+    for i in range(LANES):
+        tail[i] = np.float32(~half_bits(low, high, np.uint32(arms[i]))) + _ONE
+    if scale > 0.0:
+        reach_of_draw(tail, reach)
+    else:
+        for i in range(LANES):
+            reach[i] = _ZERO
+    g, rho = np.float32(st.num[PASSED]), np.float32(st.num[RHO])
+    for i in range(LANES):
+        kappa = rho / (_ONE + rho * g * n[first + i])
+        effect = kappa * g * (R[first + i] - fit[i])
+        more = scale * (reach[i] * np.sqrt(kappa)) + _SLACK_FIT * (
+            kappa * g * (S[first + i] * length + abs(R[first + i]))
+        )
+        reach[i] = (mine[i] + effect) + (more + _SLACK * (abs(mine[i]) + (abs(effect) + more)))
+    for i in range(size, LANES):
+        reach[i] = _NEVER
+
+
+@njit(cache=True)
+def score_tiles(
+    tiles: Singles,
+    marks: Uints,
+    binary: Bools,
+    peak: Singles,
+    w: Singles,
+    scale: np.float32,
+    far: np.float32,
+    work: Singles,
+    score: Singles,
+    most: Singles,
+) -> int:
+    """Fill the scores of all arms but for own effects; and a bound on the score of every tile.
+
+    Return the tile with the highest one. It takes arrays one by one: to hand a named tuple of them
+    to a function costs as much as to score a tile.
+    """
+    first = 0
     for t in range(most.shape[0]):
-        mine = reach[t * LANES : (t + 1) * LANES]
-        for i in range(32):
-            a, b = mine[i], mine[i + 32]
-            tail[i] = a if a > b else b
-        for i in range(16):
-            a, b = tail[i], tail[i + 16]
-            tail[i] = a if a > b else b
-        for i in range(8):
-            a, b = tail[i], tail[i + 8]
-            tail[i] = a if a > b else b
-        best = tail[0]
-        for i in range(1, 8):
-            best = max(best, tail[i])
-        most[t] = best
+        tile_scores(tiles, marks, binary, w, t, score)
+        high = highest(score, np.uint64(t * LANES), work)
+        effect, root, length = peak[0, t], peak[1, t], peak[2, t]
+        more = scale * (_FURTHEST * root) + far * length
+        most[t] = (high + effect) + (more + _SLACK * (abs(high) + (abs(effect) + more)))
+        if most[t] > most[first]:
+            first = t
+    return first
+
+
+@njit(cache=True)
+def sift(best: Ints, top: Floats, tie: Uints, n: int, k: int, s: float, b: np.uint64) -> None:
+    """Put arm k in the place of the first of a heap of n, whose lowest stands first."""
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        other = child + 1
+        if other < n and (
+            top[other] < top[child] or (top[other] == top[child] and tie[other] < tie[child])
+        ):
+            child = other
+        if not (top[child] < s or (top[child] == s and tie[child] < b)):
+            break
+        best[i] = best[child]
+        top[i] = top[child]
+        tie[i] = tie[child]
+        i = child
+    best[i] = k
+    top[i] = s
+    tie[i] = b
 
 
 @njit(cache=True)
 def insert(best: Ints, top: Floats, tie: Uints, k: int, s: float, b: np.uint64) -> None:
-    """Put arm k with score s into the best so far, best first; ties fall by random bits."""
-    m = top.shape[0]
-    if not (s > top[m - 1] or best[m - 1] < 0 or (s == top[m - 1] and b > tie[m - 1])):
-        return
-    i = m - 1
-    while i > 0 and (best[i - 1] < 0 or s > top[i - 1] or (s == top[i - 1] and b > tie[i - 1])):
-        best[i], top[i], tie[i] = best[i - 1], top[i - 1], tie[i - 1]
-        i -= 1
-    best[i], top[i], tie[i] = k, s, b
+    """Put arm k with score s among the best so far, a heap; ties fall by random bits."""
+    if s > top[0] or best[0] < 0 or (s == top[0] and b > tie[0]):
+        sift(best, top, tie, best.shape[0], k, s, b)
 
 
 @njit(cache=True)
-def column_lengths(theta: Floats, ref: Floats, P: int) -> Floats:
-    """Return the length of every column of Θ − Θ_ref, (p+1,), where all products are kept."""
-    out = np.zeros(P)
-    for i in range(theta.shape[0] // P):
-        for j in range(P):
-            off = theta[i * P + j] - ref[i * P + j]
-            out[j] += off * off
-    for j in range(P):
-        out[j] = math.sqrt(out[j]) * (1.0 + 1e-5)
-    return out
+def in_order(best: Ints, top: Floats, tie: Uints) -> None:
+    """Bring a heap into order, best first."""
+    for n in range(best.shape[0] - 1, 0, -1):
+        k, s, b = best[n], top[n], tie[n]
+        best[n], top[n], tie[n] = best[0], top[0], tie[0]
+        sift(best, top, tie, n, k, s, b)
 
 
 @njit(cache=True)
@@ -1003,8 +1180,8 @@ def best_of(
 ) -> int:
     """Fill `best` with the arms of the highest scores of one draw, best first; `top` with those.
 
-    Own effects are computed only for arms that can still win. score, reach (tiles·LANES) and most
-    (tiles) are scratch. Return how many were computed. An arm is -1 where there is none.
+    Own effects are computed only for arms that can still win. score (tiles·LANES), reach (LANES)
+    and most (tiles) are scratch. Return how many were computed. An arm is -1 where there is none.
     """
     K = st.counts[ARMS]
     tiles = (K + LANES - 1) // LANES
@@ -1013,51 +1190,81 @@ def best_of(
     best[:] = -1
     top[:] = -math.inf
     plain = st.num[RHO] == 0.0
-    tail = np.empty(LANES * TILES, np.float32)
+    wide, far = np.float32(scale), np.float32(distance)
+    work = np.empty((4, LANES), np.float32)
+    tail = work[3]
     h = np.empty(w.shape[0])
-    full = theta.shape[0] == st.X.shape[1] * w.shape[0]
-    columns = column_lengths(theta, st.ref, w.shape[0])
-    first = 0
-    for block in range(0, tiles, TILES):
-        last = min(tiles, block + TILES)
-        for t in range(block, last):
-            tile_scores(st.tiles[t], single, score[t * LANES : (t + 1) * LANES])
-        low, high = block * LANES, last * LANES
-        reach_tiles(
-            score[low:high],
-            st.hint,
-            low,
-            key,
-            np.float32(scale),
-            np.float32(distance),
-            tail,
-            reach[low:high],
-            most[block:last],
-        )
-    for t in range(tiles):
-        if most[t] > most[first]:
-            first = t
+    first = score_tiles(
+        st.tiles, st.marks, st.binary, st.peak, single, wide, far, tail, score, most
+    )
+    effect, root, length = st.hint[0], st.hint[1], st.hint[2]
+    seat_of, old_of, own = st.seat_of, st.old_of, st.own
+    fresh = scale * math.sqrt(st.num[RHO])
     computed = 0
-    m = best.shape[0] - 1
-    # The most promising arms go first, so that most others are passed over at a glance.
-    for turn in range(-1, tiles):
-        t = first if turn < 0 else turn
-        if turn == first or (best[m] >= 0 and most[t] < top[m]):
+    # The most promising arms go first, so that most others are passed over at a glance: those of
+    # one tile, then all that were played, then the other tiles.
+    for turn in range(-2, tiles):
+        if turn == -1:
+            computed += best_played(st, theta, may, key, scale, score, work, reach, best, top, tie)
             continue
-        for k in range(t * LANES, min(K, (t + 1) * LANES)):
-            if not may[k] or (best[m] >= 0 and reach[k] < top[m]):
+        t = first if turn < 0 else turn
+        if turn == first or (best[0] >= 0 and most[t] < top[0]):
+            continue
+        reach_tile(score, effect, root, length, t, key, wide, far, tail, reach)
+        if best[0] >= 0 and highest(reach, np.uint64(0), tail) < top[0]:
+            continue
+        low = t * LANES
+        for k in range(low, min(K, low + LANES)):
+            if not may[k] or (best[0] >= 0 and reach[k - low] < top[0]):
+                continue
+            if seat_of[k] >= 0 and old_of[k] < 0:
                 continue
             drawn = np.float64(score[k])
-            if not plain:
-                if full and best[m] >= 0 and st.own[k, 0] > 0.0 and st.old_of[k] < 0:
-                    # |S_kᵀδ| ≤ ‖X_k‖ Σ_j |a_j| ‖δ_j‖: for arms of few words far below ‖S_k‖ ‖δ‖.
-                    words = 0.0
-                    for j in range(columns.shape[0]):
-                        words += abs(st.rows[k, j]) * columns[j]
-                    if reach[k] + (words * st.hint[3, k] - distance * st.hint[2, k]) < top[m]:
-                        continue
+            if own[k, 0] > 0.0 and not plain:
                 drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
-                computed += 1
+            elif fresh > 0.0:
+                drawn += fresh * normal(own_bits(key, k))
+            computed += not plain
+            insert(best, top, tie, k, drawn, bits_of(key, k))
+    in_order(best, top, tie)
+    return computed
+
+
+@njit(cache=True)
+def best_played(
+    st: Shared,
+    theta: Floats,
+    may: Bools,
+    key: np.uint64,
+    scale: float,
+    score: Singles,
+    work: Singles,
+    reach: Singles,
+    best: Ints,
+    top: Floats,
+    tie: Uints,
+) -> int:
+    """Put the arms that were played among the best so far; return how many were computed."""
+    grid = np.zeros((st.X.shape[1], st.rows.shape[1]), np.float32)
+    length = 0.0
+    for e in range(theta.shape[0]):
+        grid[st.at[0, e], st.at[1, e]] = np.float32(theta[e])
+        length += theta[e] * theta[e]
+    far, wide = np.float32(math.sqrt(length)), np.float32(scale)
+    h = np.empty(st.rows.shape[1])
+    seats, old_of = st.seats, st.old_of
+    computed = 0
+    for begin in range(0, seats[-1], LANES):
+        size = min(LANES, seats[-1] - begin)
+        reach_played(st, begin // LANES, size, grid, far, score, key, wide, work, reach)
+        if best[0] >= 0 and highest(reach, np.uint64(0), work[3]) < top[0]:
+            continue
+        for i in range(size):
+            k = seats[begin + i]
+            if not may[k] or old_of[k] >= 0 or (best[0] >= 0 and reach[i] < top[0]):
+                continue
+            drawn = np.float64(score[k]) + own_effect(st, k, theta, scale, own_bits(key, k), h)
+            computed += 1
             insert(best, top, tie, k, drawn, bits_of(key, k))
     return computed
 
@@ -1082,7 +1289,7 @@ def best_arms(
         key,
         own_spread(st, spread),
         np.empty(tiles * LANES, np.float32),
-        np.empty(tiles * LANES, np.float32),
+        np.empty(LANES, np.float32),
         np.empty(tiles, np.float32),
         best,
         top,
@@ -1134,7 +1341,7 @@ def win_counts(
     D, P = st.vec.shape[1], st.rows.shape[1]
     tiles = (st.counts[ARMS] + LANES - 1) // LANES
     score = np.empty(tiles * LANES, np.float32)
-    reach = np.empty(tiles * LANES, np.float32)
+    reach = np.empty(LANES, np.float32)
     most = np.empty(tiles, np.float32)
     theta = np.empty((DRAWS, D))
     keys = np.empty(DRAWS, np.uint64)
@@ -1300,14 +1507,187 @@ def fold_one(
     counts: Ints,
     ref: Floats,
     hint: Singles,
+    peak: Singles,
+    marks: Uints,
+    binary: Bools,
+    seats: npt.NDArray[np.int32],
+    seat_of: npt.NDArray[np.int32],
+    seat_X: Singles,
+    seat_sums: Singles,
+    seat_marks: Uints,
     k: int,
     context: Floats,
     r: float,
 ) -> None:
     """Fold one play; the model in pieces, as numba looks up a named tuple 100 times slower."""
-    st = Shared(rows, tiles, X, own, old_of, old, at, tri, vec, root, raw, num, counts, ref, hint)
+    st = Shared(
+        rows,
+        tiles,
+        X,
+        own,
+        old_of,
+        old,
+        at,
+        tri,
+        vec,
+        root,
+        raw,
+        num,
+        counts,
+        ref,
+        hint,
+        peak,
+        marks,
+        binary,
+        seats,
+        seat_of,
+        seat_X,
+        seat_sums,
+        seat_marks,
+    )
     D = vec.shape[1]
     fold(st, k, with_first(context), r, np.empty(D), np.empty((2, D)), period(D, num[GAMMA]))
+
+
+@njit(cache=True)
+def widest(root: Floats, at: Places, out: Floats) -> None:
+    """Fill (d+1, p+1) with √(B⁻¹)_ee of every joint feature e, 0 where one is not kept."""
+    D = root.shape[0]
+    squares = np.zeros(D)
+    for r in range(D):
+        row = root[r]
+        for e in range(D):
+            squares[e] += row[e] * row[e]
+    out[:] = 0.0
+    for e in range(D):
+        out[at[0, e], at[1, e]] = math.sqrt(squares[e])
+
+
+@njit(cache=True)
+def bound_tiles(
+    tiles: Singles,
+    marks: Uints,
+    binary: Bools,
+    w: Singles,
+    r: Singles,
+    fresh: np.float32,
+    score: Singles,
+    reach: Singles,
+    most: Singles,
+) -> int:
+    """Fill (1, a)ᵀw of all arms, and no less than (1, a)ᵀw + |(1, a)|ᵀr + fresh; and of every tile.
+
+    Return the tile with the highest one.
+    """
+    first = 0
+    work = np.empty(LANES // 2, np.float32)
+    for t in range(most.shape[0]):
+        tile_scores(tiles, marks, binary, w, t, score)
+        low = t * LANES
+        mine = reach[low : low + LANES]
+        mine[:] = _ZERO
+        for j in range(w.shape[0]):
+            if binary[j]:
+                add_marked(reach, r, marks, t, j, j + 1)
+            else:
+                r0 = r[j]
+                row = tiles[t, j]
+                for i in range(LANES):
+                    mine[i] += r0 * abs(row[i])
+        for i in range(LANES):
+            more = mine[i] + fresh
+            mine[i] = (score[low + i] + more) + _SLACK * (abs(score[low + i]) + more)
+        most[t] = highest(reach, np.uint64(low), work)
+        if most[t] > most[first]:
+            first = t
+    return first
+
+
+@njit(cache=True)
+def best_bound(
+    st: Shared, x: Floats, may: Bools, key: np.uint64, bonus: float, best: Ints, top: Floats
+) -> int:
+    """Fill `best` with the arms of the highest mean + bonus·sd, best first; `top` with those.
+
+    -1 where there is none. Return how many sds were computed: √(aᵀCa) ≤ Σ_j |a_j| √C_jj says of
+    most arms that they cannot win, and so does the same sum of joint features for those that were
+    played.
+    """
+    K = st.counts[ARMS]
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    tiles = (K + LANES - 1) // LANES
+    theta, w = np.empty(D), np.empty(P)
+    centre(st, theta)
+    contract(st.at, theta, x, w)
+    C = contracted_covariance(st, x)
+    s, rho, g = noise(st), st.num[RHO], st.num[PASSED]
+    up = max(bonus, 0.0) * s * (1.0 + 1e-6)
+    r = np.empty(P, np.float32)
+    for j in range(P):
+        r[j] = up * math.sqrt(max(C[j, j], 0.0)) * (1.0 + 1e-6)
+    score, reach = np.empty(tiles * LANES, np.float32), np.empty(tiles * LANES, np.float32)
+    most = np.empty(tiles, np.float32)
+    fresh = np.float32(up * math.sqrt(rho))
+    first = bound_tiles(
+        st.tiles, st.marks, st.binary, w.astype(np.float32), r, fresh, score, reach, most
+    )
+    tie = np.zeros(best.shape[0], np.uint64)
+    best[:] = -1
+    top[:] = -math.inf
+    work, h = np.empty((3, D)), np.empty(P)
+    own, X, rows, seat_of, old_of = st.own, st.X, st.rows, st.seat_of, st.old_of
+    # Arms whose features have changed since they were played have no bound.
+    changed = np.zeros(tiles, np.bool_)
+    if st.counts[OLD] > 0:
+        for k in range(K):
+            if old_of[k] >= 0:
+                changed[k // LANES] = True
+    # Those that were played: v = (x − κX_k) ⊗ a, so ‖Rv‖ ≤ Σ |x − κX_k|_i |a|_j √(B⁻¹)_ij.
+    wide = np.empty((X.shape[1], P))
+    widest(st.root, st.at, wide)
+    computed = 0
+    for turn in range(-2, tiles):
+        if turn == -1:
+            for place in range(st.seats[-1]):
+                k = st.seats[place]
+                if not may[k] or old_of[k] >= 0:
+                    continue
+                kappa = rho / (1.0 + rho * g * own[k, 0])
+                mean = np.float64(score[k]) + kappa * g * (own[k, 1] - fitted(st, k, theta, h))
+                length = 0.0
+                for j in range(P):
+                    if rows[k, j] != 0.0:
+                        part = 0.0
+                        for i in range(wide.shape[0]):
+                            part += abs(x[i] - kappa * g * X[k, i]) * wide[i, j]
+                        length += part * abs(rows[k, j])
+                more = up * (length / math.sqrt(g) + math.sqrt(kappa))
+                if best[0] >= 0 and mean + more + 1e-9 * (abs(mean) + more) < top[0]:
+                    continue
+                sd = s * math.sqrt(effect_square(st, k, x, work[0], work[1], work[2]))
+                computed += 1
+                insert(best, top, tie, k, mean + bonus * sd, bits_of(key, k))
+            continue
+        t = first if turn < 0 else turn
+        if turn == first or (best[0] >= 0 and most[t] < top[0] and not changed[t]):
+            continue
+        for k in range(t * LANES, min(K, (t + 1) * LANES)):
+            played = own[k, 0] > 0.0 and rho > 0.0
+            if not may[k] or (played and seat_of[k] >= 0 and old_of[k] < 0):
+                continue
+            if not played and best[0] >= 0 and reach[k] < top[0]:
+                continue
+            mean = np.float64(score[k])
+            if played:
+                kappa = rho / (1.0 + rho * g * own[k, 0])
+                mean += kappa * g * (own[k, 1] - fitted(st, k, theta, h))
+                sd = s * math.sqrt(effect_square(st, k, x, work[0], work[1], work[2]))
+            else:
+                sd = s * math.sqrt(square_of(C, rows[k], h) + rho)
+            computed += 1
+            insert(best, top, tie, k, mean + bonus * sd, bits_of(key, k))
+    in_order(best, top, tie)
+    return computed
 
 
 @njit(cache=True)
@@ -1327,15 +1707,50 @@ def choose_one(
     counts: Ints,
     ref: Floats,
     hint: Singles,
+    peak: Singles,
+    marks: Uints,
+    binary: Bools,
+    seats: npt.NDArray[np.int32],
+    seat_of: npt.NDArray[np.int32],
+    seat_X: Singles,
+    seat_sums: Singles,
+    seat_marks: Uints,
     context: Floats,
     may: Bools,
     key: np.uint64,
     spread: float,
+    bonus: float,
     best: Ints,
     top: Floats,
 ) -> int:
-    """Find the best arms of one draw; the model in pieces, as `fold_one` takes it."""
-    st = Shared(rows, tiles, X, own, old_of, old, at, tri, vec, root, raw, num, counts, ref, hint)
+    """Find the best arms of one draw, or of mean + bonus·sd; the model in pieces."""
+    st = Shared(
+        rows,
+        tiles,
+        X,
+        own,
+        old_of,
+        old,
+        at,
+        tri,
+        vec,
+        root,
+        raw,
+        num,
+        counts,
+        ref,
+        hint,
+        peak,
+        marks,
+        binary,
+        seats,
+        seat_of,
+        seat_X,
+        seat_sums,
+        seat_marks,
+    )
+    if bonus != 0.0:
+        return best_bound(st, with_first(context), may, key, bonus, best, top)
     return best_arms(st, with_first(context), may, key, spread, best, top)
 
 
@@ -1346,8 +1761,25 @@ def set_rows(st: Shared, first: int, rows: Floats) -> None:
         k = first + i
         st.rows[k, 0] = 1.0
         st.rows[k, 1:] = rows[i]
+        bit = np.uint64(1) << np.uint64(k % LANES)
         for j in range(st.rows.shape[1]):
-            st.tiles[k // LANES, j, k % LANES] = np.float32(st.rows[k, j])
+            a = st.rows[k, j]
+            st.tiles[k // LANES, j, k % LANES] = np.float32(a)
+            if a == 1.0:
+                st.marks[k // LANES, j] |= bit
+            else:
+                st.marks[k // LANES, j] &= ~bit
+                st.binary[j] &= a == 0.0
+
+
+@njit(cache=True)
+def expect(st: Shared, first: int) -> None:
+    """Fill what bounds the own effects of arms from number `first` on, which nobody played yet."""
+    fresh = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
+    for k in range(first, st.counts[ARMS]):
+        st.hint[1, k] = fresh
+        st.peak[0, k // LANES] = max(st.peak[0, k // LANES], _ZERO)
+        st.peak[1, k // LANES] = max(st.peak[1, k // LANES], st.hint[1, k])
 
 
 @njit(cache=True)
@@ -1387,23 +1819,6 @@ def form(st: Shared, raw: Floats) -> None:
 
 
 @njit(cache=True)
-def best_bound(st: Shared, x: Floats, may: Bools, key: np.uint64, bonus: float, best: Ints) -> None:
-    """Fill best[0] with the arm of the highest mean + bonus·sd, -1 if none may be played."""
-    K = may.shape[0]
-    arms = np.nonzero(may)[0]
-    mean = np.empty(arms.shape[0])
-    draw_some(st, x, key, 0.0, arms, mean)
-    sd = np.empty((2, arms.shape[0]))
-    scores(st, x, arms, sd[0], sd[1])
-    top = np.full(1, -math.inf)
-    tie = np.zeros(1, np.uint64)
-    best[0] = -1
-    for i in range(arms.shape[0]):
-        if arms[i] < K:
-            insert(best, top, tie, arms[i], mean[i] + bonus * sd[1, i], bits_of(key, arms[i]))
-
-
-@njit(cache=True)
 def run(
     st: Shared,
     C: Floats,
@@ -1427,7 +1842,7 @@ def run(
     D, P = st.vec.shape[1], st.rows.shape[1]
     tiles = (st.counts[ARMS] + LANES - 1) // LANES
     score = np.empty(tiles * LANES, np.float32)
-    reach = np.empty(tiles * LANES, np.float32)
+    reach = np.empty(LANES, np.float32)
     most = np.empty(tiles, np.float32)
     theta, z, v, w = np.empty(D), np.empty(D), np.empty(D), np.empty(P)
     work = np.empty((2, D))
@@ -1442,7 +1857,7 @@ def run(
         if epsilon > 0.0 and uniform(aside(key)) < epsilon:
             best[0] = random_arm(aside(key), mine, mine)
         elif bonus != 0.0:
-            best_bound(st, x, mine, key, bonus, best)
+            computed += best_bound(st, x, mine, key, bonus, best, top)
         else:
             far = draw_theta(st, key, spread, z, theta)
             contract(st.at, theta, x, w)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Uints = npt.NDArray[np.uint64]
+Singles = npt.NDArray[np.float32]
 # Places of nonzero features. Unsigned, so that numba need not look for negative indices; 32 bits,
 # as 64 without sign and 64 with sign have no common integer type.
 Places = npt.NDArray[np.uint32]

@@ -237,8 +237,10 @@ class SharedArms:
         """Bytes that one more arm takes."""
         st = self.kernel_state
         room = len(st.rows)
-        parts = (st.rows, st.tiles, st.X, st.own, st.old_of, st.hint)
-        return max(1, len(self._rivals)) * sum(part.nbytes // room for part in parts)
+        names = ("rows", "tiles", "X", "own", "old_of", "hint", "marks")
+        beside = ("seats", "seat_of", "seat_X", "seat_sums", "seat_marks")
+        one = sum(getattr(st, name).nbytes // room for name in names + beside)
+        return max(1, len(self._rivals)) * int(one)
 
     def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
         """Mean and standard deviation of own effects at the posterior mean of θ, and given it."""
@@ -325,7 +327,7 @@ class SharedArms:
         self.kernel_state = st = _with_room(self.kernel_state, K + len(more))
         kernel.set_rows(st, K, more)
         st.counts[ARMS] += len(more)
-        st.hint[1, K : K + len(more)] = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
+        kernel.expect(st, K)
 
     def change(self, arm: int, row: npt.ArrayLike) -> None:
         """Change the features of an arm: what it earned before counts with the old ones."""
@@ -430,15 +432,29 @@ class SharedArms:
         return int(arms[0]), self.computed
 
     def top(
-        self, context: Floats, may: Bools, key: int, spread: float, places: int
+        self,
+        context: Floats,
+        may: Bools,
+        key: int,
+        spread: float,
+        places: int,
+        bonus: float = 0.0,
     ) -> tuple[Ints, Floats]:
         """The arms with the highest scores of the draw, best first, and their scores.
 
-        -1 fills the places for which there is no arm.
+        With a `bonus` scores are mean + bonus·sd and nothing is drawn: the key breaks ties. -1
+        fills the places for which there is no arm.
         """
         arms, top = np.empty(places, np.int64), np.empty(places)
         self.computed = kernel.choose_one(
-            *self.kernel_state, context, may, np.uint64(key), float(spread), arms, top
+            *self.kernel_state,
+            context,
+            may,
+            np.uint64(key),
+            float(spread),
+            float(bonus),
+            arms,
+            top,
         )
         return arms, top
 
@@ -660,7 +676,15 @@ def _untrained(kept: Bools) -> Shared:
         num=num,
         counts=np.zeros(kernel.COUNTS, np.int64),
         ref=np.zeros(D),
-        hint=np.zeros((4, 0), np.float32),
+        hint=np.zeros((3, 0), np.float32),
+        peak=np.zeros((3, 0), np.float32),
+        marks=np.zeros((0, p1), np.uint64),
+        binary=np.ones(p1, np.bool_),
+        seats=np.zeros(1, np.int32),
+        seat_of=np.zeros(0, np.int32),
+        seat_X=np.zeros((0, d1, kernel.LANES), np.float32),
+        seat_sums=np.zeros((3, 0), np.float32),
+        seat_marks=np.zeros((0, p1), np.uint64),
     )
 
 
@@ -672,23 +696,23 @@ def _with_room(st: Shared, arms: int) -> Shared:
     more = max(arms, room + room // 2)
     more += -more % kernel.LANES
 
-    def longer(part: npt.NDArray[Any], fill: float = 0.0) -> npt.NDArray[Any]:
-        shape = (more, *part.shape[1:])
+    def longer(part: npt.NDArray[Any], fill: float = 0.0, axis: int = 0) -> npt.NDArray[Any]:
+        shape = list(part.shape)
+        shape[axis] = more if shape[axis] == room else more // kernel.LANES
         out = np.full(shape, fill, part.dtype) if fill else np.zeros(shape, part.dtype)
-        out[:room] = part
+        out[(slice(None),) * axis + (slice(part.shape[axis]),)] = part
         return out
 
-    tiles = np.zeros((more // kernel.LANES, *st.tiles.shape[1:]), np.float32)
-    tiles[: len(st.tiles)] = st.tiles
-    hint = np.zeros((4, more), np.float32)
-    hint[:, :room] = st.hint
+    seats = np.zeros(more + 1, np.int32)
+    seats[:room], seats[-1] = st.seats[:-1], st.seats[-1]
+    names = ("rows", "tiles", "X", "own", "marks", "seat_X", "seat_marks")
+    across = ("hint", "peak", "seat_sums")
     return st._replace(
-        rows=longer(st.rows),
-        tiles=tiles,
-        X=longer(st.X),
-        own=longer(st.own),
+        **{name: longer(getattr(st, name)) for name in names},
+        **{name: longer(getattr(st, name), axis=1) for name in across},
         old_of=longer(st.old_of, -1),
-        hint=hint,
+        seats=seats,
+        seat_of=longer(st.seat_of, -1),
     )
 
 
