@@ -37,6 +37,7 @@ from bridle.policies import (
     Thompson,
     Uniform,
 )
+from bridle.reward.scaled import ScaledArms
 from bridle.schema import Flag, Labels, Number, Schema
 from bridle.simulate import Tables, online, online_asking, teach, teach_beliefs
 from bridle.slates import AtMost, NotBoth, SetLimits
@@ -242,6 +243,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "linear limits": _limits("linear"),
     "policies": _policies,
     "arms with features, slates": _catalogue,
+    "arms that find their scale": _scale,
     "many arms": _many_arms,
     "teachers who err, and promises": _teachers,
     "simulations": _simulate,
