@@ -28,7 +28,7 @@ RECENT, BLOCKS = 500.0, 8
 # No single reward says more than this; in all, a chance of e^-15 a time that nothing has changed.
 MOST_SURPRISED, SURE = 3.0, 15.0
 # Ratios of noise to prior that are tried, and what is expected of them: log-normal.
-RIDGES = np.array([3.0, 10.0, 30.0, 100.0, 300.0, 1000.0])
+RIDGES = np.array([3.0, 10.0, 30.0, 100.0])
 RIDGE_GUESS, RIDGE_DOUBT = 10.0, 1.5
 
 

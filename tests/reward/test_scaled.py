@@ -1,0 +1,233 @@
+"""ScaledArms: the scale is that of the evidence, fading is weighting, and a change is noticed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridle.errors import CorruptState, InvalidValue
+from bridle.kernels import scaled
+from bridle.reward.scaled import ScaledArms
+
+
+def history(seed: int, n: int, K: int, d: int, noise: float = 0.1):
+    """Draw plays of arms whose rewards are linear in contexts that end in 1."""
+    rng = np.random.default_rng(seed)
+    C = np.hstack([(rng.random((n, d - 1)) < 0.4).astype(float), np.ones((n, 1))])
+    which, W = rng.integers(0, K, n), rng.normal(0.3, 0.2, (K, d))
+    y = (C * W[which]).sum(axis=1) + rng.normal(0.0, noise, n)
+    return which, C, np.clip(y, 0.0, 1.0)
+
+
+def trained(forget="auto", seed: int = 3, n: int = 700, K: int = 4, d: int = 5) -> ScaledArms:
+    arms = ScaledArms(arms=K, features=d, forget=forget)
+    arms.update_many(*history(seed, n, K, d))
+    return arms
+
+
+def same_bits(one: ScaledArms, other: ScaledArms) -> bool:
+    a, b = one.to_state(), other.to_state()
+    return a.keys() == b.keys() and all(a[x].tobytes() == b[x].tobytes() for x in a)
+
+
+def dense(which, C, y, weight, ridge: float, rate: float, K: int):
+    """Solve it the plain way: log evidence but for a constant, squares left, means, inverses."""
+    d, mass = C.shape[1], weight.sum()
+    rest, log_det = (weight * (y - rate) ** 2).sum(), 0.0
+    means, inverses = np.zeros((K, d)), np.zeros((K, d, d))
+    for k in range(K):
+        w, X = weight[which == k], C[which == k]
+        B = (X.T * w) @ X + ridge * np.eye(d)
+        h = (X.T * w) @ (y[which == k] - rate)
+        inverses[k] = np.linalg.inv(B)
+        means[k] = inverses[k] @ h
+        rest -= h @ means[k]
+        log_det += np.linalg.slogdet(B)[1] - d * np.log(ridge)
+    return -0.5 * (mass * np.log(rest / mass) + log_det), rest, means, inverses
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.3])
+def test_noise_and_ridge_are_those_of_the_evidence(noise) -> None:
+    n, K, d = 1024, 4, 5  # 1,024 is a count at which both are found
+    which, C, y = history(5, n, K, d, noise)
+    arms = ScaledArms(arms=K, features=d, forget="never")
+    arms.update_many(which, C, y)
+    rate, one = (y.sum() + 0.5) / (n + 1), np.ones(n)
+    assert arms.rate == pytest.approx(rate, abs=1e-12)
+    found = {}
+    for ridge in scaled.RIDGES:
+        off = np.log(ridge / scaled.RIDGE_GUESS) / scaled.RIDGE_DOUBT
+        found[ridge] = dense(which, C, y, one, ridge, rate, K)[0] - 0.5 * off**2
+    assert arms.ridge == max(found, key=lambda ridge: found[ridge])
+    _, rest, means, inverses = dense(which, C, y, one, arms.ridge, rate, K)
+    assert arms.noise == pytest.approx(np.sqrt((rest + 0.0625) / (n + 1)), abs=1e-9)
+    mean, sd = arms.scores(C[0])
+    assert mean == pytest.approx(rate * C[0, -1] + means @ C[0], abs=1e-9)
+    square = np.einsum("i,kij,j->k", C[0], inverses, C[0])
+    assert sd == pytest.approx(arms.noise * np.sqrt(square), abs=1e-9)
+
+
+def test_the_noise_is_in_the_units_of_rewards() -> None:
+    which, C, y = history(6, 1024, 3, 4)
+    wide, narrow = (ScaledArms(arms=3, features=4, forget="never") for _ in range(2))
+    wide.update_many(which, C, y)
+    narrow.update_many(which, C, 0.01 * y)
+    # The first guess, one observation, weighs .0625/1025 in the squares of both.
+    assert narrow.noise**2 - 0.0625 / 1025 == pytest.approx(1e-4 * wide.noise**2, rel=0.05)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 150), st.sampled_from(["auto", "never", 40.0]))
+def test_bits_do_not_depend_on_batches_or_pauses(seed, cut, forget) -> None:
+    which, C, y = history(seed, 150, 3, 4)
+    one, other = (ScaledArms(arms=3, features=4, forget=forget) for _ in range(2))
+    for k, c, r in zip(which.tolist(), C, y.tolist(), strict=True):
+        one.update(k, c, r)
+    other.update_many(which[:cut], C[:cut], y[:cut])
+    other = ScaledArms.from_state(other.to_state())
+    other.update_many(which[cut:], C[cut:], y[cut:])
+    assert same_bits(one, other)
+    assert same_bits(one, one.copy())
+
+
+def test_a_half_life_is_a_weight_for_each_block() -> None:
+    n, K, d, half_life = 400, 3, 4, 80.0
+    which, C, y = history(7, n, K, d)
+    arms = ScaledArms(arms=K, features=d, forget=half_life)
+    arms.update_many(which, C, y)
+    block = int(half_life) // scaled.BLOCKS
+    passed = n // block - np.arange(n) // block  # blocks that have ended since
+    weight = 2.0 ** (-passed * block / half_life)
+    rate = ((weight * y).sum() + 0.5) / (weight.sum() + 1.0)
+    assert arms.rate == pytest.approx(rate, abs=1e-9)
+    _, _, means, _ = dense(which, C, y, weight, arms.ridge, rate, K)
+    assert arms.scores(C[0])[0] == pytest.approx(rate + means @ C[0], abs=1e-9)
+
+
+def test_what_is_recent_is_a_weight_for_each_block() -> None:
+    n, K, d = 1500, 3, 4
+    which, C, y = history(8, n, K, d)
+    arms = ScaledArms(arms=K, features=d)
+    arms.update_many(which, C, y)
+    every = scaled.block_of(scaled.RECENT)
+    scaled.fade_all_to(arms.recent, arms.stamps, n // every)
+    weight = 2.0 ** (-(n // every - np.arange(n) // every) / scaled.BLOCKS)
+    total = (weight * y).sum()
+    assert arms.num[scaled.NEW_SUM] == pytest.approx(total, rel=1e-9)
+    for k in range(K):
+        mine = which == k
+        B = (C[mine].T * weight[mine]) @ C[mine] + arms.ridge * np.eye(d)
+        assert arms.recent.A[k] == pytest.approx(np.linalg.inv(B), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_begins_anew_where_rewards_have_changed_and_not_before(seed) -> None:
+    # Without a change the likelihood ratio is a martingale at best: it exceeds e^15 with
+    # probability e^-15 from each start, in all below 2,000 · 3e-7 = 6e-4; the seeds are fixed.
+    K, d = 4, 5
+    arms = ScaledArms(arms=K, features=d)
+    arms.update_many(*history(seed, 2000, K, d))
+    assert arms.num[scaled.MASS] == 2000.0
+    which, C, y = history(seed + 100, 1500, K, d)
+    arms.update_many(which, C, y)
+    assert arms.num[scaled.MASS] < 3000.0
+    still = ScaledArms(arms=K, features=d, forget="never")
+    still.update_many(*history(seed, 2000, K, d))
+    still.update_many(which, C, y)
+
+    def off(model: ScaledArms) -> float:
+        fresh = ScaledArms(arms=K, features=d, forget="never")
+        fresh.update_many(which, C, y)
+        return float(np.abs(model.scores_many(C[:50])[0] - fresh.scores_many(C[:50])[0]).mean())
+
+    assert off(arms) < 0.5 * off(still)
+
+
+def test_history_at_once_is_what_one_by_one_learns_but_for_the_scale() -> None:
+    which, C, y = history(9, 900, 4, 5)
+    many, one = (ScaledArms(arms=4, features=5) for _ in range(2))
+    many.fold_many(which, C[:, :-1], y)
+    one.update_many(which, C, y)
+    assert many.num[: scaled.NOISE] == pytest.approx(one.num[: scaled.NOISE], rel=1e-12)
+    new = slice(scaled.NEW_SUM, scaled.SURPLUS)
+    assert many.num[new] == pytest.approx(one.num[new], rel=1e-12)
+    assert many.ridge in scaled.RIDGES
+    assert many.noise == pytest.approx(one.noise, rel=0.05)
+    many._change_ridge(one.ridge)
+    assert many.means == pytest.approx(one.means, abs=1e-9)
+    assert many.recent.mu == pytest.approx(one.recent.mu, abs=1e-9)
+
+
+def test_two_halves_merge_to_the_whole() -> None:
+    which, C, y = history(10, 600, 3, 4)
+    whole, a, b = (ScaledArms(arms=3, features=4, forget="never") for _ in range(3))
+    whole.update_many(which, C, y)
+    a.update_many(which[:300], C[:300], y[:300])
+    b.update_many(which[300:], C[300:], y[300:])
+    a.merge(b)
+    assert a.num[: scaled.NOISE] == pytest.approx(whole.num[: scaled.NOISE], rel=1e-12)
+    whole._change_ridge(a.ridge)
+    assert a.means == pytest.approx(whole.means, abs=1e-9)
+    both = trained()
+    both.merge(trained(seed=4))
+    assert both.num[scaled.COUNT] == 1400.0
+    with pytest.raises(InvalidValue, match="of the same"):
+        a.merge(trained())
+
+
+def test_arms_come_and_are_reset() -> None:
+    arms = trained()
+    arms.grow(2)
+    assert (arms.arms, len(arms.stamps), arms.recent.mu.shape[0]) == (6, 6, 6)
+    mean, _ = arms.scores(np.ones(5))
+    assert mean[4] == mean[5] == pytest.approx(arms.rate, rel=1e-12)
+    arms.reset(0)
+    assert arms.scores(np.ones(5))[0][0] == pytest.approx(arms.rate, rel=1e-12)
+    arms.update(5, np.ones(5), 0.9)
+
+
+def test_forgetting_changes_on_the_way() -> None:
+    arms = trained("never")
+    arms.set_forget("auto")
+    assert arms.forget == "auto"
+    assert np.array_equal(arms.recent.mu, arms.kernel_state.mu)
+    arms.update_many(*history(11, 100, 4, 5))
+    arms.set_forget(100.0)
+    assert (arms.forget, arms.stamps.size) == (100.0, 0)
+    mass = arms.num[scaled.MASS]
+    arms.update_many(*history(12, 100, 4, 5))
+    assert arms.num[scaled.MASS] < mass
+    assert same_bits(arms, ScaledArms.from_state(arms.to_state()))
+
+
+@pytest.mark.parametrize("forget", ["sometimes", 0, -3.0, True, None, float("nan"), 1e10])
+def test_a_way_to_forget_is_checked(forget) -> None:
+    with pytest.raises(InvalidValue, match="forget"):
+        ScaledArms(arms=2, features=2, forget=forget)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("num", lambda x: x[:-1]),
+        ("num", lambda x: np.where(np.arange(len(x)) == scaled.NOISE, 0.0, x)),
+        ("num", lambda x: np.where(np.arange(len(x)) == scaled.COUNT, 0.5, x)),
+        ("num", lambda x: np.where(np.arange(len(x)) == scaled.HALF_LIFE, 3.0, x)),
+        ("num", lambda x: np.where(np.arange(len(x)) == scaled.HALF_LIFE, 0.0, x)),
+        ("num", lambda x: x * np.nan),
+        ("stamps", lambda x: x[:-1]),
+        ("stamps", lambda x: x - 10**9),
+        ("recent_A", lambda x: x[:-1]),
+        ("recent_mu", lambda x: x * np.inf),
+    ],
+)
+def test_a_damaged_state_is_refused(name, change) -> None:
+    state = trained().to_state()
+    with np.errstate(invalid="ignore"):
+        state[name] = change(state[name])
+    with pytest.raises(CorruptState):
+        ScaledArms.from_state(state)
+    del state[name]
+    with pytest.raises(CorruptState):
+        ScaledArms.from_state(state)
