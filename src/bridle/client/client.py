@@ -282,6 +282,8 @@ class Verbs:
         *,
         sigma: float | None = None,
         policy: object = None,
+        boldness: float | None = None,
+        forget: float | str | None = None,
         wait: Mapping[str, float | None] | None = None,
         add_arms: Sequence[object] | None = None,
         change_arms: Sequence[object] | None = None,
@@ -295,12 +297,15 @@ class Verbs:
     ) -> Sent[replies.Answered]:
         """Change one thing of an agent: its dial, policy, wait, arms, groups or rules.
 
-        `policy` is one of `bridle.policies`, or in the API's form. `change_arms` gives arms other
+        `policy` is one of `bridle.policies`, or in the API's form; `boldness` and `forget` are as
+        in `Agent.set_boldness` and `set_forget`. `change_arms` gives arms other
         labels or features; `retire_arms` are played no more, until `restore_arms` names them.
         """
         body = _given(
             sigma=sigma,
             policy=policy,
+            boldness=boldness,
+            forget=forget,
             wait=wait,
             add_arms=add_arms,
             change_arms=change_arms,
