@@ -353,7 +353,7 @@ class PlaysRegardless(Thompson):
 
 class SaysAnotherSpread(Thompson):
     def propensities(self, scores):
-        return Thompson(v=2.0 * self.v).propensities(scores)
+        return Thompson(v=2.0 * self.weights.v).propensities(scores)
 
 
 class ForgetsWhoMayPlay(Thompson):
@@ -406,13 +406,13 @@ class TakesAnyKey(Thompson):
 
 class PlaysAnotherSpread(Thompson):
     def choose(self, scores, key):
-        return Thompson(v=1.5 * self.v).choose(scores, key)
+        return Thompson(v=1.5 * self.weights.v).choose(scores, key)
 
 
 class DrawsOnceForAllArms(Thompson):
     def choose(self, scores, key):
         z = np.random.Generator(np.random.Philox(key)).standard_normal()
-        return int(np.argmax(scores.reward_mean + self.v * z * scores.reward_sd))
+        return int(np.argmax(scores.reward_mean + self.weights.v * z * scores.reward_sd))
 
 
 BROKEN: list[tuple[str, str, Any]] = [
