@@ -286,7 +286,7 @@ def best_ridge(post: Posterior, total: float, mass: float, squares: float) -> fl
 
 @njit(cache=True)
 def change_ridge(post: Posterior, ridge: float) -> None:
-    """Give every arm another prior precision; A and μ are to be computed anew by it."""
+    """Change the prior precision of every arm; A and μ are to be computed anew by it."""
     for k in range(post.mu.shape[0]):
         for i in range(post.mu.shape[1]):
             add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, ridge - post.ridge)
