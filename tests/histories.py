@@ -157,6 +157,8 @@ OPS = (
     "restore_arms",
     "change_arms",
     "set_policy",
+    "set_boldness",
+    "set_forget",
     "decide_brought",
     "decide_slate",
     "reward_slate",
@@ -605,6 +607,14 @@ class Life:
     def _set_policy(self, n: int, x: float) -> None:
         if x < 0.3:
             self.agent.set_policy(POLICIES[n % len(POLICIES)], by="t")
+
+    def _set_boldness(self, n: int, x: float) -> None:
+        if hasattr(self.agent.policy, "v"):
+            self.agent.set_boldness(x, by="t")
+
+    def _set_forget(self, n: int, x: float) -> None:
+        if self.agent.settings.prior == "scaled" and x < 0.6:
+            self.agent.set_forget(("auto", "never", 10.0 + n)[n % 3], by="t")
 
     def _decide_slate(self, n: int, x: float) -> None:
         id = None if n % 2 else f"s{self.turn}"

@@ -259,6 +259,8 @@ GOOD: dict[str, Any] = {
     "k": None,
     "slate": ["d", 2],
     "policy": Thompson(v=0.1),
+    "boldness": 0.2,
+    "forget": "never",
     "word": "w",
     "words": ["w", "v"],
     "who": "token 1",
@@ -304,6 +306,8 @@ VERBS = (
     "learn",
     "set_sigma",
     "set_policy",
+    "set_boldness",
+    "set_forget",
     "add_arms",
     "visit_arms",
     "change_arms",
@@ -344,6 +348,8 @@ MAKES = (
     "learned",
     "sigma_changed",
     "policy_changed",
+    "boldness_changed",
+    "forgetting_changed",
     "arms_added",
     "arms_visited",
     "arms_changed",
@@ -492,6 +498,7 @@ def some_events() -> list[Event]:
     events += [agent.make.started_anew("new law"), agent.make.policy_changed(Thompson(v=0.5))]
     events += [agent.make.arms_visited(["x"]), agent.make.arms_changed([Arm("c", "other")])]
     events += [agent.make.arms_retired(["c"]), agent.make.arms_restored(["c"])]
+    events += [agent.make.boldness_changed(0.2), agent.make.forgetting_changed("never")]
     return [*events, agent.make.rule_withdrawn("r")]
 
 
@@ -501,7 +508,7 @@ def test_there_is_an_event_of_every_kind():
     assert kinds | {"Created", "Judged"} == {kind.__name__ for kind in get_args(Event)}
 
 
-@pytest.mark.parametrize("which", range(36))
+@pytest.mark.parametrize("which", range(38))
 def test_an_event_with_one_bad_field(which):
     agent, _ = an_agent()
     before, good = bits(agent), some_events()[which]

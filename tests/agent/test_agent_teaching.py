@@ -411,7 +411,7 @@ def test_a_log_that_was_changed_is_found_out():
         Agent.replay([*log[:n], asked, *log[n + 1 :]])
     k = next(n for n, e in enumerate(log) if isinstance(e, Decided) and e.propensity is not None)
     made: Any = log[k]
-    assert made.id in Agent.replay([*log[:k], replace(made, propensity=0.5)]).differing
+    assert made.id in Agent.replay([*log[:k], replace(made, propensity=0.25)]).differing
 
 
 def test_events_of_the_new_kinds_are_checked():

@@ -251,7 +251,7 @@ def test_an_agent_without_settings_of_its_own_has_those_of_the_paper():
     assert settings.policy == BehaviorConstrained(sigma=0.25, v=0.25)
     assert (settings.teaching, settings.label_coding, settings.prior) == ("random", "1/0", "paper")
     assert (settings.max_pending, settings.exact_denials) == (1_000_000, True)
-    assert Agent(**PAPER, arms=2, features=2, policy=Thompson()).settings.policy == Thompson()
+    assert Agent(**PAPER, arms=2, features=2, policy=Thompson()).settings.policy == Thompson(v=0.25)
 
 
 # -- one declaration -------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_the_parameters_of_an_agent_are_the_declared_settings():
         assert setting.help.endswith(".") and "\n" not in setting.help
         assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
     stored = {field.name for field in fields(Settings)} - {"form", *VERSIONS}
-    assert stored == set(config.SETTINGS) - {"sigma", "promise"}
+    assert stored == set(config.SETTINGS) - {"sigma", "promise", "boldness"}
 
 
 def test_the_docstring_of_an_agent_says_what_is_declared():

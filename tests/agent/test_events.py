@@ -45,6 +45,7 @@ from bridle.agent.events import (
     Erasure,
     Event,
     Expired,
+    ForgettingChanged,
     Judged,
     Lapsed,
     Learned,
@@ -209,6 +210,14 @@ GOLDEN: list[tuple[Event, str]] = [
     (
         ArmsRestored(("x",), "Ann"),
         '{"event": "ArmsRestored", "arms": ["x"], "by": "Ann", "note": null, "at": null}',
+    ),
+    (
+        ForgettingChanged("auto", "Ann"),
+        '{"event": "ForgettingChanged", "forget": "auto", "by": "Ann", "note": null, "at": null}',
+    ),
+    (
+        ForgettingChanged(250.0),
+        '{"event": "ForgettingChanged", "forget": 250.0, "by": null, "note": null, "at": null}',
     ),
     (
         PolicyChanged(EpsilonGreedy(epsilon=0.25), "Ann"),

@@ -264,7 +264,7 @@ def test_also_with_an_arm_that_is_always_allowed(kind):
 def test_the_paper_s_spread_goes_with_the_paper_s_prior():
     agent = Agent(arms=2, features=2, prior="paper")
     assert agent.policy == LearnedMask(v=0.25)
-    assert Thompson().v == 0.25 and Agent(arms=2, features=2).policy == LearnedMask(v=0.05)
+    assert Thompson().weights.v == 0.25 and Agent(arms=2, features=2).policy == LearnedMask(v=0.05)
 
 
 # -- odds ------------------------------------------------------------------------------------

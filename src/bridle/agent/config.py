@@ -470,7 +470,7 @@ class Settings:
     prior: Prior = _setting(
         None,
         "What is expected of an arm before it is tried; `scaled` where arms share what is learned "
-        "of them, and where our own reward model learns each arm alone.",
+        "of them, else `centred`, if left out.",
         choices={
             "scaled": "The mean of all rewards so far; how much arms and rewards differ is found",
             "centred": "The mean of all rewards so far",
@@ -482,7 +482,7 @@ class Settings:
         "How old rewards fade: `never`; a number of rewards after which what was learned counts "
         "half; `auto`, which begins anew where recent rewards are better explained without the "
         "old ones. Left out: `auto` where each arm learns alone, with the scaled prior.",
-        kind="float | 'auto' | 'never'",
+        kind='{"auto", "never"} or float',
         optional=True,
         applies="prior scaled",
     )
@@ -681,7 +681,7 @@ class Settings:
         if self.prior == "scaled" and not ours:
             wanted = f"'centred' or 'paper' with reward={self.reward!r}"
             raise InvalidValue("prior", "Agent", wanted, self.prior)
-        if self.forget != "never":
+        if not self._is("forget", "never"):
             half_life_of(self.forget, "Agent")
             if self.prior != "scaled":
                 wanted = f"'never' with prior={self.prior!r}"
@@ -708,9 +708,9 @@ class Settings:
         if self.reward is None:
             self._store(reward=OUR_REWARD if self.arm_features is None else OUR_SHARED)
         if self.prior is None:
-            self._store(prior="scaled" if self.reward in (OUR_REWARD, OUR_SHARED) else "centred")
+            self._store(prior="scaled" if self._is("reward", OUR_SHARED) else "centred")
         if self.forget is None:
-            alone = self.reward == OUR_REWARD and self.prior == "scaled"
+            alone = self._is("reward", OUR_REWARD) and self._is("prior", "scaled")
             self._store(forget="auto" if alone else "never")
         v = self.default_v
         if self.policy is not None:
@@ -889,9 +889,14 @@ class Settings:
     @property
     def default_v(self) -> float:
         """The spread of draws where a policy leaves it out."""
-        if self.prior == "scaled":
-            return SHARED_V if self.reward == OUR_SHARED else SCALED_V
-        return DEFAULT_V if self.prior == "paper" else CENTRED_V
+        if self._is("prior", "scaled"):
+            return SHARED_V if self._is("reward", OUR_SHARED) else SCALED_V
+        return DEFAULT_V if self._is("prior", "paper") else CENTRED_V
+
+    def _is(self, name: str, word: str) -> bool:
+        """Return whether a setting is this word, also where it was not checked yet."""
+        value = getattr(self, name)
+        return isinstance(value, str) and value == word
 
     def to_json(self) -> dict[str, Json]:
         """Return every setting as plain JSON values."""
