@@ -197,7 +197,7 @@ def settings_of_agents(draw: st.DrawFn) -> dict[str, Any]:
         "features": FEATURES[world],
         "policy": policy,
         "limits": kind,
-        "prior": "centred" if more else draw(st.sampled_from(["paper", "centred"])),
+        "prior": "centred" if more else draw(st.sampled_from(["paper", "centred", "scaled"])),
         "share": draw(st.sampled_from(["group", "arm"])),
         "crosses": kind in ("rules", "logistic") and world != "wide" and draw(st.booleans()),
         "teacher_error": draw(st.sampled_from(noisy)),

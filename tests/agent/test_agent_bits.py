@@ -35,7 +35,7 @@ from tests.histories import OPS, PAPER, POLICIES, Life, bits, lives, seen, setti
 def test_the_lives_below_hold_every_kind_of_event():
     arguments = {"world": "plain", "arms": 5, "features": 3, "exact_denials": True}
     # Else it would play nothing: it is taught too little to be sure of anything.
-    arguments |= {"on_empty": "safe_arm", "safe_arm": 0}
+    arguments |= {"on_empty": "safe_arm", "safe_arm": 0, "prior": "scaled"}
     arms = [Arm(k, group="ab"[k % 2]) for k in range(5)]
     life = [(op, n, 0.5) for n in (2, 7) for op in OPS] + [("note", n, 0.5) for n in range(8)]
     life.append(("expire", 1, 0.5))  # what was decided last
