@@ -13,7 +13,20 @@ import math
 import numpy as np
 
 from bridle.kernels.compiling import njit
-from bridle.kernels.posterior import add, add_scaled, fold, invert, mean_of, nonzeros, sd_of, settle
+from bridle.kernels.posterior import (
+    REFRESH_AFTER,
+    add,
+    add_scaled,
+    add_sums,
+    by_arm,
+    count,
+    fold,
+    invert,
+    mean_of,
+    nonzeros,
+    sd_of,
+    settle,
+)
 from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Places in `num`. The sums are of rewards, 1 and squares: of all that counts; of what is recent.
@@ -45,8 +58,8 @@ def block_of(half_life: float) -> int:
 
 
 @njit(cache=True)
-def fade(post: Posterior, k: int, g: float) -> None:
-    """Multiply what arm k has learned by g; the prior is whole again."""
+def fade_sums(post: Posterior, k: int, g: float) -> None:
+    """Multiply the sums of arm k by g; the prior is whole again. A and μ are to be computed anew."""
     settle(post, k)
     for sums in (post.gram[k], post.gram_low[k]):
         for p in range(sums.shape[0]):
@@ -57,14 +70,26 @@ def fade(post: Posterior, k: int, g: float) -> None:
     for i in range(post.mu.shape[1]):
         add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, post.ridge * (1.0 - g))
     post.since[k] = 0
+
+
+@njit(cache=True)
+def fade(post: Posterior, k: int, g: float) -> None:
+    """Multiply what arm k has learned by g."""
+    fade_sums(post, k, g)
     invert(post, k)
+
+
+@njit(cache=True, inline="always")
+def faded(blocks: int) -> float:
+    """Return what is left of something recent after so many blocks."""
+    return float(2.0 ** (-blocks / BLOCKS))
 
 
 @njit(cache=True)
 def fade_to(post: Posterior, stamps: Ints, block: int, k: int) -> None:
     """Let what is recent of arm k fade to the present block."""
     if stamps[k] < block and post.times[k] > 0:
-        fade(post, k, 2.0 ** (-(block - stamps[k]) / BLOCKS))
+        fade(post, k, faded(block - stamps[k]))
     stamps[k] = block
 
 
@@ -166,15 +191,39 @@ def missed(
 def fold_recent(
     post: Posterior, stamps: Ints, num: Floats, first: int, arms: Ints, C: Floats, y: Floats
 ) -> None:
-    """Fold examples into what is recent, row t of C as number first + t; nothing is compared."""
-    d = C.shape[1]
+    """Fold examples into what is recent, row t of C as number first + t; nothing is compared.
+
+    Arms go one after the other. What fades computes A from the sums alone, so before an arm's last
+    fading the sums are all that is needed. The bits are those of one by one.
+    """
+    K, d = post.mu.shape
     where = np.empty(d, np.uint32)
     g = np.empty(d)
     every = block_of(RECENT)
+    order, ends = by_arm(arms, K)
+    begin = 0
+    for k in range(K):
+        if ends[k] == begin:
+            continue
+        last = (first + order[ends[k] - 1]) // every
+        for place in range(begin, ends[k]):
+            t = order[place]
+            block = (first + t) // every
+            n = nonzeros(C[t], where)
+            if block == last:
+                fade_to(post, stamps, block, k)
+                fold(post, k, C[t], y[t], where, n, g)
+                continue
+            if stamps[k] < block and post.times[k] > 0:
+                fade_sums(post, k, faded(block - stamps[k]))
+            stamps[k] = block
+            add_sums(post, k, C[t], y[t], where, n)
+            if count(post, k):
+                settle(post, k)
+            if post.since[k] >= REFRESH_AFTER:
+                post.since[k] = 0
+        begin = ends[k]
     for t in range(arms.shape[0]):
-        fade_to(post, stamps, (first + t) // every, arms[t])
-        n = nonzeros(C[t], where)
-        fold(post, arms[t], C[t], y[t], where, n, g)
         num[NEW_SUM] += y[t]
         num[NEW_MASS] += 1.0
         num[NEW_SQUARES] += y[t] * y[t]
