@@ -59,7 +59,7 @@ def block_of(half_life: float) -> int:
 
 @njit(cache=True)
 def fade_sums(post: Posterior, k: int, g: float) -> None:
-    """Multiply the sums of arm k by g; the prior is whole again. A and μ are to be computed anew."""
+    """Multiply the sums of arm k by g; the prior is whole, A and μ are to be computed anew."""
     settle(post, k)
     for sums in (post.gram[k], post.gram_low[k]):
         for p in range(sums.shape[0]):
