@@ -28,6 +28,7 @@ from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits, PairLimits
 from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
+    CENTRED_V,
     DEFAULT_V,
     SCALED_V,
     BehaviorConstrained,
@@ -847,8 +848,8 @@ def online_asking(
     owner = "online_asking"
     check_world(tables, beliefs, owner)
     centred = validation.one_of(prior, PRIORS[:2], "prior", owner) == "centred"
-    if policy is None:
-        policy = Thompson(v=0.05 if centred else 0.25)
+    policy = Thompson() if policy is None else policy
+    policy = with_default_spread(policy, CENTRED_V if centred else DEFAULT_V)
     ours = isinstance(policy, Weighted)
     if not isinstance(policy, Thompson | BehaviorConstrained if ours else Policy):
         wanted = "Thompson or BehaviorConstrained, or one of your own"
