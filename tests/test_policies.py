@@ -399,7 +399,8 @@ def test_spread_of_is_the_papers_formula() -> None:
 
 
 def test_the_defaults_are_the_specifications() -> None:
-    assert (Thompson().v, BehaviorConstrained().v, KnownMask().v) == (0.25, 0.25, 0.25)
+    for policy in (Thompson(), BehaviorConstrained(), KnownMask()):
+        assert policy.v is None and policy.weights.v == 0.25
     assert KnownMask().reading == "argmax"
     assert BehaviorConstrained().v_constraint is None
     assert BehaviorConstrained(v=0.7).weights.v_limit == 0.7
