@@ -13,7 +13,7 @@ STRICT ?= --strict
 # The least share of lines and branches that the tests must reach, in percent.
 MIN_COVERAGE := 97
 # Tests of kernels, which run compiled and as plain Python.
-PLAIN := tests/kernels tests/test_slates.py tests/test_policies_formula.py
+PLAIN := tests/kernels tests/reward/test_scaled.py tests/test_slates.py tests/test_policies_formula.py
 
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
