@@ -81,7 +81,7 @@ def draws_twice_as_wide(patch):
     def make(**given):
         if isinstance(given.get("policy"), Thompson | BehaviorConstrained):
             policy = given["policy"]
-            given["policy"] = replace(policy, v=2.0 * policy.v)
+            given["policy"] = replace(policy, v=2.0 * policy.weights.v)
         return Agent(**given)
 
     return make
