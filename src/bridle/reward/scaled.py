@@ -49,7 +49,7 @@ class ScaledArms(LinearArms):
     >>> for _ in range(50):
     ...     arms.update(0, [1.0], 0.2)
     >>> round(arms.noise, 2), round(arms.rate, 2)
-    (0.06, 0.21)
+    (0.04, 0.21)
     """
 
     def __init__(self, *, arms: int, features: int, forget: Forget = "auto") -> None:

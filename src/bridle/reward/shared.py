@@ -105,7 +105,7 @@ class SharedArms:
     ...     arms.update(0, [1.0], 0.2)
     ...     arms.update(1, [1.0], 0.8)
     >>> mean, sd = arms.scores([1.0])
-    >>> bool(mean[2] > 0.6)  # never played: what arm 1 taught
+    >>> bool(mean[2] > 0.55)  # never played: what arm 1 taught
     True
     """
 
