@@ -62,8 +62,6 @@ __all__ = [
 DEFAULT_V = 0.25
 # With the centred prior an untried arm does not look bad, and less exploring serves.
 CENTRED_V = 0.05
-# With the scaled prior, in units of the noise: an honest posterior explores too long.
-SCALED_V = 0.3
 # Of `SquareCB`: γ = 10·√(A·plays).
 GAMMA_SCALE = 10.0
 GAMMA = validation.FloatRange(0.0, 1e12)

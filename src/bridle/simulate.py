@@ -30,7 +30,6 @@ from bridle.limits.exceptions import START, ExceptionRates
 from bridle.policies import (
     CENTRED_V,
     DEFAULT_V,
-    SCALED_V,
     BehaviorConstrained,
     Policy,
     Thompson,
@@ -42,7 +41,7 @@ from bridle.policies import (
     teaching_policy,
     with_default_spread,
 )
-from bridle.reward.base import RewardModel, scores_of
+from bridle.reward.base import RewardModel, boldness_of, scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.reward.scaled import ScaledArms
 from bridle.reward.shared import SharedArms
@@ -461,12 +460,12 @@ def _run_scaled(given: _Given, policy: Weighted, arms: ScaledArms) -> Ints:
         )
     played = np.empty(T, np.int64)
     contexts = with_one(tables.contexts)
-    whole = with_default_spread(policy, SCALED_V)
-    weights, noise = kernel_weights(whole), -1.0
+    whole = with_default_spread(policy, boldness_of(tables.arms))
+    weights, unit = kernel_weights(whole), -1.0
     for t, row in enumerate(given.shown.tolist()):
-        if noise != arms.noise:
-            noise = arms.noise
-            weights = kernel_weights(in_units(whole, noise))
+        if unit != arms.unit:
+            unit = arms.unit
+            weights = kernel_weights(in_units(whole, unit))
         may = given.may[row if len(given.may) > 1 else 0]
         k = arms.pick(weights, arms.pull, contexts[row], may, given.start, np.uint64(t + 1))
         played[t] = k

@@ -32,41 +32,95 @@ def same_bits(one: ScaledArms, other: ScaledArms) -> bool:
     return a.keys() == b.keys() and all(a[x].tobytes() == b[x].tobytes() for x in a)
 
 
-def dense(which, C, y, weight, ridge: float, rate: float, K: int):
+def held(d: int, ridge: float):
+    """Return the prior's precision: slopes are held more tightly than the trailing 1."""
+    return ridge * np.array([scaled.SLOPES] * (d - 1) + [1.0])
+
+
+def pooled(C, y, weight, rate: float, hold: float):
+    """Solve for what arms have in common: the log evidence but for a constant, and the weights."""
+    d, mass = C.shape[1], weight.sum()
+    B = (C.T * weight) @ C + hold * np.eye(d)
+    h = (C.T * weight) @ (y - rate)
+    rest = (weight * (y - rate) ** 2).sum() - h @ np.linalg.solve(B, h)
+    log_det = np.linalg.slogdet(B)[1] - d * np.log(hold)
+    return -0.5 * (mass * np.log(rest / mass) + log_det), np.linalg.solve(B, h)
+
+
+def dense(which, C, y, weight, ridge: float, rate: float, common, K: int):
     """Solve it the plain way: log evidence but for a constant, squares left, means, inverses."""
     d, mass = C.shape[1], weight.sum()
-    rest, log_det = (weight * (y - rate) ** 2).sum(), 0.0
+    left = y - rate - C @ common
+    rest, log_det = (weight * left**2).sum(), 0.0
     means, inverses = np.zeros((K, d)), np.zeros((K, d, d))
     for k in range(K):
         w, X = weight[which == k], C[which == k]
-        B = (X.T * w) @ X + ridge * np.eye(d)
-        h = (X.T * w) @ (y[which == k] - rate)
+        B = (X.T * w) @ X + np.diag(held(d, ridge))
+        h = (X.T * w) @ left[which == k]
         inverses[k] = np.linalg.inv(B)
         means[k] = inverses[k] @ h
         rest -= h @ means[k]
-        log_det += np.linalg.slogdet(B)[1] - d * np.log(ridge)
-    return -0.5 * (mass * np.log(rest / mass) + log_det), rest, means, inverses
+        log_det += np.linalg.slogdet(B)[1] - np.log(held(d, ridge)).sum()
+    return -0.5 * (mass * np.log(rest / mass) + log_det), rest, means + common, inverses
+
+
+def best(found: dict[float, float], guess: float, doubt: float) -> float:
+    """Return the value of the highest posterior."""
+    return max(found, key=lambda x: found[x] - 0.5 * (np.log(x / guess) / doubt) ** 2)
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.3])
-def test_noise_and_ridge_are_those_of_the_evidence(noise) -> None:
-    n, K, d = 1024, 4, 5  # 1,024 is a count at which both are found
+@pytest.mark.parametrize("at_once", [False, True])
+def test_noise_and_priors_are_those_of_the_evidence(noise, at_once) -> None:
+    n, K, d = 1024, 4, 5  # 1,024 is a count at which all are found
     which, C, y = history(5, n, K, d, noise)
     arms = ScaledArms(arms=K, features=d, forget="never")
-    arms.update_many(which, C, y)
+    first = 1023
+    arms.update_many(which[:first], C[:first], y[:first])
+    if at_once:
+        arms.fold_many(which[first:], C[first:], y[first:])
+    before = arms.copy() if at_once else None
+    if not at_once:
+        before = arms.copy()
+        arms.update_many(which[first:], C[first:], y[first:])
+    assert before is not None
     rate, one = (y.sum() + 0.5) / (n + 1), np.ones(n)
     assert arms.rate == pytest.approx(rate, abs=1e-12)
-    found = {}
-    for ridge in scaled.RIDGES:
-        off = np.log(ridge / scaled.RIDGE_GUESS) / scaled.RIDGE_DOUBT
-        found[ridge] = dense(which, C, y, one, ridge, rate, K)[0] - 0.5 * off**2
-    assert arms.ridge == max(found, key=lambda ridge: found[ridge])
-    _, rest, means, inverses = dense(which, C, y, one, arms.ridge, rate, K)
+    if not at_once:
+        guess = before.noise**2 / ((rate * (1 - rate)) ** 2 * scaled.SCALE_GUESS)
+        found = {hold: pooled(C, y, one, rate, hold)[0] for hold in scaled.HOLDS}
+        assert arms.num[scaled.HELD] == best(found, guess, scaled.SCALE_DOUBT)
+        common = pooled(C, y, one, rate, arms.num[scaled.HELD])[1]
+        assert arms.common == pytest.approx(common, abs=1e-9)
+        found = {x: dense(which, C, y, one, x, rate, common, K)[0] for x in scaled.RIDGES}
+        assert arms.ridge == best(found, scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT)
+    _, rest, means, inverses = dense(which, C, y, one, arms.ridge, rate, arms.common, K)
     assert arms.noise == pytest.approx(np.sqrt((rest + 0.0625) / (n + 1)), abs=1e-9)
     mean, sd = arms.scores(C[0])
     assert mean == pytest.approx(rate * C[0, -1] + means @ C[0], abs=1e-9)
     square = np.einsum("i,kij,j->k", C[0], inverses, C[0])
     assert sd == pytest.approx(arms.noise * np.sqrt(square), abs=1e-9)
+
+
+def test_an_untried_arm_is_expected_to_earn_what_is_earned_in_such_a_context() -> None:
+    which, C, y = history(15, 1024, 4, 5)
+    y = np.clip(y + 0.2 * C[:, 0], 0.0, 1.0)  # in such contexts every arm earns more
+    arms = ScaledArms(arms=4, features=5, forget="never")
+    arms.update_many(which, C, y)
+    arms.grow(1)
+    there, not_there = np.eye(5)[0] + np.eye(5)[4], np.eye(5)[4]
+    lift = arms.scores(there)[0][4] - arms.scores(not_there)[0][4]
+    assert lift == pytest.approx(y[C[:, 0] > 0].mean() - y[C[:, 0] == 0].mean(), abs=0.05)
+    arms.reset(0)
+    assert arms.scores(there)[0][0] == arms.scores(there)[0][4]
+
+
+def test_draws_are_narrower_where_rewards_hardly_depend_on_the_arm() -> None:
+    arms = trained()
+    arms._change_ridge(float(scaled.RIDGES[0]))
+    assert arms.unit == arms.noise
+    arms._change_ridge(float(scaled.RIDGES[4]))
+    assert arms.unit == pytest.approx(arms.noise * 10.0**-0.2, rel=1e-12)
 
 
 def test_the_noise_is_in_the_units_of_rewards() -> None:
@@ -101,7 +155,7 @@ def test_a_half_life_is_a_weight_for_each_block() -> None:
     weight = 2.0 ** (-passed * block / half_life)
     rate = ((weight * y).sum() + 0.5) / (weight.sum() + 1.0)
     assert arms.rate == pytest.approx(rate, abs=1e-9)
-    _, _, means, _ = dense(which, C, y, weight, arms.ridge, rate, K)
+    _, _, means, _ = dense(which, C, y, weight, arms.ridge, rate, arms.common, K)
     assert arms.scores(C[0])[0] == pytest.approx(rate + means @ C[0], abs=1e-9)
 
 
@@ -111,14 +165,16 @@ def test_what_is_recent_is_a_weight_for_each_block() -> None:
     arms = ScaledArms(arms=K, features=d)
     arms.update_many(which, C, y)
     every = scaled.block_of(scaled.RECENT)
-    scaled.fade_all_to(arms.recent, arms.stamps, n // every)
+    scaled.fade_all_to(arms.recent, arms.common, arms.stamps, n // every)
     weight = 2.0 ** (-(n // every - np.arange(n) // every) / scaled.BLOCKS)
     total = (weight * y).sum()
     assert arms.num[scaled.NEW_SUM] == pytest.approx(total, rel=1e-9)
     for k in range(K):
         mine = which == k
-        B = (C[mine].T * weight[mine]) @ C[mine] + arms.ridge * np.eye(d)
+        B = (C[mine].T * weight[mine]) @ C[mine] + np.diag(held(d, arms.ridge))
         assert arms.recent.A[k] == pytest.approx(np.linalg.inv(B), abs=1e-9)
+        f = (C[mine].T * weight[mine]) @ y[mine] + held(d, arms.ridge) * arms.common
+        assert arms.recent.mu[k] == pytest.approx(np.linalg.solve(B, f), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -155,6 +211,7 @@ def test_history_at_once_is_what_one_by_one_learns_but_for_the_scale() -> None:
     assert many.ridge in scaled.RIDGES
     assert many.noise == pytest.approx(one.noise, rel=0.05)
     many._change_ridge(one.ridge)
+    many._set_common(one.common)
     assert many.means == pytest.approx(one.means, abs=1e-9)
     assert many.recent.mu == pytest.approx(one.recent.mu, abs=1e-9)
 
@@ -168,6 +225,7 @@ def test_two_halves_merge_to_the_whole() -> None:
     a.merge(b)
     assert a.num[: scaled.NOISE] == pytest.approx(whole.num[: scaled.NOISE], rel=1e-12)
     whole._change_ridge(a.ridge)
+    whole._set_common(a.common)
     assert a.means == pytest.approx(whole.means, abs=1e-9)
     both = trained()
     both.merge(trained(seed=4))
@@ -181,9 +239,10 @@ def test_arms_come_and_are_reset() -> None:
     arms.grow(2)
     assert (arms.arms, len(arms.stamps), arms.recent.mu.shape[0]) == (6, 6, 6)
     mean, _ = arms.scores(np.ones(5))
-    assert mean[4] == mean[5] == pytest.approx(arms.rate, rel=1e-12)
+    expected = arms.rate + arms.common.sum()
+    assert mean[4] == mean[5] == pytest.approx(expected, rel=1e-12)
     arms.reset(0)
-    assert arms.scores(np.ones(5))[0][0] == pytest.approx(arms.rate, rel=1e-12)
+    assert arms.scores(np.ones(5))[0][0] == pytest.approx(expected, rel=1e-12)
     arms.update(5, np.ones(5), 0.9)
 
 
@@ -217,6 +276,9 @@ def test_a_way_to_forget_is_checked(forget) -> None:
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.HALF_LIFE, 3.0, x)),
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.HALF_LIFE, 0.0, x)),
         ("num", lambda x: x * np.nan),
+        ("num", lambda x: np.where(np.arange(len(x)) == scaled.HELD, 0.0, x)),
+        ("common", lambda x: x[:-1]),
+        ("common", lambda x: x * np.nan),
         ("stamps", lambda x: x[:-1]),
         ("stamps", lambda x: x - 10**9),
         ("recent_A", lambda x: x[:-1]),

@@ -38,7 +38,6 @@ from bridle.limits.kinds import KINDS, check_kind
 from bridle.policies import (
     CENTRED_V,
     DEFAULT_V,
-    SCALED_V,
     BehaviorConstrained,
     LearnedMask,
     Policy,
@@ -50,7 +49,7 @@ from bridle.policies import (
 )
 from bridle.reward.base import DEFAULT as OUR_REWARD
 from bridle.reward.base import SHARED as OUR_SHARED
-from bridle.reward.base import Forget, half_life_of
+from bridle.reward.base import Forget, boldness_of, half_life_of
 from bridle.schema import Category, Context, Feature, Flag, Labels, Schema
 from bridle.slates import SetLimits, Sets
 
@@ -890,7 +889,7 @@ class Settings:
     def default_v(self) -> float:
         """The spread of draws where a policy leaves it out."""
         if self._is("prior", "scaled"):
-            return SHARED_V if self._is("reward", OUR_SHARED) else SCALED_V
+            return SHARED_V if self._is("reward", OUR_SHARED) else boldness_of(len(self.arms))
         return DEFAULT_V if self._is("prior", "paper") else CENTRED_V
 
     def _is(self, name: str, word: str) -> bool:

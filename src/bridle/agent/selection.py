@@ -134,7 +134,7 @@ class Selector:
             Uniform() if self._active else teaching_policy(settings.teaching, settings.v_teaching)
         )
         self._ask_weights = np.array(asking.weights)
-        self._other_noise: float | None = None
+        self._other_unit: float | None = None
         self._weighed: Floats | None = None  # the weights that `_quick` looked at last
         self._by_reward = False
 
@@ -171,11 +171,11 @@ class Selector:
 
     def _take_other(self, policy: Policy) -> None:
         """Take the policy in the place of the agent's own as it acts in the state as it is now."""
-        noise = None if self._state.scaled is None else self._state.scaled.noise
-        if self._other_acting is None or noise != self._other_noise:
+        unit = None if self._state.scaled is None else self._state.scaled.unit
+        if self._other_acting is None or unit != self._other_unit:
             self._other_acting = self._state.as_acting(policy)
             self._other_weights = kernel_weights(self._other_acting)
-            self._other_noise = noise
+            self._other_unit = unit
 
     def again(
         self, event: Choice, row: Floats, *, ask: bool = True, propensity: bool | None = None

@@ -267,14 +267,14 @@ class AgentState:
         self.compiled = isinstance(policy, Weighted)  # else it chooses in plain Python
 
     def _set_units(self) -> None:
-        """Take the spread of draws in units of the noise, where the reward model finds that."""
+        """Take the spread of draws in the units that the reward model finds, if it does."""
         self.acting = self.as_acting(self.policy)
         self.weights = kernel_weights(self.acting)
 
     def as_acting(self, policy: Policy) -> Policy:
-        """Return a policy as it acts now: its spread by default, in units of the noise."""
+        """Return a policy as it acts now: its spread by default, in the units of its draws."""
         whole = with_default_spread(policy, self.settings.default_v)
-        return whole if self.scaled is None else in_units(whole, self.scaled.noise)
+        return whole if self.scaled is None else in_units(whole, self.scaled.unit)
 
     def check_policy(self, policy: Policy) -> None:
         """Raise an error for a policy that no agent can choose by."""

@@ -1,4 +1,9 @@
-"""Arms that find their scale: the noise, the prior's precision, and when to begin anew.
+"""Arms that find their scale: the noise, the prior's mean and precision, and when to begin anew.
+
+Before an arm is played its weights are N(r̄e + w, s²/ridge·D): e is the trailing 1 of contexts, r̄
+the mean of all rewards, and w (`common`) explains r − r̄ of all plays, of whatever arm. So an arm
+that nobody tried is expected to earn what is earned on average in such a context. D is 1 for e and
+1/SLOPES for the other features. The prior's part of f, ridge/D·w, stands in the sums of the arm.
 
 Beside what was learned of all plays stands, if it is wanted, what was learned of the recent ones
 alone: sums that fade, halved in so many plays. Both predict each reward before it is learned. By
@@ -31,8 +36,8 @@ from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Places in `num`. The sums are of rewards, 1 and squares: of all that counts; of what is recent.
 COUNT, SUM, MASS, SQUARES, NOISE = range(5)
-NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, HALF_LIFE = range(5, 10)
-NUMBERS = 10
+NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, HELD, HALF_LIFE = range(5, 11)
+NUMBERS = 11
 
 # One observation before all others: its reward, and the square of how far it is off.
 FIRST, FIRST_SQUARE = 0.5, 0.0625
@@ -40,9 +45,17 @@ FIRST, FIRST_SQUARE = 0.5, 0.0625
 RECENT, BLOCKS = 500.0, 8
 # No single reward says more than this; in all, a chance of e^-15 a time that nothing has changed.
 MOST_SURPRISED, SURE = 3.0, 15.0
-# Ratios of noise to prior that are tried, and what is expected of them: log-normal.
-RIDGES = np.array([3.0, 10.0, 30.0, 100.0])
-RIDGE_GUESS, RIDGE_DOUBT = 10.0, 1.5
+# Ratios of noise to prior that are tried for e, half decades, and what is expected of them:
+# log-normal. Slopes are held so many times as tightly: arms differ most in what they earn on average.
+RIDGES = np.array([m * 10.0**e for e in range(5) for m in (3.0, 10.0)])
+RIDGE_GUESS, RIDGE_DOUBT = 3.0, 1.0
+SLOPES = 10.0 / 3.0
+# The same for what arms have in common, and for all where a history is learned at once: there the
+# guess is a variance in units of (r̄(1 − r̄))², that is on the scale of log odds. It is tighter than
+# RIDGE_GUESS where rewards are rare, which is right for predicting; but who chooses by it from the
+# first play on tries too little.
+HOLDS = np.array([3.0 * m * 10.0**e for e in range(7) for m in (1.0, 10.0**0.5)])
+SCALE_GUESS, SCALE_DOUBT = 0.1, 1.5
 
 
 @njit(cache=True, inline="always")
@@ -57,25 +70,34 @@ def block_of(half_life: float) -> int:
     return max(1, int(half_life) // BLOCKS)
 
 
+@njit(cache=True, inline="always")
+def held(d: int, i: int) -> float:
+    """Return how tightly feature i is held, in units of the ridge."""
+    return 1.0 if i == d - 1 else SLOPES
+
+
 @njit(cache=True)
-def fade_sums(post: Posterior, k: int, g: float) -> None:
+def fade_sums(post: Posterior, common: Floats, k: int, g: float) -> None:
     """Multiply the sums of arm k by g; the prior is whole, A and μ are to be computed anew."""
     settle(post, k)
+    d = post.mu.shape[1]
     for sums in (post.gram[k], post.gram_low[k]):
         for p in range(sums.shape[0]):
             sums[p] *= g
     for sums in (post.f[k], post.f_low[k]):
         for i in range(sums.shape[0]):
             sums[i] *= g
-    for i in range(post.mu.shape[1]):
-        add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, post.ridge * (1.0 - g))
+    for i in range(d):
+        prior = post.ridge * held(d, i) * (1.0 - g)
+        add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, prior)
+        add(post.f[k], post.f_low[k], i, prior * common[i])
     post.since[k] = 0
 
 
 @njit(cache=True)
-def fade(post: Posterior, k: int, g: float) -> None:
+def fade(post: Posterior, common: Floats, k: int, g: float) -> None:
     """Multiply what arm k has learned by g."""
-    fade_sums(post, k, g)
+    fade_sums(post, common, k, g)
     invert(post, k)
 
 
@@ -86,10 +108,10 @@ def faded(blocks: int) -> float:
 
 
 @njit(cache=True)
-def fade_to(post: Posterior, stamps: Ints, block: int, k: int) -> None:
+def fade_to(post: Posterior, common: Floats, stamps: Ints, block: int, k: int) -> None:
     """Let what is recent of arm k fade to the present block."""
     if stamps[k] < block and post.times[k] > 0:
-        fade(post, k, faded(block - stamps[k]))
+        fade(post, common, k, faded(block - stamps[k]))
     stamps[k] = block
 
 
@@ -116,6 +138,7 @@ def fold_one(
     new_times: Ints,
     new_since: Ints,
     ridge: float,
+    common: Floats,
     stamps: Ints,
     num: Floats,
     k: int,
@@ -146,7 +169,7 @@ def fold_one(
             ridge,
         )
         every = block_of(RECENT)
-        fade_to(new, stamps, int(num[COUNT]) // every, k)
+        fade_to(new, common, stamps, int(num[COUNT]) // every, k)
         old_error, old_square = missed(post, k, c, y, where, n, g, rate_of(num[SUM], num[MASS]))
         error, square = missed(new, k, c, y, where, n, g, rate_of(num[NEW_SUM], num[NEW_MASS]))
         noise = num[NOISE] * num[NOISE]
@@ -189,7 +212,14 @@ def missed(
 
 @njit(cache=True)
 def fold_recent(
-    post: Posterior, stamps: Ints, num: Floats, first: int, arms: Ints, C: Floats, y: Floats
+    post: Posterior,
+    common: Floats,
+    stamps: Ints,
+    num: Floats,
+    first: int,
+    arms: Ints,
+    C: Floats,
+    y: Floats,
 ) -> None:
     """Fold examples into what is recent, row t of C as number first + t; nothing is compared.
 
@@ -211,11 +241,11 @@ def fold_recent(
             block = (first + t) // every
             n = nonzeros(C[t], where)
             if block == last:
-                fade_to(post, stamps, block, k)
+                fade_to(post, common, stamps, block, k)
                 fold(post, k, C[t], y[t], where, n, g)
                 continue
             if stamps[k] < block and post.times[k] > 0:
-                fade_sums(post, k, faded(block - stamps[k]))
+                fade_sums(post, common, k, faded(block - stamps[k]))
             stamps[k] = block
             add_sums(post, k, C[t], y[t], where, n)
             if count(post, k):
@@ -233,100 +263,226 @@ def fold_recent(
 
 
 @njit(cache=True)
-def fade_all(post: Posterior, g: float) -> None:
+def fade_all(post: Posterior, common: Floats, g: float) -> None:
     """Multiply what every arm has learned by g."""
     for k in range(post.mu.shape[0]):
         if post.times[k] > 0:
-            fade(post, k, g)
+            fade(post, common, k, g)
 
 
 @njit(cache=True)
-def fade_all_to(post: Posterior, stamps: Ints, block: int) -> None:
+def fade_all_to(post: Posterior, common: Floats, stamps: Ints, block: int) -> None:
     """Let what is recent of every arm fade to the present block."""
     for k in range(post.mu.shape[0]):
-        fade_to(post, stamps, block, k)
+        fade_to(post, common, stamps, block, k)
 
 
 @njit(cache=True)
-def noise_of(post: Posterior, rate: float, total: float, mass: float, squares: float) -> float:
-    """Return the standard deviation of the noise: that of rewards which arms do not explain.
-
-    The square is Σ(r − r̄)² − Σ_k h_kᵀB_k⁻¹h_k a reward, h_k = f_k − r̄ Σc.
-    """
-    K, d = post.mu.shape
-    last = d * (d - 1) // 2
-    rest = squares - 2.0 * rate * total + rate * rate * mass
-    for k in range(K):
-        if post.times[k] == 0:
-            continue
-        for i in range(d):
-            one = 1.0 if i == d - 1 else 0.0
-            sums = post.gram[k, last + i] + (
-                post.gram_low[k, last + i] + post.gram_new[k, last + i]
-            )
-            h = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i])
-            h -= rate * (sums - post.ridge * one)
-            rest -= h * (post.mu[k, i] - rate * (one - post.ridge * post.A[k, d - 1, i]))
-    return math.sqrt((max(rest, 0.0) + FIRST_SQUARE) / (mass + 1.0))
+def learned(post: Posterior, common: Floats, k: int, B: Floats, f: Floats) -> None:
+    """Fill the upper half of Σ c cᵀ (d, d) and Σ c r (d) of arm k, without the prior's part."""
+    d = f.shape[0]
+    p = 0
+    for j in range(d):
+        for i in range(j + 1):
+            B[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
+            p += 1
+        prior = post.ridge * held(d, j)
+        B[j, j] -= prior
+        f[j] = post.f[k, j] + (post.f_low[k, j] + post.f_new[k, j]) - prior * common[j]
 
 
 @njit(cache=True)
-def evidence(
-    post: Posterior,
-    ridge: float,
-    rate: float,
-    total: float,
-    mass: float,
-    squares: float,
-    U: Floats,
-    h: Floats,
-) -> float:
-    """Return the log evidence of a prior precision, the noise at its best; U (d, d), h: scratch."""
-    K, d = post.mu.shape
-    last = d * (d - 1) // 2
-    rest = squares - 2.0 * rate * total + rate * rate * mass
-    log_det = 0.0
-    for k in range(K):
-        if post.times[k] == 0:
-            continue
-        p = 0
+def less(B: Floats, weights: Floats, h: Floats) -> None:
+    """Subtract B·weights from h, of a B whose upper half (d, d) is known."""
+    d = h.shape[0]
+    for i in range(d):
         for j in range(d):
-            for i in range(j + 1):
-                U[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
-                p += 1
-            U[j, j] += ridge - post.ridge
-        for i in range(d):
-            sums = post.gram[k, last + i] + (
-                post.gram_low[k, last + i] + post.gram_new[k, last + i]
-            )
-            if i == d - 1:
-                sums -= post.ridge
-            h[i] = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - rate * sums
-        for i in range(d):
-            row = U[i, i:]
-            pivot = max(row[0], ridge)
-            log_det += math.log(pivot / ridge)
-            rest -= h[i] * h[i] / pivot
-            for r in range(i + 1, d):
-                x = U[i, r] / pivot
-                if x != 0.0:
-                    h[r] -= x * h[i]
-                    add_scaled(U[r, r:], -x, U[i, r:])
+            h[i] -= (B[i, j] if i <= j else B[j, i]) * weights[j]
+
+
+@njit(cache=True)
+def left_of(post: Posterior, common: Floats, k: int, rate: float, B: Floats, h: Floats) -> None:
+    """Fill the upper half of Σ c cᵀ, and Σ c (r − r̄ − cᵀw): what the prior of arm k misses."""
+    learned(post, common, k, B, h)
+    d = h.shape[0]
+    for i in range(d):
+        h[i] -= rate * B[i, d - 1]
+    less(B, common, h)
+
+
+@njit(cache=True)
+def eliminate(B: Floats, h: Floats, floor: float) -> tuple[float, float]:
+    """Eliminate in the upper half of B (d, d), and h: return log det B and hᵀB⁻¹h.
+
+    No pivot is below the floor, as B is at least that.
+    """
+    d = h.shape[0]
+    log_det = 0.0
+    square = 0.0
+    for i in range(d):
+        row = B[i, i:]
+        pivot = max(row[0], floor)
+        row[0] = pivot
+        log_det += math.log(pivot)
+        square += h[i] * h[i] / pivot
+        for r in range(i + 1, d):
+            x = B[i, r] / pivot
+            if x != 0.0:
+                h[r] -= x * h[i]
+                add_scaled(B[r, r:], -x, B[i, r:])
+    return log_det, square
+
+
+@njit(cache=True)
+def solve(B: Floats, h: Floats) -> None:
+    """Turn h into B⁻¹h, after `eliminate`."""
+    d = h.shape[0]
+    for i in range(d - 1, -1, -1):
+        for j in range(i + 1, d):
+            h[i] -= B[i, j] * h[j]
+        h[i] /= B[i, i]
+
+
+@njit(cache=True)
+def fit(mass: float, rest: float, log_det: float) -> float:
+    """Return the log evidence where squares of `rest` are left, the noise at its best."""
     return -0.5 * (mass * math.log(max(rest, 1e-9) / max(mass, 1.0)) + log_det)
 
 
 @njit(cache=True)
-def best_ridge(post: Posterior, total: float, mass: float, squares: float) -> float:
-    """Return the prior precision, of those that are tried, with the highest posterior."""
-    d = post.mu.shape[1]
-    U = np.zeros((d, d))
+def guess_of(rate: float, noise: float) -> float:
+    """Return the ratio of noise to prior that is expected on the scale of log odds."""
+    unit = max((rate * (1.0 - rate)) ** 2, 1e-8)
+    return noise * noise / (unit * SCALE_GUESS)
+
+
+@njit(cache=True)
+def find_common(post: Posterior, common: Floats, num: Floats, find: bool, out: Floats) -> None:
+    """Fill what arms have in common; with `find` how tightly it is held is found, too."""
+    K, d = post.mu.shape
+    B = np.zeros((d, d))
+    one = np.empty((d, d))
+    h = np.zeros(d)
+    f = np.empty(d)
+    for k in range(K):
+        if post.times[k] > 0:
+            learned(post, common, k, one, f)
+            for i in range(d):
+                h[i] += f[i]
+                for j in range(i, d):
+                    B[i, j] += one[i, j]
+    rate = rate_of(num[SUM], num[MASS])
+    for i in range(d):
+        h[i] -= rate * B[i, d - 1]
+    if find:
+        squares = num[SQUARES] - 2.0 * rate * num[SUM] + rate * rate * num[MASS]
+        guess = guess_of(rate, num[NOISE])
+        top = -math.inf
+        for hold in HOLDS:
+            one[:] = B
+            f[:] = h
+            for i in range(d):
+                one[i, i] += hold
+            log_det, square = eliminate(one, f, hold)
+            off = math.log(hold / guess) / SCALE_DOUBT
+            found = fit(num[MASS], squares - square, log_det - d * math.log(hold))
+            found -= 0.5 * off * off
+            if found > top:
+                top = found
+                num[HELD] = hold
+    for i in range(d):
+        B[i, i] += num[HELD]
+    eliminate(B, h, num[HELD])
+    solve(B, h)
+    out[:] = h
+
+
+@njit(cache=True)
+def shift(post: Posterior, change: Floats) -> None:
+    """Add so much to what all arms have in common."""
+    K, d = post.mu.shape
+    for k in range(K):
+        for i in range(d):
+            x = post.ridge * held(d, i) * change[i]
+            add(post.f[k], post.f_low[k], i, x)
+            add_scaled(post.mu[k], x, post.A[k, i])
+
+
+@njit(cache=True)
+def squares_left(post: Posterior, common: Floats, num: Floats, h: Floats) -> float:
+    """Return Σ(r − r̄ − cᵀw)² of all that counts; h (d): scratch."""
+    K, d = post.mu.shape
+    B = np.empty((d, d))
+    rate = rate_of(num[SUM], num[MASS])
+    rest: float = num[SQUARES] - 2.0 * rate * num[SUM] + rate * rate * num[MASS]
+    for k in range(K):
+        if post.times[k] == 0:
+            continue
+        learned(post, common, k, B, h)
+        for i in range(d):
+            h[i] -= rate * B[i, d - 1]
+            rest -= common[i] * h[i]
+        less(B, common, h)
+        for i in range(d):
+            rest -= common[i] * h[i]
+    return rest
+
+
+@njit(cache=True)
+def noise_of(post: Posterior, common: Floats, num: Floats) -> float:
+    """Return the standard deviation of the noise: that of rewards which arms do not explain.
+
+    The square is Σ(r − r̄ − cᵀw)² − Σ_k h_kᵀB_k⁻¹h_k a reward, h_k = Σ c (r − r̄ − cᵀw).
+    """
+    K, d = post.mu.shape
+    B = np.empty((d, d))
     h = np.empty(d)
-    rate = rate_of(total, mass)
+    rate = rate_of(num[SUM], num[MASS])
+    rest = squares_left(post, common, num, h)
+    for k in range(K):
+        if post.times[k] == 0:
+            continue
+        left_of(post, common, k, rate, B, h)
+        for i in range(d):
+            one = 1.0 if i == d - 1 else 0.0
+            mean = rate * (one - post.ridge * post.A[k, d - 1, i]) + common[i]
+            rest -= h[i] * (post.mu[k, i] - mean)
+    return math.sqrt((max(rest, 0.0) + FIRST_SQUARE) / (num[MASS] + 1.0))
+
+
+@njit(cache=True)
+def evidence(
+    post: Posterior, common: Floats, ridge: float, num: Floats, squares: float, B: Floats, h: Floats
+) -> float:
+    """Return the log evidence of a ridge, the noise at its best; B (d, d), h: scratch."""
+    K, d = post.mu.shape
+    rate = rate_of(num[SUM], num[MASS])
+    log_det = 0.0
+    prior = d * math.log(ridge) + (d - 1) * math.log(SLOPES)
+    for k in range(K):
+        if post.times[k] == 0:
+            continue
+        left_of(post, common, k, rate, B, h)
+        for i in range(d):
+            B[i, i] += ridge * held(d, i)
+        one, square = eliminate(B, h, ridge)
+        log_det += one - prior
+        squares -= square
+    return fit(num[MASS], squares, log_det)
+
+
+@njit(cache=True)
+def best_ridge(post: Posterior, common: Floats, num: Floats, guess: float, doubt: float) -> float:
+    """Return the ridge, of those that are tried, with the highest posterior."""
+    d = post.mu.shape[1]
+    B = np.empty((d, d))
+    h = np.empty(d)
+    squares = squares_left(post, common, num, h)
     best = post.ridge
     top = -math.inf
     for ridge in RIDGES:
-        off = math.log(ridge / RIDGE_GUESS) / RIDGE_DOUBT
-        found = evidence(post, ridge, rate, total, mass, squares, U, h) - 0.5 * off * off
+        off = math.log(ridge / guess) / doubt
+        found = evidence(post, common, ridge, num, squares, B, h) - 0.5 * off * off
         if found > top:
             best = ridge
             top = found
@@ -334,8 +490,23 @@ def best_ridge(post: Posterior, total: float, mass: float, squares: float) -> fl
 
 
 @njit(cache=True)
-def change_ridge(post: Posterior, ridge: float) -> None:
-    """Change the prior precision of every arm; A and μ are to be computed anew by it."""
-    for k in range(post.mu.shape[0]):
-        for i in range(post.mu.shape[1]):
-            add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, ridge - post.ridge)
+def change_prior(post: Posterior, common: Floats, by: float) -> None:
+    """Add `by` to the ridge in the sums of every arm; A and μ are to be computed anew by it."""
+    K, d = post.mu.shape
+    for k in range(K):
+        for i in range(d):
+            x = by * held(d, i)
+            add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, x)
+            add(post.f[k], post.f_low[k], i, x * common[i])
+
+
+@njit(cache=True)
+def take_prior(post: Posterior, common: Floats, times: float) -> None:
+    """Add to sums that know the ridge alone what else there is of the prior; -1 takes it out."""
+    K, d = post.mu.shape
+    for k in range(K):
+        for i in range(d):
+            prior = post.ridge * held(d, i)
+            x = times * (prior - post.ridge)
+            add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, x)
+            add(post.f[k], post.f_low[k], i, times * prior * common[i])

@@ -17,6 +17,7 @@ __all__ = [
     "SHARED",
     "Forget",
     "RewardModel",
+    "boldness_of",
     "check_forget",
     "half_life_of",
     "make_model",
@@ -32,6 +33,10 @@ SHARED = "shared"
 # How old rewards fade: not at all, by a half-life in rewards, or as the model finds best.
 Forget: TypeAlias = float | Literal["auto", "never"]
 HALF_LIVES = validation.FloatRange(10.0, 1e9)
+# How wide draws are where rewards find their scale, in honest standard deviations: that of `FEW`
+# arms, and with more of them narrower by the cube root of their number. The best of many draws is
+# far out, so an honest spread tries every arm again and again.
+BOLDNESS, FEW = 0.6, 20
 # How a half-life is kept where it is none.
 NEVER, AUTO = 0.0, -1.0
 
@@ -122,6 +127,15 @@ def scores_of(model: RewardModel, context: Floats) -> tuple[Floats, Floats]:
             "bridle.testing.check_reward_model shows what a model must do."
         )
     return mean, sd
+
+
+def boldness_of(arms: int) -> float:
+    """Return how wide draws are among so many arms, in honest standard deviations.
+
+    >>> boldness_of(4), boldness_of(1000)
+    (0.6, 0.163)
+    """
+    return round(BOLDNESS * min(1.0, (FEW / arms) ** (1.0 / 3.0)), 3) or 0.001
 
 
 def check_forget(forget: object, name: str, owner: str) -> Forget:

@@ -185,7 +185,7 @@ class LinearArms:
         """Add arms that know nothing yet, after the others."""
         more = validation.COUNT.check(arms, "arms", "LinearArms.grow")
         MAX_ARMS.check(self.arms + more, "arms", "LinearArms")
-        new = untrained(more, self.features, self.ridge)
+        new = self._untrained(more)
         pairs = zip(arrays_of(self.kernel_state).items(), arrays_of(new).values(), strict=True)
         joined = {name: np.concatenate([old, more]) for (name, old), more in pairs}
         self.kernel_state = Posterior(**joined, ridge=self.ridge)
@@ -194,7 +194,7 @@ class LinearArms:
     def reset(self, arm: int) -> None:
         """Forget every example of one arm."""
         k = self._arm(arm, "reset")
-        new = arrays_of(untrained(1, self.features, self.ridge))
+        new = arrays_of(self._untrained(1))
         for name, mine in arrays_of(self.kernel_state).items():
             mine[k] = new[name][0]
         self._kept = None
@@ -263,6 +263,10 @@ class LinearArms:
         self.kernel_state = Posterior(**arrays, ridge=float(ridge))
         self._kept = None
         return self
+
+    def _untrained(self, arms: int) -> Posterior:
+        """Return more arms like these, which have learned nothing."""
+        return untrained(arms, self.features, self.ridge)
 
     def _arm(self, arm: int, method: str) -> int:
         return validation.IntRange(0, self.arms - 1).check(arm, "arm", f"LinearArms.{method}")

@@ -12,7 +12,7 @@ from bridle import validation
 from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import posterior as kernel
 from bridle.kernels import scaled
-from bridle.kernels.scaled import COUNT, HALF_LIFE, MASS, NOISE, SQUARES, SUM, SURPLUS
+from bridle.kernels.scaled import COUNT, HALF_LIFE, HELD, MASS, NOISE, SQUARES, SUM, SURPLUS
 from bridle.kernels.types import Floats, Ints, Posterior
 from bridle.reward.base import AUTO, HALF_LIVES, NEVER, Forget, half_life_of
 from bridle.reward.posterior import LinearArms, arrays_of, untrained
@@ -21,16 +21,21 @@ __all__ = ["ScaledArms"]
 
 # Of rewards that are learned in bulk, only so many half-lives are recent.
 TAIL = int(8 * scaled.RECENT)
+# Draws are narrower by so much for each half decade of the ridge: where rewards hardly depend on
+# the arm, the best of many draws says little.
+_NARROWER = 0.8912509381337456  # 10^-.05
 
 
 class ScaledArms(LinearArms):
-    """LinearArms that find the noise and the prior's precision in what they learn, and forget.
+    """LinearArms that find their prior and the noise in what they learn, and forget.
 
-    An arm's weights are N(r̄e, s²/ridge·I) before it is played, e the trailing 1 of contexts and r̄
-    the mean of all rewards. The noise s and the ridge are found by the evidence of all arms, at
-    fixed counts of examples: the noise eight times while the count doubles, the ridge whenever it
-    is four times what it was. So the spread of a draw, v·s·√(cᵀB⁻¹c), needs no knowledge of how
-    large rewards are or how much they scatter.
+    Before it is played an arm is expected to earn what is earned on average in such a context: its
+    weights are N(r̄e + w, s²/ridge·D), e the trailing 1 of contexts, r̄ the mean of all rewards, w
+    what explains r − r̄ of all plays together, D 1 for e and .3 for the others. The noise s, w, and
+    the ridge are found by the evidence of all arms, at fixed counts of examples: s and w eight
+    times while the count doubles, the ridge whenever it is four times what it was. So the spread
+    of a draw, v·`unit`·√(cᵀB⁻¹c), needs no knowledge of how large rewards are or how much they
+    scatter.
 
     Whoever folds one by one calls `rescale` where `fold` says so; `update` does it by itself.
 
@@ -54,7 +59,10 @@ class ScaledArms(LinearArms):
 
     def __init__(self, *, arms: int, features: int, forget: Forget = "auto") -> None:
         super().__init__(arms=arms, features=features, ridge=scaled.RIDGE_GUESS)
+        self.common: Floats = np.zeros(features)
+        self.kernel_state = self._untrained(arms)
         self.num = np.zeros(scaled.NUMBERS)
+        self.num[HELD] = scaled.HOLDS[0]
         self.num[NOISE] = np.sqrt(scaled.FIRST_SQUARE)
         self.recent = _none(self.features, self.ridge)
         self.stamps: Ints = np.zeros(0, np.int64)
@@ -64,6 +72,15 @@ class ScaledArms(LinearArms):
     def noise(self) -> float:
         """The standard deviation of the noise, as it was found last."""
         return float(self.num[NOISE])
+
+    @property
+    def unit(self) -> float:
+        """How wide the draws of a policy with v = 1 are, in posterior standard deviations."""
+        halves = int(np.searchsorted(scaled.RIDGES, self.ridge))
+        width: float = self.noise
+        for _ in range(halves):
+            width *= _NARROWER
+        return width
 
     @property
     def rate(self) -> float:
@@ -118,6 +135,7 @@ class ScaledArms(LinearArms):
             *self.kernel_state[:-1],
             *self.recent[:-1],
             self.kernel_state.ridge,
+            self.common,
             self.stamps,
             num,
             arm,
@@ -136,12 +154,9 @@ class ScaledArms(LinearArms):
             self._begin_anew()
         if num[HALF_LIFE] > 0.0 and n % (every := scaled.block_of(num[HALF_LIFE])) == 0:
             g = 2.0 ** (-every / float(num[HALF_LIFE]))
-            scaled.fade_all(self.kernel_state, g)
+            scaled.fade_all(self.kernel_state, self.common, g)
             num[SUM:NOISE] *= g
-        if n >= 16 and n & (n - 1) == 0 and n.bit_length() % 2 == 1:
-            self._find_ridge()
-        num[NOISE] = scaled.noise_of(self.kernel_state, self.rate, *num[SUM:NOISE])
-        self._kept = None
+        self._find(n >= 16 and n & (n - 1) == 0 and n.bit_length() % 2 == 1)
 
     def update_many(
         self, arms: npt.ArrayLike, contexts: npt.ArrayLike, outcomes: npt.ArrayLike
@@ -171,6 +186,7 @@ class ScaledArms(LinearArms):
             first = len(outcomes) - len(C)
             scaled.fold_recent(
                 self.recent,
+                self.common,
                 self.stamps,
                 num,
                 before + first,
@@ -183,11 +199,7 @@ class ScaledArms(LinearArms):
         for place, terms in ((SUM, outcomes), (SQUARES, outcomes * outcomes)):
             num[place] = kernel.add_in_order(float(num[place]), terms)
         num[MASS] += len(outcomes)
-        n = int(num[COUNT])
-        if n.bit_length() > before.bit_length():
-            self._find_ridge()
-        num[NOISE] = scaled.noise_of(self.kernel_state, self.rate, *num[SUM:NOISE])
-        self._kept = None
+        self._find(int(num[COUNT]).bit_length() > before.bit_length(), at_once=True)
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean and standard deviation of every arm's reward: two arrays of K."""
@@ -207,7 +219,7 @@ class ScaledArms(LinearArms):
         """Add arms that know nothing yet, after the others."""
         super().grow(arms)
         if self.stamps.size:
-            new = arrays_of(untrained(arms, self.features, self.ridge))
+            new = arrays_of(self._untrained(arms))
             old = arrays_of(self.recent)
             joined = {name: np.concatenate([old[name], new[name]]) for name in old}
             self.recent = Posterior(**joined, ridge=self.ridge)
@@ -217,7 +229,7 @@ class ScaledArms(LinearArms):
         """Forget every example of one arm; the mean of all rewards and the noise stay."""
         super().reset(arm)
         if self.stamps.size:
-            new = arrays_of(untrained(1, self.features, self.ridge))
+            new = arrays_of(self._untrained(1))
             for name, mine in arrays_of(self.recent).items():
                 mine[arm] = new[name][0]
 
@@ -232,31 +244,33 @@ class ScaledArms(LinearArms):
             raise InvalidValue("other", "ScaledArms.merge", wanted, other)
         its = other.copy()
         its._change_ridge(self.ridge)
-        kernel.merge_sums(self.kernel_state, its.kernel_state)
-        kernel.refresh_all(self.kernel_state)
+        its._set_common(self.common)
+        pairs = [(self.kernel_state, its.kernel_state)]
         if self.stamps.size:
-            scaled.fade_all_to(self.recent, self.stamps, self._block())
-            scaled.fade_all_to(its.recent, its.stamps, its._block())
-            kernel.merge_sums(self.recent, its.recent)
-            kernel.refresh_all(self.recent)
+            for each in (self, its):
+                scaled.fade_all_to(each.recent, each.common, each.stamps, each._block())
+            pairs.append((self.recent, its.recent))
             self.num[scaled.NEW_SUM : SURPLUS] += its.num[scaled.NEW_SUM : SURPLUS]
+        for mine, others in pairs:
+            scaled.take_prior(others, its.common, -1.0)
+            kernel.merge_sums(mine, others)
+            kernel.refresh_all(mine)
         self.num[COUNT:NOISE] += its.num[COUNT:NOISE]
         if self.stamps.size:
             self.stamps[:] = self._block()
-        self._find_ridge()
-        self.num[NOISE] = scaled.noise_of(self.kernel_state, self.rate, *self.num[SUM:NOISE])
-        self._kept = None
+        self._find(True)
 
     def copy(self) -> ScaledArms:
         """Arms with the same knowledge that learn apart from now on."""
         twin = object.__new__(ScaledArms)
         twin.kernel_state, twin.recent = _copied(self.kernel_state), _copied(self.recent)
         twin.num, twin.stamps, twin._kept = self.num.copy(), self.stamps.copy(), None
+        twin.common = self.common.copy()
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that the arms know, as named arrays."""
-        state = {**super().to_state(), "num": self.num.copy()}
+        state = {**super().to_state(), "num": self.num.copy(), "common": self.common.copy()}
         if self.stamps.size:
             recent = {
                 f"recent_{name}": part.copy() for name, part in arrays_of(self.recent).items()
@@ -267,10 +281,10 @@ class ScaledArms(LinearArms):
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Arms as they were at `to_state`: what follows has the same bits as with no pause."""
-        if not isinstance(state, Mapping) or not {"num", "ridge"} <= set(state):
-            raise CorruptState("ScaledArms needs the arrays 'num' and 'ridge', too.")
+        if not isinstance(state, Mapping) or not {"num", "common", "ridge"} <= set(state):
+            raise CorruptState("ScaledArms needs the arrays 'num', 'common' and 'ridge', too.")
         parts = dict(state)
-        num, ridge = parts.pop("num"), parts["ridge"]
+        num, common, ridge = parts.pop("num"), parts.pop("common"), parts["ridge"]
         stamps = parts.pop("stamps", np.zeros(0, np.int64))
         recent = {
             name.removeprefix("recent_"): parts.pop(name)
@@ -279,6 +293,9 @@ class ScaledArms(LinearArms):
         }
         self = super().from_state(parts)
         _check_numbers(num)
+        right = common.shape == (self.features,) and common.dtype == np.float64
+        if not right or not np.isfinite(common).all():
+            raise CorruptState("ScaledArms: array 'common' is not what it must be.")
         if (num[HALF_LIFE] == AUTO) != bool(recent):
             raise CorruptState("ScaledArms: what is recent is there exactly where it is 'auto'.")
         self.recent = _none(self.features, self.ridge)
@@ -291,7 +308,7 @@ class ScaledArms(LinearArms):
             or (stamps < 0).any()
         ):
             raise CorruptState("ScaledArms: what is recent is not of these arms.")
-        self.num, self.stamps = num.copy(), stamps.copy()
+        self.num, self.stamps, self.common = num.copy(), stamps.copy(), common.copy()
         return self
 
     def _block(self) -> int:
@@ -299,7 +316,7 @@ class ScaledArms(LinearArms):
 
     def _begin_anew(self) -> None:
         """Let what is recent take the place of what was learned."""
-        scaled.fade_all_to(self.recent, self.stamps, self._block())
+        scaled.fade_all_to(self.recent, self.common, self.stamps, self._block())
         mine, new = arrays_of(self.kernel_state), arrays_of(self.recent)
         for name in mine:
             if name != "times":  # plays are counted on
@@ -307,18 +324,41 @@ class ScaledArms(LinearArms):
         self.num[SUM:NOISE] = self.num[scaled.NEW_SUM : SURPLUS]
         self.num[SURPLUS] = 0.0
 
-    def _find_ridge(self) -> None:
-        found = float(scaled.best_ridge(self.kernel_state, *self.num[SUM:NOISE]))
-        if found != self.ridge:
-            self._change_ridge(found)
+    def _find(self, ridge: bool, *, at_once: bool = False) -> None:
+        """Find what arms have in common and the noise anew; how tightly both are held if asked."""
+        num = self.num
+        common = np.empty(self.features)
+        scaled.find_common(self.kernel_state, self.common, num, ridge, common)
+        self._set_common(common)
+        if ridge:
+            guess, doubt = scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT
+            if at_once:
+                guess, doubt = scaled.guess_of(self.rate, self.noise), scaled.SCALE_DOUBT
+            found = scaled.best_ridge(self.kernel_state, self.common, num, guess, doubt)
+            if found != self.ridge:
+                self._change_ridge(float(found))
+        num[NOISE] = scaled.noise_of(self.kernel_state, self.common, num)
+        self._kept = None
+
+    def _set_common(self, common: Floats) -> None:
+        for post in (self.kernel_state, self.recent):
+            scaled.shift(post, common - self.common)
+        self.common = common.copy()
 
     def _change_ridge(self, ridge: float) -> None:
         both = []
         for post in (self.kernel_state, self.recent):
-            scaled.change_ridge(post, ridge)
+            scaled.change_prior(post, self.common, ridge - post.ridge)
             both.append(post._replace(ridge=ridge))
             kernel.refresh_all(both[-1])
         self.kernel_state, self.recent = both
+
+    def _untrained(self, arms: int) -> Posterior:
+        """Return arms that expect what all have in common."""
+        post = untrained(arms, self.features, self.ridge)
+        scaled.take_prior(post, self.common, 1.0)
+        kernel.refresh_all(post)
+        return post
 
 
 def with_last(contexts: Floats, width: int) -> Floats:
@@ -347,6 +387,7 @@ def _check_numbers(num: npt.NDArray[Any]) -> None:
     sane = (
         (num[:HALF_LIFE] >= 0.0).all()
         and num[NOISE] > 0.0
+        and num[HELD] > 0.0
         and float(num[COUNT]).is_integer()
         and (half_life in (NEVER, AUTO) or HALF_LIVES.low <= half_life <= HALF_LIVES.high)
     )
