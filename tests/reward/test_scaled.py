@@ -32,19 +32,10 @@ def same_bits(one: ScaledArms, other: ScaledArms) -> bool:
     return a.keys() == b.keys() and all(a[x].tobytes() == b[x].tobytes() for x in a)
 
 
-def held(d: int, ridge: float):
-    """Return the prior's precision: slopes are held more tightly than the trailing 1."""
-    return ridge * np.array([scaled.SLOPES] * (d - 1) + [1.0])
-
-
-def pooled(C, y, weight, rate: float, hold: float):
-    """Solve for what arms have in common: the log evidence but for a constant, and the weights."""
-    d, mass = C.shape[1], weight.sum()
-    B = (C.T * weight) @ C + hold * np.eye(d)
-    h = (C.T * weight) @ (y - rate)
-    rest = (weight * (y - rate) ** 2).sum() - h @ np.linalg.solve(B, h)
-    log_det = np.linalg.slogdet(B)[1] - d * np.log(hold)
-    return -0.5 * (mass * np.log(rest / mass) + log_det), np.linalg.solve(B, h)
+def pooled(C, y, rate: float, hold: float):
+    """Solve for what arms have in common."""
+    B = C.T @ C + hold * np.eye(C.shape[1])
+    return np.linalg.solve(B, C.T @ (y - rate))
 
 
 def dense(which, C, y, weight, ridge: float, rate: float, common, K: int):
@@ -55,12 +46,12 @@ def dense(which, C, y, weight, ridge: float, rate: float, common, K: int):
     means, inverses = np.zeros((K, d)), np.zeros((K, d, d))
     for k in range(K):
         w, X = weight[which == k], C[which == k]
-        B = (X.T * w) @ X + np.diag(held(d, ridge))
+        B = (X.T * w) @ X + ridge * np.eye(d)
         h = (X.T * w) @ left[which == k]
         inverses[k] = np.linalg.inv(B)
         means[k] = inverses[k] @ h
         rest -= h @ means[k]
-        log_det += np.linalg.slogdet(B)[1] - np.log(held(d, ridge)).sum()
+        log_det += np.linalg.slogdet(B)[1] - d * np.log(ridge)
     return -0.5 * (mass * np.log(rest / mass) + log_det), rest, means + common, inverses
 
 
@@ -88,9 +79,7 @@ def test_noise_and_priors_are_those_of_the_evidence(noise, at_once) -> None:
     assert arms.rate == pytest.approx(rate, abs=1e-12)
     if not at_once:
         guess = before.noise**2 / ((rate * (1 - rate)) ** 2 * scaled.SCALE_GUESS)
-        found = {hold: pooled(C, y, one, rate, hold)[0] for hold in scaled.HOLDS}
-        assert arms.num[scaled.HELD] == best(found, guess, scaled.SCALE_DOUBT)
-        common = pooled(C, y, one, rate, arms.num[scaled.HELD])[1]
+        common = pooled(C, y, rate, guess)
         assert arms.common == pytest.approx(common, abs=1e-9)
         found = {x: dense(which, C, y, one, x, rate, common, K)[0] for x in scaled.RIDGES}
         assert arms.ridge == best(found, scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT)
@@ -115,12 +104,13 @@ def test_an_untried_arm_is_expected_to_earn_what_is_earned_in_such_a_context() -
     assert arms.scores(there)[0][0] == arms.scores(there)[0][4]
 
 
-def test_draws_are_narrower_where_rewards_hardly_depend_on_the_arm() -> None:
-    arms = trained()
-    arms._change_ridge(float(scaled.RIDGES[0]))
+def test_draws_are_narrower_the_more_was_learned() -> None:
+    which, C, y = history(16, 1024, 4, 5)
+    arms = ScaledArms(arms=4, features=5, forget="never")
     assert arms.unit == arms.noise
-    arms._change_ridge(float(scaled.RIDGES[4]))
-    assert arms.unit == pytest.approx(arms.noise * 10.0**-0.2, rel=1e-12)
+    for n in (1, 2, 4, 1024):
+        arms.update_many(*(part[int(arms.num[scaled.COUNT]) : n] for part in (which, C, y)))
+        assert arms.unit == pytest.approx(arms.noise * 2.0 ** (-0.1 * np.log2(n)), rel=1e-12)
 
 
 def test_the_noise_is_in_the_units_of_rewards() -> None:
@@ -171,9 +161,9 @@ def test_what_is_recent_is_a_weight_for_each_block() -> None:
     assert arms.num[scaled.NEW_SUM] == pytest.approx(total, rel=1e-9)
     for k in range(K):
         mine = which == k
-        B = (C[mine].T * weight[mine]) @ C[mine] + np.diag(held(d, arms.ridge))
+        B = (C[mine].T * weight[mine]) @ C[mine] + arms.ridge * np.eye(d)
         assert arms.recent.A[k] == pytest.approx(np.linalg.inv(B), abs=1e-9)
-        f = (C[mine].T * weight[mine]) @ y[mine] + held(d, arms.ridge) * arms.common
+        f = (C[mine].T * weight[mine]) @ y[mine] + arms.ridge * arms.common
         assert arms.recent.mu[k] == pytest.approx(np.linalg.solve(B, f), abs=1e-9)
 
 
@@ -276,7 +266,7 @@ def test_a_way_to_forget_is_checked(forget) -> None:
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.HALF_LIFE, 3.0, x)),
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.HALF_LIFE, 0.0, x)),
         ("num", lambda x: x * np.nan),
-        ("num", lambda x: np.where(np.arange(len(x)) == scaled.HELD, 0.0, x)),
+        ("num", lambda x: np.where(np.arange(len(x)) == scaled.WIDTH, 0.0, x)),
         ("common", lambda x: x[:-1]),
         ("common", lambda x: x * np.nan),
         ("stamps", lambda x: x[:-1]),

@@ -1,9 +1,10 @@
 """Arms that find their scale: the noise, the prior's mean and precision, and when to begin anew.
 
-Before an arm is played its weights are N(r̄e + w, s²/ridge·D): e is the trailing 1 of contexts, r̄
+Before an arm is played its weights are N(r̄e + w, s²/ridge·I): e is the trailing 1 of contexts, r̄
 the mean of all rewards, and w (`common`) explains r − r̄ of all plays, of whatever arm. So an arm
-that nobody tried is expected to earn what is earned on average in such a context. D is 1 for e and
-1/SLOPES for the other features. The prior's part of f, ridge/D·w, stands in the sums of the arm.
+that nobody tried is expected to earn what is earned on average in such a context. That average is
+of plays, not of arms: it rises as the better arms are found, and what is worse than it is not
+tried for long. The prior's part of f, ridge·w, stands in the sums of the arm.
 
 Beside what was learned of all plays stands, if it is wanted, what was learned of the recent ones
 alone: sums that fade, halved in so many plays. Both predict each reward before it is learned. By
@@ -36,7 +37,7 @@ from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Places in `num`. The sums are of rewards, 1 and squares: of all that counts; of what is recent.
 COUNT, SUM, MASS, SQUARES, NOISE = range(5)
-NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, HELD, HALF_LIFE = range(5, 11)
+NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, WIDTH, HALF_LIFE = range(5, 11)
 NUMBERS = 11
 
 # One observation before all others: its reward, and the square of how far it is off.
@@ -45,17 +46,18 @@ FIRST, FIRST_SQUARE = 0.5, 0.0625
 RECENT, BLOCKS = 500.0, 8
 # No single reward says more than this; in all, a chance of e^-15 a time that nothing has changed.
 MOST_SURPRISED, SURE = 3.0, 15.0
-# Ratios of noise to prior that are tried for e, half decades, and what is expected of them:
-# log-normal. Slopes are held so many times as tightly: arms differ most in what they earn on average.
+# Ratios of noise to prior that are tried, half decades, and what is expected of them: log-normal.
+# It takes much evidence to leave the guess, since who chooses by what was learned learns little of
+# arms that seem bad, and a prior that is too tight keeps it so.
 RIDGES = np.array([m * 10.0**e for e in range(5) for m in (3.0, 10.0)])
-RIDGE_GUESS, RIDGE_DOUBT = 3.0, 1.0
-SLOPES = 10.0 / 3.0
-# The same for what arms have in common, and for all where a history is learned at once: there the
-# guess is a variance in units of (r̄(1 − r̄))², that is on the scale of log odds. It is tighter than
-# RIDGE_GUESS where rewards are rare, which is right for predicting; but who chooses by it from the
-# first play on tries too little.
-HOLDS = np.array([3.0 * m * 10.0**e for e in range(7) for m in (1.0, 10.0**0.5)])
+RIDGE_GUESS, RIDGE_DOUBT = 10.0, 0.5
+# Of what arms have in common, and of all where a history is learned at once, the guess is a
+# variance in units of (r̄(1 − r̄))², that is on the scale of log odds. It is tighter than RIDGE_GUESS
+# where rewards are rare, which is right for predicting; who chooses by it from the first play on
+# tries too little.
 SCALE_GUESS, SCALE_DOUBT = 0.1, 1.5
+# Draws are narrower by so much whenever what counts has doubled: 2^-.1.
+NARROWER = 0.9330329915368074
 
 
 @njit(cache=True, inline="always")
@@ -70,12 +72,6 @@ def block_of(half_life: float) -> int:
     return max(1, int(half_life) // BLOCKS)
 
 
-@njit(cache=True, inline="always")
-def held(d: int, i: int) -> float:
-    """Return how tightly feature i is held, in units of the ridge."""
-    return 1.0 if i == d - 1 else SLOPES
-
-
 @njit(cache=True)
 def fade_sums(post: Posterior, common: Floats, k: int, g: float) -> None:
     """Multiply the sums of arm k by g; the prior is whole, A and μ are to be computed anew."""
@@ -88,7 +84,7 @@ def fade_sums(post: Posterior, common: Floats, k: int, g: float) -> None:
         for i in range(sums.shape[0]):
             sums[i] *= g
     for i in range(d):
-        prior = post.ridge * held(d, i) * (1.0 - g)
+        prior = post.ridge * (1.0 - g)
         add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, prior)
         add(post.f[k], post.f_low[k], i, prior * common[i])
     post.since[k] = 0
@@ -286,9 +282,8 @@ def learned(post: Posterior, common: Floats, k: int, B: Floats, f: Floats) -> No
         for i in range(j + 1):
             B[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
             p += 1
-        prior = post.ridge * held(d, j)
-        B[j, j] -= prior
-        f[j] = post.f[k, j] + (post.f_low[k, j] + post.f_new[k, j]) - prior * common[j]
+        B[j, j] -= post.ridge
+        f[j] = post.f[k, j] + (post.f_low[k, j] + post.f_new[k, j]) - post.ridge * common[j]
 
 
 @njit(cache=True)
@@ -357,44 +352,38 @@ def guess_of(rate: float, noise: float) -> float:
 
 
 @njit(cache=True)
-def find_common(post: Posterior, common: Floats, num: Floats, find: bool, out: Floats) -> None:
-    """Fill what arms have in common; with `find` how tightly it is held is found, too."""
+def width_of(mass: float) -> float:
+    """Return how wide draws are after so many plays that count, in units of what they began at."""
+    width = 1.0
+    while mass >= 2.0:
+        mass *= 0.5
+        width *= NARROWER
+    return width
+
+
+@njit(cache=True)
+def find_common(post: Posterior, common: Floats, num: Floats, out: Floats) -> None:
+    """Fill what arms have in common, held as tightly as is expected on the scale of log odds."""
     K, d = post.mu.shape
     B = np.zeros((d, d))
     one = np.empty((d, d))
-    h = np.zeros(d)
     f = np.empty(d)
+    out[:] = 0.0
     for k in range(K):
         if post.times[k] > 0:
             learned(post, common, k, one, f)
             for i in range(d):
-                h[i] += f[i]
+                out[i] += f[i]
                 for j in range(i, d):
                     B[i, j] += one[i, j]
     rate = rate_of(num[SUM], num[MASS])
+    hold = guess_of(rate, num[NOISE])
     for i in range(d):
-        h[i] -= rate * B[i, d - 1]
-    if find:
-        squares = num[SQUARES] - 2.0 * rate * num[SUM] + rate * rate * num[MASS]
-        guess = guess_of(rate, num[NOISE])
-        top = -math.inf
-        for hold in HOLDS:
-            one[:] = B
-            f[:] = h
-            for i in range(d):
-                one[i, i] += hold
-            log_det, square = eliminate(one, f, hold)
-            off = math.log(hold / guess) / SCALE_DOUBT
-            found = fit(num[MASS], squares - square, log_det - d * math.log(hold))
-            found -= 0.5 * off * off
-            if found > top:
-                top = found
-                num[HELD] = hold
+        out[i] -= rate * B[i, d - 1]
     for i in range(d):
-        B[i, i] += num[HELD]
-    eliminate(B, h, num[HELD])
-    solve(B, h)
-    out[:] = h
+        B[i, i] += hold
+    eliminate(B, out, hold)
+    solve(B, out)
 
 
 @njit(cache=True)
@@ -403,7 +392,7 @@ def shift(post: Posterior, change: Floats) -> None:
     K, d = post.mu.shape
     for k in range(K):
         for i in range(d):
-            x = post.ridge * held(d, i) * change[i]
+            x = post.ridge * change[i]
             add(post.f[k], post.f_low[k], i, x)
             add_scaled(post.mu[k], x, post.A[k, i])
 
@@ -458,13 +447,13 @@ def evidence(
     K, d = post.mu.shape
     rate = rate_of(num[SUM], num[MASS])
     log_det = 0.0
-    prior = d * math.log(ridge) + (d - 1) * math.log(SLOPES)
+    prior = d * math.log(ridge)
     for k in range(K):
         if post.times[k] == 0:
             continue
         left_of(post, common, k, rate, B, h)
         for i in range(d):
-            B[i, i] += ridge * held(d, i)
+            B[i, i] += ridge
         one, square = eliminate(B, h, ridge)
         log_det += one - prior
         squares -= square
@@ -495,18 +484,14 @@ def change_prior(post: Posterior, common: Floats, by: float) -> None:
     K, d = post.mu.shape
     for k in range(K):
         for i in range(d):
-            x = by * held(d, i)
-            add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, x)
-            add(post.f[k], post.f_low[k], i, x * common[i])
+            add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, by)
+            add(post.f[k], post.f_low[k], i, by * common[i])
 
 
 @njit(cache=True)
-def take_prior(post: Posterior, common: Floats, times: float) -> None:
-    """Add to sums that know the ridge alone what else there is of the prior; -1 takes it out."""
+def expect(post: Posterior, common: Floats, times: float) -> None:
+    """Add what arms have in common to sums that expect nothing of it; -1 takes it out."""
     K, d = post.mu.shape
     for k in range(K):
         for i in range(d):
-            prior = post.ridge * held(d, i)
-            x = times * (prior - post.ridge)
-            add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, x)
-            add(post.f[k], post.f_low[k], i, times * prior * common[i])
+            add(post.f[k], post.f_low[k], i, times * (post.ridge * common[i]))

@@ -12,7 +12,7 @@ from bridle import validation
 from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import posterior as kernel
 from bridle.kernels import scaled
-from bridle.kernels.scaled import COUNT, HALF_LIFE, HELD, MASS, NOISE, SQUARES, SUM, SURPLUS
+from bridle.kernels.scaled import COUNT, HALF_LIFE, MASS, NOISE, SQUARES, SUM, SURPLUS, WIDTH
 from bridle.kernels.types import Floats, Ints, Posterior
 from bridle.reward.base import AUTO, HALF_LIVES, NEVER, Forget, half_life_of
 from bridle.reward.posterior import LinearArms, arrays_of, untrained
@@ -21,21 +21,17 @@ __all__ = ["ScaledArms"]
 
 # Of rewards that are learned in bulk, only so many half-lives are recent.
 TAIL = int(8 * scaled.RECENT)
-# Draws are narrower by so much for each half decade of the ridge: where rewards hardly depend on
-# the arm, the best of many draws says little.
-_NARROWER = 0.8912509381337456  # 10^-.05
 
 
 class ScaledArms(LinearArms):
     """LinearArms that find their prior and the noise in what they learn, and forget.
 
     Before it is played an arm is expected to earn what is earned on average in such a context: its
-    weights are N(r̄e + w, s²/ridge·D), e the trailing 1 of contexts, r̄ the mean of all rewards, w
-    what explains r − r̄ of all plays together, D 1 for e and .3 for the others. The noise s, w, and
-    the ridge are found by the evidence of all arms, at fixed counts of examples: s and w eight
-    times while the count doubles, the ridge whenever it is four times what it was. So the spread
-    of a draw, v·`unit`·√(cᵀB⁻¹c), needs no knowledge of how large rewards are or how much they
-    scatter.
+    weights are N(r̄e + w, s²/ridge·I), e the trailing 1 of contexts, r̄ the mean of all rewards, w
+    what explains r − r̄ of all plays together. The noise s, w, and the ridge are found in what was
+    learned of all arms, at fixed counts of examples: s and w eight times while the count doubles,
+    the ridge, by its evidence, whenever it is four times what it was. So the spread of a draw,
+    v·`unit`·√(cᵀB⁻¹c), needs no knowledge of how large rewards are or how much they scatter.
 
     Whoever folds one by one calls `rescale` where `fold` says so; `update` does it by itself.
 
@@ -62,7 +58,7 @@ class ScaledArms(LinearArms):
         self.common: Floats = np.zeros(features)
         self.kernel_state = self._untrained(arms)
         self.num = np.zeros(scaled.NUMBERS)
-        self.num[HELD] = scaled.HOLDS[0]
+        self.num[WIDTH] = 1.0
         self.num[NOISE] = np.sqrt(scaled.FIRST_SQUARE)
         self.recent = _none(self.features, self.ridge)
         self.stamps: Ints = np.zeros(0, np.int64)
@@ -75,12 +71,12 @@ class ScaledArms(LinearArms):
 
     @property
     def unit(self) -> float:
-        """How wide the draws of a policy with v = 1 are, in posterior standard deviations."""
-        halves = int(np.searchsorted(scaled.RIDGES, self.ridge))
-        width: float = self.noise
-        for _ in range(halves):
-            width *= _NARROWER
-        return width
+        """How wide the draws of a policy with v = 1 are, in √(cᵀB⁻¹c): s at first, then less.
+
+        The more was learned, the less there is to gain by trying: 7 % less with each doubling of
+        the plays that count.
+        """
+        return float(self.num[NOISE] * self.num[WIDTH])
 
     @property
     def rate(self) -> float:
@@ -252,7 +248,7 @@ class ScaledArms(LinearArms):
             pairs.append((self.recent, its.recent))
             self.num[scaled.NEW_SUM : SURPLUS] += its.num[scaled.NEW_SUM : SURPLUS]
         for mine, others in pairs:
-            scaled.take_prior(others, its.common, -1.0)
+            scaled.expect(others, its.common, -1.0)
             kernel.merge_sums(mine, others)
             kernel.refresh_all(mine)
         self.num[COUNT:NOISE] += its.num[COUNT:NOISE]
@@ -325,10 +321,10 @@ class ScaledArms(LinearArms):
         self.num[SURPLUS] = 0.0
 
     def _find(self, ridge: bool, *, at_once: bool = False) -> None:
-        """Find what arms have in common and the noise anew; how tightly both are held if asked."""
+        """Find what arms have in common and the noise anew, and the ridge if asked."""
         num = self.num
         common = np.empty(self.features)
-        scaled.find_common(self.kernel_state, self.common, num, ridge, common)
+        scaled.find_common(self.kernel_state, self.common, num, common)
         self._set_common(common)
         if ridge:
             guess, doubt = scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT
@@ -338,6 +334,7 @@ class ScaledArms(LinearArms):
             if found != self.ridge:
                 self._change_ridge(float(found))
         num[NOISE] = scaled.noise_of(self.kernel_state, self.common, num)
+        num[WIDTH] = scaled.width_of(num[MASS])
         self._kept = None
 
     def _set_common(self, common: Floats) -> None:
@@ -356,7 +353,7 @@ class ScaledArms(LinearArms):
     def _untrained(self, arms: int) -> Posterior:
         """Return arms that expect what all have in common."""
         post = untrained(arms, self.features, self.ridge)
-        scaled.take_prior(post, self.common, 1.0)
+        scaled.expect(post, self.common, 1.0)
         kernel.refresh_all(post)
         return post
 
@@ -387,7 +384,7 @@ def _check_numbers(num: npt.NDArray[Any]) -> None:
     sane = (
         (num[:HALF_LIFE] >= 0.0).all()
         and num[NOISE] > 0.0
-        and num[HELD] > 0.0
+        and 0.0 < num[WIDTH] <= 1.0
         and float(num[COUNT]).is_integer()
         and (half_life in (NEVER, AUTO) or HALF_LIVES.low <= half_life <= HALF_LIVES.high)
     )
