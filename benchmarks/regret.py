@@ -94,19 +94,13 @@ def centred(world: World, seed: int) -> Player:
 
 def without_forgetting(world: World, seed: int) -> Player:
     """Return the default that forgets nothing."""
-    return Bridle(world, seed, prior="scaled", forget="never")
-
-
-def scaled(world: World, seed: int) -> Player:
-    """Return an agent that finds the scale of rewards, and begins anew where they change."""
-    return Bridle(world, seed, prior="scaled")
+    return Bridle(world, seed, forget="never")
 
 
 Maker = Callable[[World, int], Player]
 OURS: dict[str, Maker] = {
     "bridle": Bridle,
     "bridle-centred": centred,
-    "bridle-scaled": scaled,
     "bridle-no-forgetting": without_forgetting,
 }
 ONLY = {"bridle-no-forgetting": ("drift",)}

@@ -56,7 +56,6 @@ def thompson(log: list[Event] | None = None, **settings) -> Any:
         features=2,
         seed=7,
         policy=Thompson(),
-        prior="scaled",
         sink=None if log is None else log.extend,
         **settings,
     )
@@ -70,11 +69,11 @@ def saved(agent: Any) -> dict[str, bytes]:
     return {name: part.tobytes() for name, part in agent._state.reward_model.to_state().items()}
 
 
-def test_it_says_what_it_is() -> None:
+def test_it_is_the_default_and_says_so() -> None:
     settings = thompson().settings
     assert (settings.prior, settings.forget) == ("scaled", "auto")
     assert isinstance(thompson()._state.reward_model, ScaledArms)
-    centred = Agent(arms=3, features=2).settings
+    centred = Agent(arms=3, features=2, prior="centred").settings
     assert centred.forget == "never"
     assert "forget" not in centred.to_json()
 
@@ -109,7 +108,7 @@ def test_draws_are_in_units_of_the_noise() -> None:
 
 
 def test_ucb_has_its_bonus_in_units_of_the_noise() -> None:
-    agent: Any = Agent(arms=3, features=2, policy=LinUCB(alpha=2.0), prior="scaled", seed=1)
+    agent: Any = Agent(arms=3, features=2, policy=LinUCB(alpha=2.0), seed=1)
     live(agent, 60)
     made = agent.decide(CONTEXTS[2], propensity=True)
     mean, sd = agent._state.reward_model.scores(np.array([1.0, 0.0, 1.0]))
@@ -168,8 +167,8 @@ def test_a_change_is_noticed() -> None:
 
 def test_decisions_explain_what_was_so_when_they_were_made() -> None:
     # With so many arms scores wait; a new scale must not move those of decisions in hand.
-    agent: Any = Agent(arms=40, features=2, policy=Thompson(), prior="scaled", seed=3)
-    eager: Any = Agent(arms=40, features=2, policy=Thompson(), prior="scaled", seed=3)
+    agent: Any = Agent(arms=40, features=2, policy=Thompson(), seed=3)
+    eager: Any = Agent(arms=40, features=2, policy=Thompson(), seed=3)
     rng = np.random.default_rng(4)
     for step in range(40):
         row = CONTEXTS[int(rng.integers(4))]

@@ -468,8 +468,8 @@ class Settings:
     )
     prior: Prior = _setting(
         None,
-        "What is expected of an arm before it is tried; `scaled` where arms share what is learned "
-        "of them, else `centred`, if left out.",
+        "What is expected of an arm before it is tried; `scaled` with our own reward models, if "
+        "left out.",
         choices={
             "scaled": "The mean of all rewards so far; how much arms and rewards differ is found",
             "centred": "The mean of all rewards so far",
@@ -707,7 +707,8 @@ class Settings:
         if self.reward is None:
             self._store(reward=OUR_REWARD if self.arm_features is None else OUR_SHARED)
         if self.prior is None:
-            self._store(prior="scaled" if self._is("reward", OUR_SHARED) else "centred")
+            ours = self._is("reward", OUR_REWARD) or self._is("reward", OUR_SHARED)
+            self._store(prior="scaled" if ours else "centred")
         if self.forget is None:
             alone = self._is("reward", OUR_REWARD) and self._is("prior", "scaled")
             self._store(forget="auto" if alone else "never")
