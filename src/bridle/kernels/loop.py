@@ -102,7 +102,11 @@ def pull_of(centred: bool, ridge: float, totals: Floats) -> float:
 
 @njit(cache=True)
 def widest_spread(A: Floats, k: int, ridge: float) -> float:
-    """Bound the spread of arm k for contexts of length 1: √λ_max(A) ≤ √‖A‖_F, and ≤ 1/√ridge."""
+    """Bound the spread of arm k for contexts of length 1: √λ_max(A), and it is ≤ 1/√ridge.
+
+    λ_max is at most ‖A‖_F, and at most the largest Σ|A_ij| of a row: an arm of many examples
+    knows about as much in every direction, and then that of rows is the tighter bound.
+    """
     flat = A[k].ravel()
     a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums at once: it is a bound, whatever their order
     fours = flat.shape[0] - flat.shape[0] % 4
@@ -113,7 +117,41 @@ def widest_spread(A: Floats, k: int, ridge: float) -> float:
         d += flat[i + 3] * flat[i + 3]
     for i in range(fours, flat.shape[0]):
         a += flat[i] * flat[i]
-    return math.sqrt(min(math.sqrt((a + b) + (c + d)), 1.0 / ridge)) * _SLACK
+    rows = 0.0
+    for i in range(A.shape[1]):
+        rows = max(rows, length_of(A[k, i]))
+    return math.sqrt(min(math.sqrt((a + b) + (c + d)), rows, 1.0 / ridge)) * _SLACK
+
+
+@njit(cache=True, inline="always")
+def length_of(x: Floats) -> float:
+    """Return Σ|x_i|, four sums at once: for bounds, which have slack."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    fours = x.shape[0] - x.shape[0] % 4
+    for i in range(0, fours, 4):
+        a += abs(x[i])
+        b += abs(x[i + 1])
+        c += abs(x[i + 2])
+        d += abs(x[i + 3])
+    for i in range(fours, x.shape[0]):
+        a += abs(x[i])
+    return (a + b) + (c + d)
+
+
+@njit(cache=True)
+def split(c: Floats, middle: Floats) -> tuple[float, float]:
+    """Return how far c goes along `middle`, and how far from there: bounds, with their slack."""
+    part = 0.0
+    for i in range(c.shape[0]):
+        part += c[i] * middle[i]
+    rest = 0.0
+    for i in range(c.shape[0]):
+        off = c[i] - part * middle[i]
+        rest += off * off
+    part = abs(part) * _SLACK
+    # The last term: cᵀAc may be rounded up by d·2⁻⁵²‖c‖²‖A‖, whatever is left of it.
+    rest = math.sqrt(rest) * _SLACK
+    return part, rest + _ROUNDING * math.sqrt(c.shape[0]) * (part + rest)
 
 
 @njit(cache=True)
@@ -141,7 +179,8 @@ def best_arm_lazily(
     mu: Floats,
     last: Floats,
     pull: float,
-    middle: Floats,
+    part: float,
+    rest: float,
     along: Floats,
     across: Floats,
     c: Floats,
@@ -159,15 +198,12 @@ def best_arm_lazily(
 
     Contexts lie around their middle, a direction in which every arm soon knows much. With c =
     a·middle + the rest, √(cᵀAc) ≤ |a|·along + ‖rest‖·across: `along` is the arm's spread at
-    `middle`, `across` bounds it in any direction.
+    the middle, `across` bounds it in any direction; part, rest: what `split` says of c.
     """
     K = mean.shape[0]
     for k in range(K):
         mean[k] = 0.0
         reach[k] = 0.0
-    part = 0.0
-    for a in range(n):
-        part += c[where[a]] * middle[where[a]]
     if 2 * n > c.shape[0]:
         add_rows(mean, c, mu)
         if pull != 0.0:
@@ -184,14 +220,6 @@ def best_arm_lazily(
     if pull != 0.0:
         for k in range(K):
             mean[k] += pull * reach[k]
-    rest = 0.0
-    for i in range(c.shape[0]):
-        off = c[i] - part * middle[i]
-        rest += off * off
-    part = abs(part) * _SLACK
-    # The last term: cᵀAc may be rounded up by d·2⁻⁵²‖c‖²‖A‖, whatever is left of it.
-    rest = math.sqrt(rest) * _SLACK
-    rest += _ROUNDING * math.sqrt(c.shape[0]) * (part + rest)
     first = -1
     for k in range(K):
         if eligible[k]:
@@ -322,6 +350,10 @@ def run(
     columns = by_columns(K, d)
     A = np.empty((d * (d + 1) // 2 if columns else 0, K))
     middle = direction(C)
+    parts = np.empty(0 if columns else C.shape[0])
+    rests = np.empty(parts.shape[0])
+    for row in range(parts.shape[0]):
+        parts[row], rests[row] = split(C[row], middle)
     along = np.empty(K)
     across = np.empty(K)
     every = np.arange(d).astype(np.uint32)
@@ -354,7 +386,8 @@ def run(
                 mu,
                 last,
                 pull,
-                middle,
+                parts[row],
+                rests[row],
                 along,
                 across,
                 c,
@@ -525,13 +558,15 @@ def pick_one(
         return best_arm(reach, scale, may, key)
     for k in range(K):
         h[k] = 0.0
+    part, off = split(x, middle[0])
     return best_arm_lazily(
         w,
         A,
         means,
         rest,
         pull,
-        middle[0],
+        part,
+        off,
         kept[_ALONG],
         kept[_ACROSS],
         x,

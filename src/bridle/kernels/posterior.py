@@ -44,10 +44,9 @@ def add_scaled(y: Floats, a: float, x: Floats) -> None:
 def nonzeros(c: Floats, where: Places) -> int:
     """Write the positions of the nonzero entries of `c`; give their number."""
     n = 0
-    for i in range(c.shape[0]):
-        if c[i] != 0.0:
-            where[n] = i
-            n += 1
+    for i in range(c.shape[0]):  # without a branch: there is always a place to write to
+        where[n] = i
+        n += c[i] != 0.0
     return n
 
 
@@ -293,29 +292,45 @@ def fold(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g:
 
 
 @njit(cache=True)
-def residual(post: Posterior, k: int, i: int) -> float:
-    """Entry i of f − Bμ of arm k, with products and sums to twice the usual precision."""
-    high: float = post.f[k, i]
-    low: float = post.f_low[k, i] + post.f_new[k, i]
-    for j in range(post.mu.shape[1]):
-        p = i * (i + 1) // 2 + j if j <= i else j * (j + 1) // 2 + i
-        a = post.gram[k, p]
-        b = post.mu[k, j]
-        # Dekker's product: a·b = x + y exactly, from halves of 26 bits.
-        a_top = 134217729.0 * a
-        a_top -= a_top - a
+def residuals(G: Floats, rest: Floats, mu: Floats, high: Floats, low: Floats) -> None:
+    """Subtract Bμ from f, of which high + low is what is known: products and sums to twice the
+    usual precision. G + rest: (d, d) is B, high and low: (d,).
+
+    All entries of one column of B at a time, so that it is vector code; each sum has its order.
+    """
+    d = mu.shape[0]
+    for j in range(d):
+        b = mu[j]
         b_top = 134217729.0 * b
         b_top -= b_top - b
-        x = a * b
-        y = ((a_top * b_top - x) + a_top * (b - b_top) + (a - a_top) * b_top) + (a - a_top) * (
-            b - b_top
-        )
-        new = high - x
-        part = new - high
-        low += (high - (new - part)) - (x + part) - y
-        low -= (post.gram_low[k, p] + post.gram_new[k, p]) * b
-        high = new
-    return high + low
+        b_rest = b - b_top
+        column, beside = G[j], rest[j]
+        for i in range(d):
+            # Dekker's product: a·b = x + y exactly, from halves of 26 bits.
+            a = column[i]
+            a_top = 134217729.0 * a
+            a_top -= a_top - a
+            a_rest = a - a_top
+            x = a * b
+            y = ((a_top * b_top - x) + a_top * b_rest + a_rest * b_top) + a_rest * b_rest
+            old = high[i]
+            new = old - x
+            part = new - old
+            lost = low[i] + ((old - (new - part)) - (x + part) - y)
+            low[i] = lost - beside[i] * b
+            high[i] = new
+
+
+@njit(cache=True)
+def unpack(post: Posterior, k: int, G: Floats, rest: Floats) -> None:
+    """Fill G and `rest` with the sums of arm k and what is not in them yet, (d, d) each."""
+    high, low, new = post.gram[k], post.gram_low[k], post.gram_new[k]
+    p = 0
+    for i in range(G.shape[0]):
+        for j in range(i + 1):
+            G[i, j] = G[j, i] = high[p]
+            rest[i, j] = rest[j, i] = low[p] + new[p]
+            p += 1
 
 
 @njit(cache=True)
@@ -327,18 +342,22 @@ def invert(post: Posterior, k: int) -> None:
     of its row is noise.
     """
     d = post.mu.shape[1]
+    G = np.empty((d, d))
+    rest = np.empty((d, d))
     U = np.empty((d, d))
-    V = np.empty((d, d))
+    V = np.zeros((d, d))
+    factors = np.empty(d)
     A = post.A[k]
     mu = post.mu[k]
+    unpack(post, k, G, rest)
     for i in range(d):
         for j in range(i, d):
-            p = j * (j + 1) // 2 + i
-            U[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
+            U[i, j] = G[i, j] + rest[i, j]
     for i in range(d):
         for r in range(i):
-            add_scaled(U[i, i:], -U[r, i], U[r, i:])
-        noise = d * 2e-15 * post.gram[k, i * (i + 1) // 2 + i]
+            factors[r] = -U[r, i]
+        add_rows(U[i, i:], factors[:i], U[:i, i:])
+        noise = d * 2e-15 * G[i, i]
         if not U[i, i] >= max(post.ridge, noise):
             U[i, i] = max(post.ridge, U[i, i])
             for j in range(i + 1, d):
@@ -347,32 +366,31 @@ def invert(post: Posterior, k: int) -> None:
         for j in range(i, d):
             U[i, j] *= scale
     for i in range(d):
-        for j in range(i):
-            V[i, j] = 0.0
         V[i, i] = 1.0
         for r in range(i):
-            add_scaled(V[i, : r + 1], -U[r, i], V[r, : r + 1])
+            factors[r] = -U[r, i]
+        add_rows(V[i, :i], factors[:i], V[:i, :i])  # right of the diagonal are zeros
         scale = 1.0 / U[i, i]
         for j in range(i + 1):
             V[i, j] *= scale
     for i in range(d):
         for j in range(i + 1):
             A[i, j] = 0.0
-    for r in range(d):
-        for i in range(r + 1):
-            add_scaled(A[i, : i + 1], V[r, i], V[r, : i + 1])
+        add_rows(A[i, : i + 1], V[i:, i], V[i:, : i + 1])
     for i in range(d):
         for j in range(i):
             A[j, i] = A[i, j]
+    high, low = post.f[k].copy(), np.empty(d)
     for i in range(d):
         mu[i] = 0.0
-    for i in range(d):
-        add_scaled(mu, post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]), A[i])
+        low[i] = post.f_low[k, i] + post.f_new[k, i]
+        factors[i] = high[i] + low[i]
+    add_rows(mu, factors, A)
     # f is as large as B, and A f loses what B⁻¹ f would keep: once more, with what is missing.
+    residuals(G, rest, mu, high, low)
     for i in range(d):
-        V[0, i] = residual(post, k, i)
-    for i in range(d):
-        add_scaled(mu, V[0, i], A[i])
+        factors[i] = high[i] + low[i]
+    add_rows(mu, factors, A)
 
 
 @njit(cache=True)
