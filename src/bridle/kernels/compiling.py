@@ -17,13 +17,18 @@ from contextlib import contextmanager
 from numba import njit
 from numba.core import event
 
-__all__ = ["NOTICE", "compiled", "njit", "notices_to"]
+__all__ = ["NOTICE", "bare", "compiled", "njit", "notices_to"]
 
 LOG = logging.getLogger("bridle.kernels")
 NOTICE = (
     "bridle compiles its kernels, once on this machine: up to a minute or two. "
     "`bridle warm` does it beforehand."
 )
+
+
+# For kernels that make no array and return none. numba counts who holds an array, with a locked
+# instruction for each row that is looked at: in inner loops as much work as the arithmetic.
+bare = njit(cache=True, _nrt=False)
 
 
 class _Notice(event.Listener):
