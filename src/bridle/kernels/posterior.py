@@ -13,6 +13,7 @@ from bridle.kernels.compiling import bare, njit
 from bridle.kernels.lanes import (
     add_products,
     add_rows,
+    fetch,
     settle_products,
     sum_below,
     take_outer,
@@ -324,10 +325,10 @@ def fold(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g:
 
 @bare
 def residuals(G: Floats, rest: Floats, mu: Floats, high: Floats, low: Floats) -> None:
-    """Subtract Bμ from f, of which high + low is what is known: products and sums to twice the
-    usual precision. G + rest: (d, d) is B, high and low: (d,).
+    """Subtract Bμ from f, with products and sums to twice the usual precision.
 
-    All entries of one column of B at a time, so that it is vector code; each sum has its order.
+    G + rest: (d, d) is B, high + low: (d,) is f, and then what is left of it. All entries of one
+    column of B at a time, so that it is vector code; each sum has its order.
     """
     d = mu.shape[0]
     for j in range(d):
@@ -552,6 +553,8 @@ def fold_arms(
             if m == SETTLE_AFTER:
                 m = min(HELD, REFRESH_AFTER - post.since[k])
             hold(C, y, order[place : place + m], held, outcomes)
+            for at in range(place + m, min(place + m + HELD, ends[k])):
+                fetch(C, order[at])
             for r in range(0, m, SETTLE_AFTER):
                 few = min(SETTLE_AFTER, m - r)
                 add_held(post, k, held[r : r + few], outcomes[r : r + few], few, True, where)
