@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from bridle.kernels.compiling import bare, njit
+from bridle.kernels.compiling import bare, counted, njit
 from bridle.kernels.lanes import (
     add_products,
     add_rows,
@@ -365,7 +365,7 @@ def unpack(post: Posterior, k: int, G: Floats, rest: Floats) -> None:
             p += 1
 
 
-@njit(cache=True, _nrt=True)  # said, as bare kernels call it
+@counted
 def invert(post: Posterior, k: int) -> None:
     """Compute A = B⁻¹ and μ = A f of arm k anew from the sums, by Cholesky.
 
