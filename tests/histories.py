@@ -266,7 +266,7 @@ def bits(agent: Agent) -> bytes:
     found["compiled_rules"] = [
         (rule.rule, rule.arms.tobytes(), rule.conditions) for rule in found["compiled_rules"]
     ]
-    for name in ("every", "every_shown", "weights", "totals", "status"):
+    for name in ("every", "every_shown", "weights", "status"):
         found[name] = found[name].tobytes()
     rows = found.pop("arm_rows")
     found["arm_rows"] = None if rows is None else rows.tobytes()

@@ -520,7 +520,8 @@ class _Scaling:
         """Copy numbers that need no scaling, and look at each piece while it is at hand."""
         out = np.empty_like(x)
         for at in range(0, len(x), PIECE):
-            piece = np.add(x[at : at + PIECE], self.shift, out=out[at : at + PIECE])
+            # 0, as all shifts are: one number is added at once, a row of them row by row.
+            piece = np.add(x[at : at + PIECE], 0.0, out=out[at : at + PIECE])
             if not (-MAX_MAGNITUDE <= piece.min() and piece.max() <= MAX_MAGNITUDE):
                 return None
         return out

@@ -66,7 +66,10 @@ class FloatRange:
 
     def check(self, value: object, name: str, owner: str) -> float:
         """Return `value` as a float, or raise `InvalidValue`."""
-        if type(value) is not float:
+        if type(value) is float:
+            if self.low < value < self.high:  # which is the rule
+                return value
+        else:
             if not isinstance(value, numbers.Real) or isinstance(value, NO_NUMBER):
                 raise InvalidValue(name, owner, str(self), value)
             try:

@@ -39,6 +39,11 @@ def settle_products(high, low, X):
 
 
 @njit
+def fetch(X, row):
+    lanes.fetch(X, row)
+
+
+@njit
 def row_products(out, X, v):
     lanes.row_products(out, X, v)
 
@@ -154,3 +159,12 @@ def test_a_weight_is_added_where_a_bit_is_set(rows) -> None:
             expected[lanes.MARKS + i] += w[r]
     add_marked(out, w, (bits * powers).sum(axis=2, dtype=np.uint64), 1, 1, rows + 1)
     assert out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 41])
+def test_to_ask_for_a_row_changes_nothing(n) -> None:
+    X = numbers(np.random.default_rng(n), 3, n)
+    before = X.copy()
+    for row in range(3):
+        fetch(X, row)
+    assert X.tobytes() == before.tobytes()

@@ -254,8 +254,11 @@ def test_the_widest_spread_bounds_every_spread(d, ridge) -> None:
 
 def test_the_direction_of_the_middle() -> None:
     C = np.array([[1.0, 2.0, 0.0], [2.0, 2.0, 0.0]])
-    assert loop.direction(C) == pytest.approx([0.6, 0.8, 0.0], rel=1e-15)
-    assert loop.direction(np.array([[1.0, -1.0], [-1.0, 1.0]])).tolist() == [0.0, 0.0]
+    middle, none = np.empty(3), np.empty(2)
+    loop.direction(C, middle)
+    assert middle == pytest.approx([0.6, 0.8, 0.0], rel=1e-15)
+    loop.direction(np.array([[1.0, -1.0], [-1.0, 1.0]]), none)
+    assert none.tolist() == [0.0, 0.0]
 
 
 # Measures

@@ -475,13 +475,18 @@ class Agent:
             With `k` a `SlateDecision` or an abstention; fewer than k where no more may be played,
             or stand together.
         """
-        more: dict[str, Any] = {"item": item, "propensity": propensity, "ask": ask, "at": at}
+        make = self.make
         made: Decision | Question | Abstention | SlateDecision
         if k is None:
-            made = self.make.decided(context, among, id, **more)
+            made = make.decided(
+                context, among, id, item=item, propensity=propensity, ask=ask, at=at
+            )
         else:
-            made = self.make.slate(context, k, among, id, **more)
-        _check_among(made.event.among)
+            made = make.slate(
+                context, k, among, id, item=item, propensity=propensity, ask=ask, at=at
+            )
+        if among is not None:
+            _check_among(made.event.among)
         self._commit_all(made.events)
         return made
 

@@ -107,6 +107,7 @@ R = TypeVar("R")
 Of = TypeVar("Of", "Examples", "Answers")
 
 TIME = validation.FloatRange()
+PLAIN = frozenset({int, str})  # types of ids as they are kept
 MAX_HISTORY = 10_000_000
 # Arms that nobody stored among the candidates of one request.
 MAX_VISITORS = 10_000
@@ -1057,7 +1058,7 @@ class Commands:
         """Return the event of a decision's reward."""
         self._check_pending(decision)
         self._state.unit_reward(value)
-        return Rewarded(plain_id(decision), float(value), time_of(at))
+        return Rewarded(plain_id(decision), float(value), None if at is None else time_of(at))
 
     def rewards(
         self,
@@ -1084,7 +1085,10 @@ class Commands:
 
     def _check_pending(self, decision: object) -> None:
         """Raise `UnknownId` where no such decision waits for a reward, and say what to do."""
-        state, asked = self._state, isinstance(decision, Question)
+        state = self._state
+        if type(decision) in PLAIN and decision in state.pending:  # which is the rule
+            return
+        asked = isinstance(decision, Question)
         id = plain_id(getattr(decision, "decision", None) if asked else decision)
         if id in state.pending and not asked:
             return

@@ -34,6 +34,7 @@ import numpy as np
 
 from bridle import registry, validation
 from bridle.agent.config import WAIT, Arm, ArmId, ItemId, Json, Settings, words
+from bridle.agent.frozen import fast
 from bridle.certificates.certificate import Certificate
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered
 from bridle.kernels.types import Floats, Ints
@@ -557,6 +558,7 @@ class ArmsRestored:
     at: float | None = None
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The agent asked whether `arm` is allowed in `context`.
@@ -585,6 +587,7 @@ class Lapsed:
     at: float | None = None
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Taught:
     """A teacher said of an arm in a context: allowed, or not. `question`: what it answers.
@@ -645,6 +648,7 @@ class Retracted:
     at: float | None = None
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Decided:
     """The agent chose an arm. `version`: the number of events folded when it was made.
@@ -682,6 +686,7 @@ class Decided:
     places: _Draws | None = None
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Abstained:
     """The agent had nothing that it may play. What was not asked as in `Decided`.
@@ -704,6 +709,7 @@ class Abstained:
     places: _Draws | None = None
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Rewarded:
     """The reward of a decision, in the agent's own reward range."""
@@ -713,6 +719,7 @@ class Rewarded:
     at: float | None = None
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Expired:
     """Nobody waits for the reward of a decision any more. `value` is learned in its place.

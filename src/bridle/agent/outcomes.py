@@ -16,6 +16,7 @@ import numpy as np
 
 from bridle.agent.config import ArmId, ItemId
 from bridle.agent.events import Abstained, Asked, Context, Decided, Event
+from bridle.agent.frozen import fast
 from bridle.certificates.certificate import Certificate
 from bridle.errors import NotPossible
 from bridle.kernels.types import Bools, Floats
@@ -103,6 +104,7 @@ class Check:
     coin: float
 
 
+@fast
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """An arm to play, and how it came to be chosen.
@@ -254,6 +256,7 @@ class Decision:
         return self._part(6)
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Question:
     """What the agent would like to be told: whether this arm is allowed in this context.
@@ -318,6 +321,7 @@ class Question:
         return self.event.version
 
 
+@fast
 @dataclass(frozen=True, slots=True)
 class Abstention:
     """Nothing may be played: no arm is surely allowed. It earns nothing and teaches nothing.

@@ -38,6 +38,8 @@ class Scoring:
         Its context, encoded.
     weights : array
         Of the policy.
+    pull : float
+        `AgentState.pull`.
     start, number : uint64
         The key of its draws.
     """
@@ -54,13 +56,19 @@ class Scoring:
     )
 
     def __init__(
-        self, state: AgentState, row: Floats, weights: Floats, start: Any, number: Any
+        self,
+        state: AgentState,
+        row: Floats,
+        weights: Floats,
+        pull: float,
+        start: Any,
+        number: Any,
     ) -> None:
         self._state: AgentState | None = state
         self._row = row if row.base is None else row.copy()
         self._weights = weights.tobytes()
         self._key = start, number
-        self._pull = state.pull
+        self._pull = pull
         self._parts: Floats | None = None
         # What arms knew that have learned since: inverse and mean.
         self.saved: dict[int, tuple[Floats, Floats]] = {}

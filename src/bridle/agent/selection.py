@@ -399,8 +399,9 @@ class Selector:
         """Return the arm that is chosen, or -1, and its scores to be."""
         state = self._state
         start, number = self._key(case.id, self._decide_start, self._decide_named)
-        k = state.reward_arms.pick(self._weights, state.pull, case.row, may, start, number)
-        return k, Scoring(state, case.row, self._weights, start, number)
+        weights, pull = self._weights, state.pull
+        k = state.reward_arms.pick(weights, pull, case.row, may, start, number)
+        return k, Scoring(state, case.row, weights, pull, start, number)
 
     def _picked(self, case: _Case) -> Made:
         """Choose an arm by its reward alone, in arms that are all in the running."""
@@ -421,8 +422,10 @@ class Selector:
         Not of what the teacher allowed in this very decision, `here`.
         """
         if k < 0 or k in here:
-            return None, False
+            return NO_COIN
         state = self._state
+        if state.purse is None and not self.policy.needs_limits:
+            return NO_COIN
         coin, rates = 0.0, state.limits_state.rates if self.policy.needs_limits else None
         known = state.is_allowed(k, case.item)
         if rates is not None and not known and state.checks.may(state.decisions + 1):

@@ -11,6 +11,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from struct import pack
 from typing import Any, NamedTuple, TypeGuard, get_args
 
 import numpy as np
@@ -210,6 +211,7 @@ class AgentState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.remembers = settings.remembers
+        self._packed = f"={settings.features.width}d"  # a context as bytes
         low, high = settings.reward_range
         self._reward_range = validation.FloatRange(low, high)
         self._reward_span = high - low
@@ -229,7 +231,7 @@ class AgentState:
         self.centred = settings.reward == OUR_REWARD and settings.prior != "paper"
         self.reward_model: RewardModel | SharedArms = self._new_model()
         self.set_policy(settings.policy)
-        self.totals = np.array(FIRST_GUESS)  # sum and number of all rewards
+        self._total, self._number = FIRST_GUESS  # sum and number of all rewards
         self._vouched: weakref.ref[Floats] | None = None  # rows of history that were just checked
         self.unscored = Unscored()  # decisions in use, for what they may be asked yet
         self.questions = Questions(settings)
@@ -345,9 +347,17 @@ class AgentState:
             return 0.0
         if isinstance(self.reward_model, ScaledArms):
             return self.reward_model.pull
-        total, number = self.totals.tolist()  # as in `loop.pull_of`, without a call of a kernel
-        pull: float = self.settings.ridge * total / number
-        return pull
+        # As in `loop.pull_of`, without a call of a kernel.
+        return self.settings.ridge * self._total / self._number
+
+    @property
+    def totals(self) -> Floats:
+        """The sum and the number of all rewards, those of `FIRST_GUESS` with them: (2,), a copy."""
+        return np.array([self._total, self._number])
+
+    @totals.setter
+    def totals(self, totals: Floats) -> None:
+        self._total, self._number = totals.tolist()
 
     def reward_parts(self, row: Floats, parts: Floats) -> None:
         """Predict the reward of every arm: parts[0] becomes its mean, parts[1] its sd."""
@@ -377,8 +387,11 @@ class AgentState:
         else:
             for arm, row, unit in zip(arms.tolist(), contexts, units.tolist(), strict=True):
                 self.reward_model.update(arm, row, unit)
-        self.totals[0] = add_in_order(float(self.totals[0]), units)
-        self.totals[1] += len(units)
+        self._count_rewards(units)
+
+    def _count_rewards(self, units: Floats) -> None:
+        self._total = float(add_in_order(self._total, units))
+        self._number += len(units)
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -386,7 +399,7 @@ class AgentState:
         """Return the number of an arm, by its id."""
         try:
             # An id that is right already is the rule.
-            return self.number_of[arm if type(arm) is str else plain_id(arm)]
+            return self.number_of[arm if type(arm) is str or type(arm) is int else plain_id(arm)]
         except KeyError:
             known = ", ".join(repr(known.id) for known in self.arms[:5])
             more = ", …" if len(self.arms) > 5 else ""
@@ -771,7 +784,7 @@ class AgentState:
         if len(context) != self.settings.features.width:
             wanted = f"{self.settings.features.width} numbers"
             raise InvalidValue("context", "Agent.apply", wanted, context)
-        raw = array("d", context).tobytes()
+        raw = pack(self._packed, *context)
         if 0x80 in raw and MINUS_ZERO in raw:  # the first look is ten times as fast
             raw = (np.frombuffer(raw) + 0.0).tobytes()
         return raw
@@ -831,9 +844,9 @@ class AgentState:
     def fold(self, event: Event) -> None:
         """Fold one event of our own, or one that `check_event` let pass."""
         kind = type(event)
-        if kind not in LEAVES_SCORES:
-            self.unscored.score_all()
         if kind not in CHOICES:
+            if kind not in LEAVES_SCORES:
+                self.unscored.score_all()
             self.unscored.moved += 1
         _FOLDERS[kind](self, event)
         self.version += 1
@@ -897,8 +910,7 @@ class AgentState:
         else:
             self.scaled.fold_each(arms, contexts, units)
             self._set_units()
-            self.totals[0] = add_in_order(float(self.totals[0]), units)
-            self.totals[1] += len(units)
+            self._count_rewards(units)
         self.version += len(taken)
 
     def _created(self, event: Created) -> None:
@@ -1114,7 +1126,7 @@ class AgentState:
             self.add_arms([known[arm] for arm in named if arm is not None], VISITING)
 
     def _decided(self, event: Decided) -> None:
-        if event.slate is not None or event.place is not None or event.places is not None:
+        if not (event.slate is event.place is event.places is None):
             whole = None not in (event.slate, event.place, event.places)
             if not whole or not 1 <= (event.place or 0) <= (event.places or 0):
                 expected = "with slate, place and places, or with none of them"
@@ -1127,8 +1139,10 @@ class AgentState:
         wanted = self._wanted(event)
         self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
-        self._charge(raw, event, wanted)
-        self._take_coin(event.id, raw, k, event.item, event.coin, event.checked)
+        if wanted is not None:
+            self._charge(raw, event, wanted)
+        if event.coin is not None or self.purse is not None:
+            self._take_coin(event.id, raw, k, event.item, event.coin, event.checked)
         self.pending[event.id] = (raw, k)
         self._drop()
 
@@ -1139,7 +1153,8 @@ class AgentState:
         raw, wanted = self.raw(event.context), self._wanted(event)
         self._start(event.id, raw, event.item)
         self.questions.waiting.pop(event.id, None)
-        self._charge(raw, event, wanted)
+        if wanted is not None:
+            self._charge(raw, event, wanted)
         self._take_coin(event.id, raw, -1, event.item, None, False)
 
     def _start(self, decision: ItemId, context: bytes, item: ArmId | None) -> None:
@@ -1175,8 +1190,8 @@ class AgentState:
         else:
             model.update(k, row, unit)
         del self.pending[event.decision]
-        self.totals[0] += unit
-        self.totals[1] += 1.0
+        self._total += unit
+        self._number += 1.0
 
     def _expired(self, event: Expired) -> None:
         if event.value is not None:
@@ -1353,6 +1368,8 @@ class AgentState:
 
     def _wanted(self, event: Decided | Abstained) -> int | None:
         """Return the number of the arm that a decision would have liked to play, checked."""
+        if event.item is event.wanted is event.worth is event.lesson is None:  # which is the rule
+            return None
         self.check_item(event.item)
         given = [part is not None for part in (event.wanted, event.worth, event.lesson)]
         if any(given) != all(given):
@@ -1368,10 +1385,9 @@ class AgentState:
             raise InvalidValue("worth", "Agent.apply", wanted, event.worth)
         return self.arm_number(event.wanted)
 
-    def _charge(self, raw: bytes, event: Decided | Abstained, wanted: int | None) -> None:
+    def _charge(self, raw: bytes, event: Decided | Abstained, wanted: int) -> None:
         """Add what a decision lost to the account of its case and of the unit that it wanted."""
-        if wanted is None or event.worth is None:
-            return
+        assert event.worth is not None
         case: Case = raw if event.item is None else event.item
         unit = int(self.limits_state.account_of[wanted])
         here = self.costs.setdefault(case, {})

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bridle.kernels.compiling import njit
+from bridle.kernels.compiling import bare, njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.posterior import mean_of, nonzeros, sd_of
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints, Uints, Weights
@@ -26,7 +26,7 @@ def spread(w: Weights, s: float, se: float) -> float:
     return math.sqrt(x * x + y * y)
 
 
-@njit(cache=True)
+@bare
 def random_arm(key: np.uint64, eligible: Bools, also: Bools) -> int:
     """Return a uniformly random arm among those with both marks, or -1 if there is none."""
     best = -1
@@ -40,7 +40,7 @@ def random_arm(key: np.uint64, eligible: Bools, also: Bools) -> int:
     return best
 
 
-@njit(cache=True)
+@bare
 def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64) -> int:
     """Return the eligible arm with the highest draw loc + scale·z, or -1 if none is eligible.
 

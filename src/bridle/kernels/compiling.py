@@ -13,17 +13,28 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from numba import njit
 from numba.core import event
 
-__all__ = ["NOTICE", "compiled", "njit", "notices_to"]
+__all__ = ["NOTICE", "bare", "compiled", "counted", "njit", "notices_to"]
 
 LOG = logging.getLogger("bridle.kernels")
 NOTICE = (
     "bridle compiles its kernels, once on this machine: up to a minute or two. "
     "`bridle warm` does it beforehand."
 )
+
+
+# For kernels that make no array and return none. numba counts who holds an array, with a locked
+# instruction for each row that is looked at: in inner loops as much work as the arithmetic.
+#
+# What a bare kernel calls is bare, too, unless it says otherwise: what makes arrays is `counted`.
+if TYPE_CHECKING:  # the types of numba do not know the flag
+    bare = counted = njit(cache=True)
+else:
+    bare, counted = njit(cache=True, _nrt=False), njit(cache=True, _nrt=True)
 
 
 class _Notice(event.Listener):

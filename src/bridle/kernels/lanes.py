@@ -23,6 +23,7 @@ __all__ = [
     "add_marked",
     "add_products",
     "add_rows",
+    "fetch",
     "row_products",
     "settle_products",
     "sum_below",
@@ -410,6 +411,27 @@ def _write_add_marked(
     return context.get_dummy_value()
 
 
+def _write_fetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # pragma: no cover
+    code = _Code(context, builder)
+    data, (_, n), (step, _) = code.array(signature.args[0], args[0])
+    row = context.cast(builder, args[1], signature.args[1], types.int64)
+    base = builder.mul(row, step)
+    byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    name = "llvm.prefetch.p0"
+    prefetch = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+
+    def line(i: Any, _: list[Any]) -> list[Any]:
+        place = builder.add(base, builder.mul(i, _I(LANES)))
+        pointer = builder.bitcast(builder.gep(data, [place]), byte)
+        # To read, into the second cache, of data.
+        builder.call(prefetch, [pointer, _word(0), _word(2), _word(1)])
+        return []
+
+    code.times(_I(0), builder.ashr(builder.add(n, _I(LANES - 1)), _I(3)), line)
+    return context.get_dummy_value()
+
+
 def _compiled(write: Callable[..., Any], plain: Callable[..., None]) -> Any:  # pragma: no cover
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return plain
@@ -481,10 +503,15 @@ def _add_marked(out: Singles, w: Singles, marks: Uints, tile: int, begin: int, e
         mine[(marks[tile, r] >> lanes) & np.uint64(1) == 1] += w[r]
 
 
+def _fetch(X: Floats, row: int) -> None:
+    """Ask for a row of X that is soon read, which memory would be waited for: changes nothing."""
+
+
 add_rows = _compiled(_write_add_rows, _add_rows)
 row_products = _compiled(_write_row_products, _row_products)
 add_marked = _compiled(_write_add_marked, _add_marked)
 take_outer = _compiled(_write_take_outer, _take_outer)
+fetch = _compiled(_write_fetch, _fetch)
 
 
 def _settle_products(high: Floats, low: Floats, X: Floats) -> None:

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from bridle.kernels.choice import as_weights, best_arm, location, random_arm, spread, with_one
-from bridle.kernels.compiling import njit
+from bridle.kernels.choice import as_weights, best_arm, location, random_arm, spread
+from bridle.kernels.compiling import bare, njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.lanes import add_rows
 from bridle.kernels.posterior import (
@@ -42,7 +42,7 @@ def by_columns(K: int, d: int) -> bool:
     return d <= COLUMNS_UP_TO and K >= 8
 
 
-@njit(cache=True)
+@bare
 def score_columns(
     mu: Floats,
     A: Floats,
@@ -100,27 +100,64 @@ def pull_of(centred: bool, ridge: float, totals: Floats) -> float:
     return ridge * totals[0] / totals[1] if centred else 0.0
 
 
-@njit(cache=True)
+@bare
 def widest_spread(A: Floats, k: int, ridge: float) -> float:
-    """Bound the spread of arm k for contexts of length 1: √λ_max(A) ≤ √‖A‖_F, and ≤ 1/√ridge."""
-    flat = A[k].ravel()
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums at once: it is a bound, whatever their order
-    fours = flat.shape[0] - flat.shape[0] % 4
+    """Bound the spread of arm k for contexts of length 1: √λ_max(A), and it is ≤ 1/√ridge.
+
+    λ_max is at most ‖A‖_F, and at most the largest Σ|A_ij| of a row: an arm of many examples
+    knows about as much in every direction, and then that of rows is the tighter bound.
+    """
+    squares, rows = 0.0, 0.0
+    for i in range(A.shape[1]):
+        square, length = norms(A[k, i])
+        squares += square
+        rows = max(rows, length)
+    return math.sqrt(min(math.sqrt(squares), rows, 1.0 / ridge)) * _SLACK
+
+
+@njit(cache=True, inline="always")
+def norms(x: Floats) -> tuple[float, float]:
+    """Return Σx² and Σ|x|, several sums at once: they are for bounds, whatever their order."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    e, f, g, h = 0.0, 0.0, 0.0, 0.0
+    fours = x.shape[0] - x.shape[0] % 4
     for i in range(0, fours, 4):
-        a += flat[i] * flat[i]
-        b += flat[i + 1] * flat[i + 1]
-        c += flat[i + 2] * flat[i + 2]
-        d += flat[i + 3] * flat[i + 3]
-    for i in range(fours, flat.shape[0]):
-        a += flat[i] * flat[i]
-    return math.sqrt(min(math.sqrt((a + b) + (c + d)), 1.0 / ridge)) * _SLACK
+        a += x[i] * x[i]
+        b += x[i + 1] * x[i + 1]
+        c += x[i + 2] * x[i + 2]
+        d += x[i + 3] * x[i + 3]
+        e += abs(x[i])
+        f += abs(x[i + 1])
+        g += abs(x[i + 2])
+        h += abs(x[i + 3])
+    for i in range(fours, x.shape[0]):
+        a += x[i] * x[i]
+        e += abs(x[i])
+    return (a + b) + (c + d), (e + f) + (g + h)
 
 
-@njit(cache=True)
-def direction(C: Floats) -> Floats:
-    """Return the direction of the mean context, as a vector of length 1 (or 0, if it has none)."""
+@bare
+def split(c: Floats, middle: Floats) -> tuple[float, float]:
+    """Return how far c goes along `middle`, and how far from there: bounds, with their slack."""
+    part = 0.0
+    for i in range(c.shape[0]):
+        part += c[i] * middle[i]
+    rest = 0.0
+    for i in range(c.shape[0]):
+        off = c[i] - part * middle[i]
+        rest += off * off
+    part = abs(part) * _SLACK
+    # The last term: cᵀAc may be rounded up by d·2⁻⁵²‖c‖²‖A‖, whatever is left of it.
+    rest = math.sqrt(rest) * _SLACK
+    return part, rest + _ROUNDING * math.sqrt(c.shape[0]) * (part + rest)
+
+
+@bare
+def direction(C: Floats, middle: Floats) -> None:
+    """Fill `middle` with the direction of the mean context, of length 1 (or 0, if it has none)."""
     M, d = C.shape
-    middle = np.zeros(d)
+    for i in range(d):
+        middle[i] = 0.0
     for t in range(M):
         for i in range(d):
             middle[i] += C[t, i]
@@ -131,17 +168,17 @@ def direction(C: Floats) -> Floats:
         scale = 1.0 / math.sqrt(length)
         for i in range(d):
             middle[i] *= scale
-    return middle
 
 
-@njit(cache=True)
+@bare
 def best_arm_lazily(
     w: Weights,
     A: Floats,
     mu: Floats,
     last: Floats,
     pull: float,
-    middle: Floats,
+    part: float,
+    rest: float,
     along: Floats,
     across: Floats,
     c: Floats,
@@ -159,15 +196,12 @@ def best_arm_lazily(
 
     Contexts lie around their middle, a direction in which every arm soon knows much. With c =
     a·middle + the rest, √(cᵀAc) ≤ |a|·along + ‖rest‖·across: `along` is the arm's spread at
-    `middle`, `across` bounds it in any direction.
+    the middle, `across` bounds it in any direction; part, rest: what `split` says of c.
     """
     K = mean.shape[0]
     for k in range(K):
         mean[k] = 0.0
         reach[k] = 0.0
-    part = 0.0
-    for a in range(n):
-        part += c[where[a]] * middle[where[a]]
     if 2 * n > c.shape[0]:
         add_rows(mean, c, mu)
         if pull != 0.0:
@@ -184,14 +218,6 @@ def best_arm_lazily(
     if pull != 0.0:
         for k in range(K):
             mean[k] += pull * reach[k]
-    rest = 0.0
-    for i in range(c.shape[0]):
-        off = c[i] - part * middle[i]
-        rest += off * off
-    part = abs(part) * _SLACK
-    # The last term: cᵀAc may be rounded up by d·2⁻⁵²‖c‖²‖A‖, whatever is left of it.
-    rest = math.sqrt(rest) * _SLACK
-    rest += _ROUNDING * math.sqrt(c.shape[0]) * (part + rest)
     first = -1
     for k in range(K):
         if eligible[k]:
@@ -240,26 +266,28 @@ def fold_held(
     many: Ints,
     held: Floats,
     earned: Floats,
+    places: Places,
 ) -> bool:
     """Do what `posterior.fold` does with row `row` of the tables, its sums held back.
 
     They are needed only where A is computed anew. waiting: (K, SETTLE_AFTER) the rows of each arm
-    that are not in its sums yet, many: (K,) how many; held, earned: scratch of `add_waiting`.
+    that are not in its sums yet, many: (K,) how many; held, earned, places: scratch of
+    `add_waiting`.
     """
     waiting[k, many[k]] = row
     many[k] += 1
     if count(post, k):
-        add_waiting(post, k, C, outcomes, waiting, many, held, earned, True)
+        add_waiting(post, k, C, outcomes, waiting, many, held, earned, True, places)
     if post.since[k] >= REFRESH_AFTER:
         post.since[k] = 0
     elif update_inverse(post.A[k], post.mu[k], C[row], outcomes[row, k], where, n, g):
         return False
-    add_waiting(post, k, C, outcomes, waiting, many, held, earned, False)
+    add_waiting(post, k, C, outcomes, waiting, many, held, earned, False, places)
     invert(post, k)
     return True
 
 
-@njit(cache=True)
+@bare
 def add_waiting(
     post: Posterior,
     k: int,
@@ -270,14 +298,18 @@ def add_waiting(
     held: Floats,
     earned: Floats,
     settles: bool,
+    places: Places,
 ) -> None:
-    """Add the rows of arm k that wait to its newest sums; held: (SETTLE_AFTER, d), scratch."""
+    """Add the rows of arm k that wait to its newest sums.
+
+    held: (SETTLE_AFTER, d), earned: (SETTLE_AFTER,), places: (d,) are scratch.
+    """
     for r in range(many[k]):
         row = waiting[k, r]
         for i in range(C.shape[1]):
             held[r, i] = C[row, i]
         earned[r] = outcomes[row, k]
-    add_held(post, k, held, earned, many[k], settles)
+    add_held(post, k, held, earned, many[k], settles, places)
     many[k] = 0
 
 
@@ -309,33 +341,100 @@ def run(
     number of rewards so far, folded too.
     """
     K, d = post.mu.shape
-    where = np.empty(d, np.uint32)
-    h = np.empty(max(d, K))
-    g = np.empty(d)
-    mean = np.zeros(K)
-    sd = np.zeros(K)
-    loc = np.zeros(K)
-    scale = np.zeros(K)
-    mu = post.mu.T.copy()
-    last = post.A[:, d - 1, :].T.copy() if centred else np.empty((0, 0))
+    columns = by_columns(K, d)
+    run_with(
+        w,
+        post,
+        ridge,
+        C,
+        outcomes,
+        allowed,
+        eligible,
+        limit_mean,
+        limit_sd,
+        rows,
+        start,
+        numbers,
+        learn,
+        arms,
+        centred,
+        totals,
+        np.empty((2, d), np.uint32),
+        np.empty((3, d)),
+        np.zeros((7, K)),
+        post.mu.T.copy(),
+        post.A[:, d - 1, :].T.copy() if centred else np.empty((0, 0)),
+        np.empty((d * (d + 1) // 2 if columns else 0, K)),
+        np.empty((2, 0 if columns else C.shape[0])),
+        np.empty((K if learn else 0, SETTLE_AFTER), np.int64),
+        np.zeros(K, np.int64),
+        np.empty((SETTLE_AFTER, d)),
+        np.empty(SETTLE_AFTER),
+    )
+
+
+@bare
+def run_with(
+    w: Weights,
+    post: Posterior,
+    ridge: float,
+    C: Floats,
+    outcomes: Floats,
+    allowed: Bools,
+    eligible: Bools,
+    limit_mean: Floats,
+    limit_sd: Floats,
+    rows: Ints,
+    start: np.uint64,
+    numbers: Uints,
+    learn: bool,
+    arms: Ints,
+    centred: bool,
+    totals: Floats,
+    places: Places,
+    lines: Floats,
+    scores: Floats,
+    mu: Floats,
+    last: Floats,
+    A: Floats,
+    lengths: Floats,
+    waiting: Ints,
+    many: Ints,
+    held: Floats,
+    earned: Floats,
+) -> None:
+    """Do what `run` does, which makes the arrays that are worked in.
+
+    mu, last: (d, K) copies of means and of the last rows of A (if `centred`); A: all of it, as
+    `score_columns` takes it, if arms are scored so; lengths: what `split` says of each row, else.
+    """
+    K, d = post.mu.shape
+    where, every = places[0], places[1]
+    middle, g, narrow = lines[0], lines[1], lines[2]
+    mean, sd, loc, scale, along, across, h = (
+        scores[0],
+        scores[1],
+        scores[2],
+        scores[3],
+        scores[4],
+        scores[5],
+        scores[6],
+    )
     scored = w.reward != 0.0 or w.bonus != 0.0
     columns = by_columns(K, d)
-    A = np.empty((d * (d + 1) // 2 if columns else 0, K))
-    middle = direction(C)
-    along = np.empty(K)
-    across = np.empty(K)
-    every = np.arange(d).astype(np.uint32)
-    waiting = np.empty((K if learn else 0, SETTLE_AFTER), np.int64)
-    many = np.zeros(K, np.int64)
-    held = np.empty((SETTLE_AFTER, d))
-    earned = np.empty(SETTLE_AFTER)
+    for i in range(d):
+        every[i] = i
+    if not columns:
+        direction(C, middle)
+        for row in range(C.shape[0]):
+            lengths[0, row], lengths[1, row] = split(C[row], middle)
     for k in range(K):
         if columns:
             for i in range(d):
                 for j in range(i + 1):
                     A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
         else:
-            along[k] = sd_of(post.A, k, middle, every, d, h) * _SLACK
+            along[k] = sd_of(post.A, k, middle, every, d, narrow) * _SLACK
             across[k] = widest_spread(post.A, k, ridge)
     for t in range(rows.shape[0]):
         row = rows[t]
@@ -354,7 +453,8 @@ def run(
                 mu,
                 last,
                 pull,
-                middle,
+                lengths[0, row],
+                lengths[1, row],
                 along,
                 across,
                 c,
@@ -364,7 +464,7 @@ def run(
                 limit_sd[limit],
                 may,
                 key,
-                h,
+                narrow,
                 mean,
                 loc,
             )
@@ -379,7 +479,9 @@ def run(
             arm = random_arm(aside(key), may, allowed[row])
         arms[t] = arm
         if learn and arm >= 0:
-            anew = fold_held(post, arm, C, row, outcomes, where, n, g, waiting, many, held, earned)
+            anew = fold_held(
+                post, arm, C, row, outcomes, where, n, g, waiting, many, held, earned, where
+            )
             totals[0] += outcomes[row, arm]
             totals[1] += 1.0
             for i in range(d):
@@ -395,15 +497,15 @@ def run(
                 # A only shrinks, so an old bound stays true; a new one now and then is tighter.
                 times = post.times[arm]
                 if anew or times <= 16 or times % 16 == 0:
-                    along[arm] = sd_of(post.A, arm, middle, every, d, h) * _SLACK
+                    along[arm] = sd_of(post.A, arm, middle, every, d, narrow) * _SLACK
                 if anew or times & (times - 1) == 0:
                     across[arm] = widest_spread(post.A, arm, ridge)
     for k in range(K):
         if many[k] > 0:
-            add_waiting(post, k, C, outcomes, waiting, many, held, earned, False)
+            add_waiting(post, k, C, outcomes, waiting, many, held, earned, False, where)
 
 
-@njit(cache=True)
+@bare
 def tally(
     rows: Ints,
     arms: Ints,
@@ -445,15 +547,25 @@ def tally(
 
 # Rows of what `pick_one` keeps between decisions: bounds, scratch, and then each arm as a column.
 _ALONG, _ACROSS, _MEAN, _REACH, _SD, _SCALE, _H, _ARMS = range(8)
+# Rows as long as a context: where the middle is, the sum of contexts, this context, scratch.
+_MIDDLE, _SUM, _CONTEXT, _SCRATCH = range(4)
 
 
 def kept_shapes(K: int, d: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the shapes of `kept` and `middle` of `pick_one`."""
-    return (_ARMS + d + (d * (d + 1) // 2 if by_columns(K, d) else d), K), (2, d)
+    """Return the shapes of `kept` and `lines` of `pick_one`."""
+    return (_ARMS + d + (d * (d + 1) // 2 if by_columns(K, d) else d), K), (4, d)
 
 
-@njit(cache=True)
-def keep_arm(A: Floats, mu: Floats, k: int, ridge: float, middle: Floats, kept: Floats) -> None:
+@bare
+def keep_arm(
+    A: Floats,
+    mu: Floats,
+    k: int,
+    ridge: float,
+    lines: Floats,
+    kept: Floats,
+    where: Places,
+) -> None:
     """Copy what `pick_one` needs of an arm that has learned."""
     K, d = mu.shape
     for i in range(d):
@@ -466,12 +578,13 @@ def keep_arm(A: Floats, mu: Floats, k: int, ridge: float, middle: Floats, kept: 
     else:
         for i in range(d):
             kept[row + i, k] = A[k, d - 1, i]
-        every = np.arange(d).astype(np.uint32)
-        kept[_ALONG, k] = sd_of(A, k, middle[0], every, d, np.empty(d)) * _SLACK
+        for i in range(d):
+            where[i] = i
+        kept[_ALONG, k] = sd_of(A, k, lines[_MIDDLE], where, d, lines[_SCRATCH]) * _SLACK
         kept[_ACROSS, k] = widest_spread(A, k, ridge)
 
 
-@njit(cache=True)
+@bare
 def pick_one(
     weights: Floats,
     A: Floats,
@@ -484,35 +597,39 @@ def pick_one(
     start: np.uint64,
     number: np.uint64,
     kept: Floats,
-    middle: Floats,
+    lines: Floats,
     known: Ints,
+    where: Places,
 ) -> int:
     """Return the arm that `choice.choose` picks where limits have no weight, -1 if none may be.
 
-    As in `run`, scores are computed only where they can matter. kept, middle: as `kept_shapes`
+    As in `run`, scores are computed only where they can matter. kept, lines: as `kept_shapes`
     says, kept between calls; known: (K + 1,) the examples of each arm as it is kept there (below 0:
-    not at all), and the number of calls, at first 0. Contexts that come show where their middle is;
-    it is found anew whenever their number has doubled.
+    not at all), and the number of calls, at first 0; where: (d,) scratch. Contexts that come show
+    where their middle is; it is found anew whenever their number has doubled.
     """
     w = as_weights(weights)
     key = key_of(start, number)
     if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
         return random_arm(aside(key), may, may)
     K, d = mu.shape
-    x = with_one(c, d)
+    x = lines[_CONTEXT]
+    x[d - 1] = 1.0  # which a context may lack
+    for i in range(c.shape[0]):
+        x[i] = c[i]
     columns = by_columns(K, d)
     known[K] += 1
     if not columns:
         for i in range(d):
-            middle[1, i] += x[i]
+            lines[_SUM, i] += x[i]
         if known[K] & (known[K] - 1) == 0:
-            middle[0] = direction(middle[1:])
-            known[:K] = -1
+            direction(lines[_SUM : _SUM + 1], lines[_MIDDLE])
+            for k in range(K):
+                known[k] = -1
     for k in range(K):
         if known[k] != times[k]:
-            keep_arm(A, mu, k, ridge, middle, kept)
+            keep_arm(A, mu, k, ridge, lines, kept, where)
             known[k] = times[k]
-    where = np.empty(d, np.uint32)
     n = nonzeros(x, where)
     means, rest = kept[_ARMS : _ARMS + d], kept[_ARMS + d :]
     mean, reach, h = kept[_MEAN], kept[_REACH], kept[_H]
@@ -525,13 +642,15 @@ def pick_one(
         return best_arm(reach, scale, may, key)
     for k in range(K):
         h[k] = 0.0
+    part, off = split(x, lines[_MIDDLE])
     return best_arm_lazily(
         w,
         A,
         means,
         rest,
         pull,
-        middle[0],
+        part,
+        off,
         kept[_ALONG],
         kept[_ACROSS],
         x,
@@ -541,7 +660,7 @@ def pick_one(
         h,
         may,
         key,
-        np.empty(d),
+        lines[_SCRATCH],
         mean,
         reach,
     )

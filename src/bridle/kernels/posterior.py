@@ -9,10 +9,11 @@ import math
 
 import numpy as np
 
-from bridle.kernels.compiling import njit
+from bridle.kernels.compiling import bare, counted, njit
 from bridle.kernels.lanes import (
     add_products,
     add_rows,
+    fetch,
     settle_products,
     sum_below,
     take_outer,
@@ -23,6 +24,8 @@ from bridle.kernels.types import Floats, Ints, Places, Posterior
 REFRESH_AFTER = 100
 # Plain sums are as good as exact for this many terms; adding them to a pair costs more.
 SETTLE_AFTER = 10
+# Rows that are copied side by side before they are added up.
+HELD = 50
 # Up to so many nonzero features, reading single entries beats whole rows.
 FEW = 12
 # Contexts that are scored together.
@@ -40,14 +43,13 @@ def add_scaled(y: Floats, a: float, x: Floats) -> None:
         y[i] += a * x[i]
 
 
-@njit(cache=True)
+@bare
 def nonzeros(c: Floats, where: Places) -> int:
     """Write the positions of the nonzero entries of `c`; give their number."""
     n = 0
-    for i in range(c.shape[0]):
-        if c[i] != 0.0:
-            where[n] = i
-            n += 1
+    for i in range(c.shape[0]):  # without a branch: there is always a place to write to
+        where[n] = i
+        n += c[i] != 0.0
     return n
 
 
@@ -89,12 +91,19 @@ def sd_of(A: Floats, k: int, c: Floats, where: Places, n: int, h: Floats) -> flo
 def score(A: Floats, mu: Floats, c: Floats, mean: Floats, sd: Floats) -> None:
     """Fill mean and standard deviation of every arm for one context."""
     d = c.shape[0]
-    where = np.empty(d, np.uint32)
-    h = np.empty(d)
+    score_with(A, mu, c, mean, sd, np.empty(d, np.uint32), np.empty(d))
+
+
+@bare
+def score_with(
+    A: Floats, mu: Floats, c: Floats, mean: Floats, sd: Floats, where: Places, h: Floats
+) -> int:
+    """Do what `score` does, in scratch of d numbers each; return how many features are nonzero."""
     n = nonzeros(c, where)
     for k in range(mu.shape[0]):
         mean[k] = mean_of(mu, k, c, where, n)
         sd[k] = sd_of(A, k, c, where, n, h)
+    return n
 
 
 @njit(cache=True)
@@ -114,10 +123,29 @@ def score_many(
             if C[t, i] != 0.0:
                 filled += 1
     block = BLOCK if 2 * filled > T * d else 1
-    side = np.zeros((d, block))
-    h = np.empty(block)
-    m = np.empty(block)
-    q = np.empty(block)
+    scratch = np.empty((3, block))
+    score_rows(
+        A, mu, C, mean, sd, pull, np.zeros((d, block)), scratch, np.empty(d, np.uint32), np.empty(d)
+    )
+
+
+@bare
+def score_rows(
+    A: Floats,
+    mu: Floats,
+    C: Floats,
+    mean: Floats,
+    sd: Floats,
+    pull: float,
+    side: Floats,
+    scratch: Floats,
+    where: Places,
+    g: Floats,
+) -> None:
+    """Do what `score_many` does; side: (d, block) of zeros, scratch: (3, block), where, g: (d,)."""
+    T, d = C.shape
+    block = side.shape[1]
+    h, m, q = scratch[0], scratch[1], scratch[2]
     done = 0
     while block > 1 and done + block // 4 <= T:  # the last one may be filled in part
         size = min(block, T - done)
@@ -133,16 +161,14 @@ def score_many(
                 for t in range(size):
                     mean[done + t, k] += pull * (h[t] + side[d - 1, t] * A[k, d - 1, d - 1])
         done += size
-    where = np.empty(d, np.uint32)
     for t in range(done, T):
-        score(A, mu, C[t], mean[t], sd[t])
+        n = score_with(A, mu, C[t], mean[t], sd[t], where, g)
         if pull != 0.0:
-            n = nonzeros(C[t], where)
             for k in range(mu.shape[0]):
                 mean[t, k] += pull * mean_of(A[k], d - 1, C[t], where, n)
 
 
-@njit(cache=True)
+@bare
 def score_block(
     A: Floats, mu: Floats, side: Floats, h: Floats, mean: Floats, square: Floats
 ) -> None:
@@ -171,7 +197,7 @@ def add(high: Floats, low: Floats, i: int, x: float) -> None:
     high[i] = new
 
 
-@njit(cache=True)
+@bare
 def add_pairs(high: Floats, low: Floats, new: Floats) -> None:
     """Add each of `new` to its pair, and begin it anew."""
     for i in range(new.shape[0]):
@@ -179,7 +205,7 @@ def add_pairs(high: Floats, low: Floats, new: Floats) -> None:
         new[i] = 0.0
 
 
-@njit(cache=True)
+@bare
 def settle(post: Posterior, k: int) -> None:
     """Move the newest sums of arm k into the sums before them."""
     add_pairs(post.gram[k], post.gram_low[k], post.gram_new[k])
@@ -211,14 +237,20 @@ def count(post: Posterior, k: int) -> bool:
     return bool(post.since[k] % SETTLE_AFTER == 0)
 
 
-@njit(cache=True)
+@bare
 def add_held(
-    post: Posterior, k: int, held: Floats, outcomes: Floats, m: int, settles: bool
+    post: Posterior,
+    k: int,
+    held: Floats,
+    outcomes: Floats,
+    m: int,
+    settles: bool,
+    where: Places,
 ) -> None:
     """Add the first m rows of `held`, (SETTLE_AFTER, d), to the newest sums of arm k; settle them.
 
     The sums of `add_sums`, in its order, with each of them read and written once. Zeros that are
-    not skipped change no bit.
+    not skipped change no bit. `where` (d) is scratch.
     """
     d = held.shape[1]
     X = held[:m]
@@ -234,7 +266,6 @@ def add_held(
             return
         add_products(post.gram_new[k], X)
     else:
-        where = np.empty(d, np.uint32)
         for r in range(m):
             n = nonzeros(X[r], where)
             add_sums(post, k, X[r], outcomes[r], where, n)
@@ -292,33 +323,49 @@ def fold(post: Posterior, k: int, c: Floats, y: float, where: Places, n: int, g:
     return True
 
 
-@njit(cache=True)
-def residual(post: Posterior, k: int, i: int) -> float:
-    """Entry i of f − Bμ of arm k, with products and sums to twice the usual precision."""
-    high: float = post.f[k, i]
-    low: float = post.f_low[k, i] + post.f_new[k, i]
-    for j in range(post.mu.shape[1]):
-        p = i * (i + 1) // 2 + j if j <= i else j * (j + 1) // 2 + i
-        a = post.gram[k, p]
-        b = post.mu[k, j]
-        # Dekker's product: a·b = x + y exactly, from halves of 26 bits.
-        a_top = 134217729.0 * a
-        a_top -= a_top - a
+@bare
+def residuals(G: Floats, rest: Floats, mu: Floats, high: Floats, low: Floats) -> None:
+    """Subtract Bμ from f, with products and sums to twice the usual precision.
+
+    G + rest: (d, d) is B, high + low: (d,) is f, and then what is left of it. All entries of one
+    column of B at a time, so that it is vector code; each sum has its order.
+    """
+    d = mu.shape[0]
+    for j in range(d):
+        b = mu[j]
         b_top = 134217729.0 * b
         b_top -= b_top - b
-        x = a * b
-        y = ((a_top * b_top - x) + a_top * (b - b_top) + (a - a_top) * b_top) + (a - a_top) * (
-            b - b_top
-        )
-        new = high - x
-        part = new - high
-        low += (high - (new - part)) - (x + part) - y
-        low -= (post.gram_low[k, p] + post.gram_new[k, p]) * b
-        high = new
-    return high + low
+        b_rest = b - b_top
+        column, beside = G[j], rest[j]
+        for i in range(d):
+            # Dekker's product: a·b = x + y exactly, from halves of 26 bits.
+            a = column[i]
+            a_top = 134217729.0 * a
+            a_top -= a_top - a
+            a_rest = a - a_top
+            x = a * b
+            y = ((a_top * b_top - x) + a_top * b_rest + a_rest * b_top) + a_rest * b_rest
+            old = high[i]
+            new = old - x
+            part = new - old
+            lost = low[i] + ((old - (new - part)) - (x + part) - y)
+            low[i] = lost - beside[i] * b
+            high[i] = new
 
 
-@njit(cache=True)
+@bare
+def unpack(post: Posterior, k: int, G: Floats, rest: Floats) -> None:
+    """Fill G and `rest` with the sums of arm k and what is not in them yet, (d, d) each."""
+    high, low, new = post.gram[k], post.gram_low[k], post.gram_new[k]
+    p = 0
+    for i in range(G.shape[0]):
+        for j in range(i + 1):
+            G[i, j] = G[j, i] = high[p]
+            rest[i, j] = rest[j, i] = low[p] + new[p]
+            p += 1
+
+
+@counted
 def invert(post: Posterior, k: int) -> None:
     """Compute A = B⁻¹ and μ = A f of arm k anew from the sums, by Cholesky.
 
@@ -327,18 +374,27 @@ def invert(post: Posterior, k: int) -> None:
     of its row is noise.
     """
     d = post.mu.shape[1]
-    U = np.empty((d, d))
-    V = np.empty((d, d))
+    squares = np.empty((4, d, d))
+    invert_with(post, k, squares, np.empty((3, d)))
+
+
+@bare
+def invert_with(post: Posterior, k: int, squares: Floats, rows: Floats) -> None:
+    """Do what `invert` does, in scratch: squares (4, d, d), rows (3, d)."""
+    d = post.mu.shape[1]
+    G, rest, U, V = squares[0], squares[1], squares[2], squares[3]
+    factors, high, low = rows[0], rows[1], rows[2]
     A = post.A[k]
     mu = post.mu[k]
+    unpack(post, k, G, rest)
     for i in range(d):
         for j in range(i, d):
-            p = j * (j + 1) // 2 + i
-            U[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
+            U[i, j] = G[i, j] + rest[i, j]
     for i in range(d):
         for r in range(i):
-            add_scaled(U[i, i:], -U[r, i], U[r, i:])
-        noise = d * 2e-15 * post.gram[k, i * (i + 1) // 2 + i]
+            factors[r] = -U[r, i]
+        add_rows(U[i, i:], factors[:i], U[:i, i:])
+        noise = d * 2e-15 * G[i, i]
         if not U[i, i] >= max(post.ridge, noise):
             U[i, i] = max(post.ridge, U[i, i])
             for j in range(i + 1, d):
@@ -347,32 +403,33 @@ def invert(post: Posterior, k: int) -> None:
         for j in range(i, d):
             U[i, j] *= scale
     for i in range(d):
-        for j in range(i):
+        for j in range(d):
             V[i, j] = 0.0
         V[i, i] = 1.0
         for r in range(i):
-            add_scaled(V[i, : r + 1], -U[r, i], V[r, : r + 1])
+            factors[r] = -U[r, i]
+        add_rows(V[i, :i], factors[:i], V[:i, :i])  # right of the diagonal are zeros
         scale = 1.0 / U[i, i]
         for j in range(i + 1):
             V[i, j] *= scale
     for i in range(d):
         for j in range(i + 1):
             A[i, j] = 0.0
-    for r in range(d):
-        for i in range(r + 1):
-            add_scaled(A[i, : i + 1], V[r, i], V[r, : i + 1])
+        add_rows(A[i, : i + 1], V[i:, i], V[i:, : i + 1])
     for i in range(d):
         for j in range(i):
             A[j, i] = A[i, j]
     for i in range(d):
         mu[i] = 0.0
-    for i in range(d):
-        add_scaled(mu, post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]), A[i])
+        high[i] = post.f[k, i]
+        low[i] = post.f_low[k, i] + post.f_new[k, i]
+        factors[i] = high[i] + low[i]
+    add_rows(mu, factors, A)
     # f is as large as B, and A f loses what B⁻¹ f would keep: once more, with what is missing.
+    residuals(G, rest, mu, high, low)
     for i in range(d):
-        V[0, i] = residual(post, k, i)
-    for i in range(d):
-        add_scaled(mu, V[0, i], A[i])
+        factors[i] = high[i] + low[i]
+    add_rows(mu, factors, A)
 
 
 @njit(cache=True)
@@ -396,11 +453,35 @@ def fold_one(
 
     It takes a posterior in pieces: numba looks up a call with a named tuple 100 times slower.
     """
-    post = Posterior(gram, gram_low, gram_new, f, f_low, f_new, A, mu, times, since, ridge)
     d = c.shape[0]
-    where = np.empty(d, np.uint32)
-    n = nonzeros(c, where)
-    fold(post, k, c, y, where, n, np.empty(d))
+    where, g = np.empty(d, np.uint32), np.empty(d)
+    fold_with(
+        gram, gram_low, gram_new, f, f_low, f_new, A, mu, times, since, ridge, k, c, y, where, g
+    )
+
+
+@bare
+def fold_with(
+    gram: Floats,
+    gram_low: Floats,
+    gram_new: Floats,
+    f: Floats,
+    f_low: Floats,
+    f_new: Floats,
+    A: Floats,
+    mu: Floats,
+    times: Ints,
+    since: Ints,
+    ridge: float,
+    k: int,
+    c: Floats,
+    y: float,
+    where: Places,
+    g: Floats,
+) -> None:
+    """Do what `fold_one` does; where, g: (d,) scratch."""
+    post = Posterior(gram, gram_low, gram_new, f, f_low, f_new, A, mu, times, since, ridge)
+    fold(post, k, c, y, where, nonzeros(c, where), g)
 
 
 @njit(cache=True)
@@ -440,13 +521,26 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     `fold_one`, one by one.
     """
     K, d = post.mu.shape
-    where = np.empty(d, np.uint32)
-    g = np.empty(d)
-    held = np.ones((SETTLE_AFTER, d))
-    outcomes = np.empty(SETTLE_AFTER)
     order, ends = by_arm(arms, K)
+    held = np.ones((HELD, d))
+    fold_arms(post, order, ends, C, y, held, np.empty(HELD), np.empty(d, np.uint32), np.empty(d))
+
+
+@bare
+def fold_arms(
+    post: Posterior,
+    order: Ints,
+    ends: Ints,
+    C: Floats,
+    y: Floats,
+    held: Floats,
+    outcomes: Floats,
+    where: Places,
+    g: Floats,
+) -> None:
+    """Do what `fold_many` does; held: (HELD, d) of ones, outcomes: (HELD,), where, g: (d,)."""
     begin = 0
-    for k in range(K):
+    for k in range(ends.shape[0]):
         if ends[k] == begin:
             continue
         # How many examples of the arm until its last refresh.
@@ -454,10 +548,16 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
         sums_only = after - after % REFRESH_AFTER - post.since[k]
         place = begin
         while sums_only > 0:
-            m = min(SETTLE_AFTER - post.since[k] % SETTLE_AFTER, sums_only)
+            # To where sums are settled, or as many times on as there is place for.
+            m = SETTLE_AFTER - post.since[k] % SETTLE_AFTER
+            if m == SETTLE_AFTER:
+                m = min(HELD, REFRESH_AFTER - post.since[k])
             hold(C, y, order[place : place + m], held, outcomes)
-            # As many as are left to a refresh end where sums are settled.
-            add_held(post, k, held, outcomes, m, True)
+            for at in range(place + m, min(place + m + HELD, ends[k])):
+                fetch(C, order[at])
+            for r in range(0, m, SETTLE_AFTER):
+                few = min(SETTLE_AFTER, m - r)
+                add_held(post, k, held[r : r + few], outcomes[r : r + few], few, True, where)
             place += m
             sums_only -= m
             post.times[k] += m
@@ -473,15 +573,15 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
             place += 1
             m += 1
             if count(post, k):
-                add_held(post, k, held, outcomes, m, True)
+                add_held(post, k, held, outcomes, m, True, where)
                 m = 0
             n = nonzeros(c, where)
             outcome = y[order[place - 1]]
             if not update_inverse(post.A[k], post.mu[k], c, outcome, where, n, g):
-                add_held(post, k, held, outcomes, m, False)
+                add_held(post, k, held, outcomes, m, False, where)
                 m = 0
                 invert(post, k)
-        add_held(post, k, held, outcomes, m, False)
+        add_held(post, k, held, outcomes, m, False, where)
         begin = ends[k]
 
 

@@ -12,7 +12,7 @@ from bridle import validation
 from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import loop
 from bridle.kernels import posterior as kernel
-from bridle.kernels.types import Bools, Floats, Ints, Posterior
+from bridle.kernels.types import Bools, Floats, Ints, Places, Posterior
 
 __all__ = ["LinearArms"]
 
@@ -50,12 +50,14 @@ class LinearArms:
     ([0.5, 0.0], [0.707, 1.0])
     """
 
+    _scratch: tuple[Places, Floats] | None = None  # what `fold` works in
+
     def __init__(self, *, arms: int, features: int, ridge: float = 1.0) -> None:
         K = MAX_ARMS.check(arms, "arms", "LinearArms")
         d = MAX_FEATURES.check(features, "features", "LinearArms")
         # The arrays themselves, for kernels that fold in place.
         self.kernel_state = untrained(K, d, validation.RIDGE.check(ridge, "ridge", "LinearArms"))
-        self._kept: tuple[Floats, Floats, Ints] | None = None  # what `pick` keeps
+        self._kept: tuple[Floats, Floats, Ints, Places] | None = None  # what `pick` keeps
 
     @property
     def arms(self) -> int:
@@ -103,14 +105,16 @@ class LinearArms:
         k = self._arm(arm, "update")
         c = validation.vector(context, self.features, "context", "LinearArms.update")
         y = validation.OUTCOME.check(outcome, "outcome", "LinearArms.update")
-        kernel.fold_one(*self.kernel_state, k, c, y)
+        self.fold(k, c, y)
 
     def fold(self, arm: int, context: Floats, outcome: float) -> bool:
         """`update` for values that were checked before: no checks, no conversion.
 
         True where other arms are to move, too, which those of this class never do.
         """
-        kernel.fold_one(*self.kernel_state, arm, context, outcome)
+        if self._scratch is None:
+            self._scratch = np.zeros(self.features, np.uint32), np.zeros(self.features)
+        kernel.fold_with(*self.kernel_state, arm, context, outcome, *self._scratch)
         return False
 
     def update_many(
@@ -161,10 +165,10 @@ class LinearArms:
         post = self.kernel_state
         if self._kept is None:
             K, d = post.mu.shape
-            kept, middle = loop.kept_shapes(K, d)
+            kept, lines = loop.kept_shapes(K, d)
             known = np.full(K + 1, -1)
             known[K] = 0
-            self._kept = np.zeros(kept), np.zeros(middle), known
+            self._kept = np.zeros(kept), np.zeros(lines), known, np.zeros(d, np.uint32)
         return int(
             loop.pick_one(
                 weights,
