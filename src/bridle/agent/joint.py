@@ -38,6 +38,10 @@ FIRST_LOOK, MORE = 16, 4
 # If none of so many is safe, best first, none is looked for further down but what was allowed by
 # name.
 MOST_LOOKED = 10_000
+# So many arms are looked at then: the blocks, each four times the one before, until their sum is it.
+REACH = 21_840
+# How many arms are asked for at first where the limits were asked about a context before, and not.
+AGAIN, ANEW = 2, 8
 # Arms in doubt that are weighed for one question: those of the highest draws.
 MOST_WEIGHED = 2_000
 LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
@@ -418,6 +422,35 @@ class JointChoice:
                 break
         return best, np.concatenate(met), np.concatenate(scored), np.concatenate(marked)
 
+    def best_open(self, key: np.uint64) -> int:
+        """Return what `best_safe` does first, by passing over what is known to be unsafe here.
+
+        What an arm scores does not depend on which others may be played, so it is the same arm.
+        """
+        state, every = self.state, self.candidates.may
+        pairs, rates = state.limits_state.pairs, state.limits_state.rates
+        settled = rates is None or rates.holds(0)
+        if pairs is None or not self._few or self.frozen or not settled:
+            return self.best_safe(key)[0]
+        named = [k for k in self.allowed if every[k]]
+        may: Bools = np.empty(len(every), np.bool_)
+        few = AGAIN if pairs.has_looked(self.row) else ANEW
+        while True:
+            np.logical_and(every, pairs.unsettled(self.row), out=may)
+            may[named] = True
+            if len(may) > REACH and every.sum() - may.sum() >= REACH:
+                return self.best_safe(key)[0]  # which may not look so far down
+            found, _ = self._top(may, key, min(few, len(may)))
+            found = found[found >= 0]
+            if not found.size:
+                return -1
+            if named and np.isin(found, named).any():
+                return self.best_safe(key)[0]
+            first = pairs.first_safe(self.row, found)
+            if first >= 0:
+                return int(found[first])
+            few *= MORE
+
     def _best_allowed(self, key: np.uint64) -> int:
         """Return the best of what the teacher allowed by name, -1 if none of it may be played."""
         places = [self.candidates.place(number) for number in sorted(self.allowed)]
@@ -457,7 +490,7 @@ class JointChoice:
             safe = self.marks(np.arange(len(self.candidates.may))) == questions.SAFE
             k = self._pick(safe, self.key) if self.blends else self._of_others(safe)
         else:
-            k, _, _, _ = self.best_safe(self.key)
+            k = self.best_open(self.key)
         return self.fall_back() if k < 0 and not self.frozen else k
 
     def fall_back(self) -> int:
