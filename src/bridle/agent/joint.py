@@ -40,8 +40,9 @@ FIRST_LOOK, MORE = 16, 4
 MOST_LOOKED = 10_000
 # So many arms are looked at then: the blocks, each four times the one before, until their sum is it.
 REACH = 21_840
-# How many arms are asked for at first where the limits were asked about a context before, and not.
-AGAIN, ANEW = 2, 8
+# How many arms are asked for where what is known of a context may do, and where the limits are to
+# be asked: about many at once, as a few more cost little.
+AGAIN, ANEW = 2, 48
 # Arms in doubt that are weighed for one question: those of the highest draws.
 MOST_WEIGHED = 2_000
 LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
@@ -429,10 +430,11 @@ class JointChoice:
         """
         state, every = self.state, self.candidates.may
         pairs, rates = state.limits_state.pairs, state.limits_state.rates
-        settled = rates is None or rates.holds(0)
-        if pairs is None or not self._few or self.frozen or not settled:
+        if pairs is None or not self._few or self.frozen:
             return self.best_safe(key)[0]
         named = [k for k in self.allowed if every[k]]
+        if rates is not None and not rates.holds(0):  # nothing is safe but what was allowed by name
+            return self.best_safe(key)[0] if named else -1
         may: Bools = np.empty(len(every), np.bool_)
         few = AGAIN if pairs.has_looked(self.row) else ANEW
         while True:
@@ -446,10 +448,10 @@ class JointChoice:
                 return -1
             if named and np.isin(found, named).any():
                 return self.best_safe(key)[0]
-            first = pairs.first_safe(self.row, found)
+            first = pairs.first_safe(self.row, found, ask=few > AGAIN)
             if first >= 0:
                 return int(found[first])
-            few *= MORE
+            few = max(ANEW, few * MORE)
 
     def _best_allowed(self, key: np.uint64) -> int:
         """Return the best of what the teacher allowed by name, -1 if none of it may be played."""

@@ -431,11 +431,11 @@ class PairLimits(Beliefs):
         """
         return self._kept_of(context).may
 
-    def first_safe(self, context: Floats, arms: Ints) -> int:
+    def first_safe(self, context: Floats, arms: Ints, *, ask: bool = True) -> int:
         """Return the place of the first of a few arms that is safe in a context, -1 if none is.
 
-        No more is worked out than is needed, unless it costs next to nothing; arms that are found
-        not to be safe leave `unsettled`, with all others of their kind.
+        Arms before it leave `unsettled`, with all others of their kinds. Nothing is worked out where
+        what is known does; and if not `ask`, it is -1 where that does not do.
         """
         kept, which = self._kept_of(context), self._kind_of[arms]
         rows = kept.row_of[which]
@@ -443,12 +443,20 @@ class PairLimits(Beliefs):
         known = [row >= 0 and kept.parts[row, 0] >= least for row in rows.tolist()]
         first = known.index(True) if True in known else len(known)
         if (rows[:first] < 0).any():
+            if not ask:
+                return -1
             self._work_out(kept, which)
             known = (kept.parts[kept.row_of[which], 0] >= least).tolist()
             first = known.index(True) if True in known else len(known)
-        if first:
+        settled = len(known) if ask else first
+        unsafe = dict.fromkeys(
+            kind
+            for kind, safe in zip(which[:settled].tolist(), known[:settled], strict=True)
+            if not safe
+        )
+        if unsafe:
             starts, members = self._members
-            for kind in dict.fromkeys(which[:first].tolist()):
+            for kind in unsafe:
                 kept.may[members[starts[kind] : starts[kind + 1]]] = False
         return first if first < len(known) else -1
 
