@@ -38,7 +38,7 @@ FIRST_LOOK, MORE = 16, 4
 # If none of so many is safe, best first, none is looked for further down but what was allowed by
 # name.
 MOST_LOOKED = 10_000
-# So many arms are looked at then: the blocks, each four times the one before, until their sum is it.
+# So many arms are looked at then: blocks, each four times the one before, until that is passed.
 REACH = 21_840
 # How many arms are asked for where what is known of a context may do, and where the limits are to
 # be asked: about many at once, as a few more cost little.
@@ -546,7 +546,7 @@ class JointChoice:
         Arms past those that fill the slate change nothing, unless it says so. `looks`: only what
         the limits are sure of.
         """
-        few, K = max(FIRST_LOOK, 4 * places), len(may)
+        few, K = max(FIRST_LOOK, 4 * places) if looks else places, len(may)
         scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
         while True:
             found, top = self.model.top(self.row, taken, int(key), self.spread, min(few, K))

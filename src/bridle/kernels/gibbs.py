@@ -345,7 +345,7 @@ def count_bits(x: np.uint64) -> int:
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     half = x + (x >> np.uint64(8))
     half = half + (half >> np.uint64(16))
-    return np.int64((half + (half >> np.uint64(32))) & np.uint64(0x7F))
+    return int(np.int64((half + (half >> np.uint64(32))) & np.uint64(0x7F)))
 
 
 @njit(cache=True)

@@ -384,7 +384,7 @@ def look_ahead(st: Shared, k: int) -> None:
     if st.own[k, 0] == 0.0:
         return
     bound_effect(st, k)
-    seat = np.int64(st.seat_of[k])
+    seat = int(np.int64(st.seat_of[k]))
     block = seat // LANES
     for i in range(st.peak.shape[0]):
         st.peak[i, block] = max(st.peak[i, block], st.hint[i, seat])
@@ -398,7 +398,7 @@ def bound_effect(st: Shared, k: int) -> None:
     the columns' lengths of θ − ref, one for each feature of an arm, each times |a|. What was earned
     with former features adds ‖old‖·‖θ − ref‖.
     """
-    seat = np.int64(st.seat_of[k])
+    seat = int(np.int64(st.seat_of[k]))
     kappa = shrink(st, k)
     g = st.num[PASSED]
     h = np.empty(st.rows.shape[1])
@@ -432,7 +432,7 @@ def look_again(st: Shared) -> None:
         at[seat] = st.place_of[st.seats[seat]]
     at.sort()
     for seat in range(n):
-        k = np.int64(st.order[at[seat]])
+        k = int(np.int64(st.order[at[seat]]))
         st.seats[seat] = k
         st.seat_of[k] = seat
         bound_effect(st, k)
@@ -979,7 +979,7 @@ def draw_some(
     h = np.empty(P)
     for i in range(arms.shape[0]):
         k = arms[i]
-        kind = np.int64(st.kind_of[k])
+        kind = int(np.int64(st.kind_of[k]))
         if not known[kind // LANES]:
             tile_scores(st.tiles, st.marks, st.binary, single, kind // LANES, score)
             known[kind // LANES] = True
@@ -1068,8 +1068,8 @@ def reach_seats(
 ) -> None:
     """Fill an upper bound on the score of arms of a block of seats.
 
-    score, size: by kind, (1, a)ᵀw and |(1, a)|ᵀ times the columns' lengths of θ̃ − ref; held: (LANES,)
-    the kind at each seat; scale: see `own_spread`; far: ‖θ̃ − ref‖, 0 where no arm has former
+    score, size: by kind, (1, a)ᵀw and |(1, a)|ᵀ times the columns' lengths of θ̃ − ref; held: the
+    kind at each seat, (LANES,); scale: see `own_spread`; far: ‖θ̃ − ref‖, 0 where no arm has former
     features.
     """
     effect, root, length, before = hint[0], hint[1], hint[2], hint[3]
@@ -1205,7 +1205,7 @@ def best_of(
     computed = 0
     # The most promising block goes first, then all that were played, then the other blocks: most
     # of them are passed over at a glance.
-    first = np.argmax(most)
+    first = int(np.argmax(most))
     for turn in range(-2, most.shape[0]):
         if turn == -1:
             computed += best_played(st, theta, may, key, scale, score, work, best, top, tie)
@@ -1225,12 +1225,12 @@ def best_of(
         if best[0] >= 0 and highest(reach, np.uint64(0), tail) < top[0]:
             continue
         for place in range(low, end):
-            k = np.int64(order[place])
+            k = int(np.int64(order[place]))
             if not may[k] or (best[0] >= 0 and reach[place - low] < top[0]):
                 continue
             if st.own[k, 0] > 0.0 and not plain:
                 continue
-            drawn = np.float64(score[kinds[place]])
+            drawn = float(score[kinds[place]])
             if fresh > 0.0:
                 drawn += fresh * normal(own_bits(key, k))
             computed += not plain
@@ -1307,10 +1307,10 @@ def best_played(
         reach_seats(score, size, held, hint, low, wide, far, draws, reach)
         kind = np.uint32(0xFFFFFFFF)
         for seat in range(low, end):
-            k = np.int64(seats[seat])
+            k = int(np.int64(seats[seat]))
             if not may[k] or (best[0] >= 0 and reach[seat - low] < top[0]):
                 continue
-            drawn = np.float64(score[held[seat - low]])
+            drawn = float(score[held[seat - low]])
             if best[0] >= 0 and st.old_of[k] < 0:
                 if held[seat - low] != kind:
                     kind = held[seat - low]
@@ -1684,7 +1684,7 @@ def best_bound(
     best[:] = -1
     top[:] = -math.inf
     # The most promising kind first, then the arms that were played, then the other kinds.
-    first = np.argmax(reach[:Q])
+    first = int(np.argmax(reach[:Q]))
     computed = bound_kind(st, first, C, score, may, key, bonus, s, best, top, tie)
     if rho > 0.0:
         computed += bound_played(st, x, theta, score, may, key, bonus, s, best, top, tie)
@@ -1713,7 +1713,7 @@ def bound_kind(
     rho = st.num[RHO]
     computed, value = 0, 0.0
     for place in range(np.int64(st.starts[kind]), np.int64(st.starts[kind + 1])):
-        k = np.int64(st.order[place])
+        k = int(np.int64(st.order[place]))
         if not may[k] or (rho > 0.0 and st.own[k, 0] > 0.0):
             continue
         if computed == 0:
@@ -1754,7 +1754,7 @@ def bound_played(
     widest(st.root, st.at, wide)
     computed = 0
     for i in range(st.sizes[1]):
-        k = np.int64(st.seats[i])
+        k = int(np.int64(st.seats[i]))
         if not may[k]:
             continue
         kappa = rho / (1.0 + rho * g * own[k, 0])
@@ -1869,7 +1869,7 @@ def arrange(st: Shared, first: int, new: Bools) -> None:
     """
     K = st.counts[ARMS]
     for place in range(first, K):
-        k = np.int64(st.order[place])
+        k = int(np.int64(st.order[place]))
         if new[place - first]:
             st.starts[st.sizes[0]] = place
             set_kind(st, st.sizes[0], st.rows[k])

@@ -425,17 +425,17 @@ class PairLimits(Beliefs):
         return context.tobytes() in self._kept
 
     def unsettled(self, context: Floats) -> Bools:
-        """Return which arms are not known to be unsafe in a context, as far as was worked out: (K,).
+        """Return which arms are not known to be unsafe in a context: (K,). Not a copy.
 
-        Not a copy. It is what `first_safe` has found of their kinds since the last answer.
+        It is what `first_safe` has found of their kinds since the last answer.
         """
         return self._kept_of(context).may
 
     def first_safe(self, context: Floats, arms: Ints, *, ask: bool = True) -> int:
         """Return the place of the first of a few arms that is safe in a context, -1 if none is.
 
-        Arms before it leave `unsettled`, with all others of their kinds. Nothing is worked out where
-        what is known does; and if not `ask`, it is -1 where that does not do.
+        Arms that are not leave `unsettled`, with all others of their kinds. Nothing is worked out
+        where what is known does; and if not `ask`, it is -1 where that does not do.
         """
         kept, which = self._kept_of(context), self._kind_of[arms]
         rows = kept.row_of[which]

@@ -33,7 +33,7 @@ __all__ = ["MAX_JOINT", "SharedArms", "kept_pairs"]
 MAX_ARMS = 4_000_000
 # Of joint features: the covariance has MAX_JOINT² numbers.
 MAX_JOINT = 4096
-# So many arms that are added one after the other are kinds of their own before all are put in order.
+# So many arms that are added later are kinds of their own, before all are put in order again.
 LATE = 1_024
 HALF_LIFE = validation.FloatRange(10.0, 1e12)
 NOISE_RANGE = validation.FloatRange(1e-6, 1e6)
@@ -253,11 +253,23 @@ class SharedArms:
     def memory_per_arm(self) -> int:
         """Bytes that one more arm takes."""
         st = self.kernel_state
-        names = ("rows", "X", "own", "old_of", "kind_of", "order", "place_of", "kinds", "seats", "seat_of")
+        names = (
+            "rows",
+            "X",
+            "own",
+            "old_of",
+            "kind_of",
+            "order",
+            "place_of",
+            "kinds",
+            "seats",
+            "seat_of",
+        )
         one = sum(getattr(st, name).nbytes for name in names) / len(st.rows)
         one += st.hint.nbytes / st.hint.shape[1]
         one += (st.tiles.nbytes + st.marks.nbytes + st.starts.nbytes) / self.arms
-        return max(1, len(self._rivals)) * math.ceil(one)
+        total = max(1, len(self._rivals)) * float(one)
+        return math.ceil(total)
 
     def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
         """Mean and standard deviation of own effects at the posterior mean of θ, and given it."""
@@ -761,13 +773,15 @@ def _in_order(rows: Floats) -> tuple[Wholes, Bools]:
     the same hash, equal ones may stand apart: that costs time alone.
     """
     K, p = rows.shape
-    alike, hashes = np.zeros((2, K), np.uint64)
-    factors = np.random.default_rng(0).integers(1 << 63, size=p, dtype=np.uint64) * 2 + 1
+    alike: Uints = np.zeros(K, np.uint64)
+    hashes: Uints = np.zeros(K, np.uint64)
+    odd: Uints = np.random.default_rng(0).integers(1 << 63, size=p, dtype=np.uint64)
+    odd |= np.uint64(1)
     for j in range(p):
         bits = np.ascontiguousarray(rows[:, j]).view(np.uint64)
         if j < 64:
             alike |= (rows[:, j] != 0.0).astype(np.uint64) << np.uint64(j)
-        hashes += (bits ^ (bits >> np.uint64(32))) * factors[j]
+        hashes += (bits ^ (bits >> np.uint64(32))) * odd[j]
     order = np.lexsort((hashes, alike))
     new = np.ones(K, np.bool_)
     step = 1 << 16
