@@ -775,7 +775,7 @@ def _in_order(rows: Floats) -> tuple[Wholes, Bools]:
     K, p = rows.shape
     alike: Uints = np.zeros(K, np.uint64)
     hashes: Uints = np.zeros(K, np.uint64)
-    odd: Uints = np.random.default_rng(0).integers(1 << 63, size=p, dtype=np.uint64)
+    odd: Uints = np.array(np.random.default_rng(0).integers(1 << 63, size=p, dtype=np.uint64))
     odd |= np.uint64(1)
     for j in range(p):
         bits = np.ascontiguousarray(rows[:, j]).view(np.uint64)
