@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if has_bridle and not options.part:
             found.growth = growth.growth(ladders, tick)
             found.memory = [growth.memory_per_arm(case) for case in cases]
+            found.memory += [
+                growth.memory_of_catalogue(case) for case in CATALOGUES if case.name in options.case
+            ]
             found.startup = growth.startup(ladders, tick)
     cost: limits.Found | None = None
     if not options.decisions and not options.part:

@@ -33,6 +33,9 @@ SPEED_GOALS: tuple[tuple[str, Mode, str, float], ...] = (
 )
 # The loop inside learned limits over the loop without: in time.
 LIMITS_GOAL = 2.0
+# Ten arms at once, each with its reward, over one: in time, and for the case of ten thousand arms.
+SLATE_GOAL = 1.3
+SLATE_CASE = "10000x20x10"
 
 STARTUP_GOAL = 3.0
 REFIT_GOAL = 50.0
@@ -114,6 +117,11 @@ def judge(rates: Rates, startup: Startup | None) -> list[Goal]:
         if alone is not None and limited is not None:
             text = f"{case}: the time of loop-limits / of single"
             goals.append(Goal(text=text, wanted=LIMITS_GOAL, got=alone / limited, at_most=True))
+    one = rates.get((SLATE_CASE, "slate-1", "bridle"))
+    ten = rates.get((SLATE_CASE, "slate-10", "bridle"))
+    if one is not None and ten is not None:
+        text = f"{SLATE_CASE}: the time of slate-10 / of slate-1"
+        goals.append(Goal(text=text, wanted=SLATE_GOAL, got=one / ten, at_most=True))
     if startup is not None:
         for text, got in (
             ("import bridle / import numpy", startup.import_ratio),

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cases import Case, World, make_world
+from benchmarks.catalogue import CatalogueCase, make_catalogue
 from benchmarks.ours import Bridle, loop_runner
 
 Tick = Callable[[str], None]
@@ -58,6 +59,8 @@ class Ladders:
     arms: tuple[int, ...]
     features: tuple[int, ...]
     lengths: tuple[int, ...]
+    catalogues: tuple[int, ...]  # arms with features
+    catalogue_lengths: tuple[int, ...]
     steps: int
     repeats: int
     processes: int  # of each kind, for start-up times
@@ -65,13 +68,17 @@ class Ladders:
     @property
     def turns(self) -> int:
         """How often progress is told."""
-        return len(self.arms + self.features + self.lengths) + 1 + self.processes
+        sizes = self.arms + self.features + self.lengths
+        sizes += self.catalogues + self.catalogue_lengths
+        return len(sizes) + 1 + self.processes
 
 
 FULL = Ladders(
     arms=(10, 30, 100, 300, 1_000),
     features=(5, 10, 20, 40, 80),
     lengths=(5_000, 10_000, 20_000, 40_000, 80_000),
+    catalogues=(12_500, 25_000, 50_000, 100_000, 200_000),
+    catalogue_lengths=(2_000, 4_000, 8_000, 16_000),
     steps=10_000,
     repeats=3,
     processes=7,
@@ -80,6 +87,8 @@ QUICK = Ladders(
     arms=(10, 30, 100, 300),
     features=(5, 10, 20, 40),
     lengths=(2_000, 4_000, 8_000),
+    catalogues=(12_500, 25_000, 50_000),
+    catalogue_lengths=(1_000, 2_000, 4_000),
     steps=2_000,
     repeats=2,
     processes=3,
@@ -100,10 +109,16 @@ def growth(ladders: Ladders, tick: Tick) -> list[Growth]:
     by_arms = climb("K", ladders.arms, lambda k: _per_step(k, 10, steps, repeats))
     by_features = climb("d", ladders.features, lambda d: _per_step(20, d, steps, repeats))
     by_length = climb("T", ladders.lengths, lambda t: t * _per_step(100, 10, t, repeats))
+    words = climb("catalogue K", ladders.catalogues, lambda k: _catalogue_step(k, 1_000, repeats))
+    length = climb(
+        "catalogue T", ladders.catalogue_lengths, lambda t: t * _catalogue_step(10_000, t, 1)
+    )
     return [
         fitted("K", f"d = 10, T = {steps:,}", ladders.arms, by_arms),
         fitted("d", f"K = 20, T = {steps:,}", ladders.features, by_features),
         fitted("T", "K = 100, d = 10", ladders.lengths, by_length),
+        fitted("K", "arms with 20 features, d = 10, T = 1,000", ladders.catalogues, words),
+        fitted("T", "10,000 arms with 20 features, d = 10", ladders.catalogue_lengths, length),
     ]
 
 
@@ -114,13 +129,31 @@ def _per_step(arms: int, features: int, steps: int, repeats: int) -> float:
     return min(play(steps) for _ in range(repeats)) / steps
 
 
+def _catalogue_step(arms: int, steps: int, repeats: int) -> float:
+    """Return the seconds of a step of the model that arms with features share, from its first."""
+    from bridle.reward.shared import SharedArms
+
+    case = CatalogueCase(name="", arms=arms, arm_features=20, features=10, peers=())
+    world = make_catalogue(case, steps=steps)
+    may, best = np.ones(arms, np.bool_), float("inf")
+    for _ in range(repeats):
+        model = SharedArms(rows=world.rows, features=case.features)
+        model.best(world.contexts[0], may, 0, model.spread)  # arms are put in order before
+        start = time.perf_counter()
+        for t, row in enumerate(world.order.tolist()):
+            arm, _ = model.best(world.contexts[row], may, t + 1, model.spread)
+            model.fold(arm, world.contexts[row], world.reward(row, arm))
+        best = min(best, time.perf_counter() - start)
+    return best / steps
+
+
 @dataclass(frozen=True, kw_only=True)
 class Memory:
     """Bytes that one more arm costs an Agent, beside the numbers that it must hold."""
 
     case: str
     bytes_per_arm: float
-    bare_bytes: int  # B, its inverse, f and mu as plain float64
+    bare_bytes: int  # B, its inverse, f and mu as plain float64; with features (1, a) and Σ(1, x)
 
 
 def memory_per_arm(case: Case) -> Memory:
@@ -133,6 +166,26 @@ def memory_per_arm(case: Case) -> Memory:
         bytes_per_arm=(large - small) / case.arms,
         bare_bytes=8 * (2 * d * d + 2 * d),
     )
+
+
+def memory_of_catalogue(case: CatalogueCase) -> Memory:
+    """Return what an arm with features takes: its part of an `Agent`, beside (1, a) and (1, x)."""
+    from benchmarks.ours import BridleCatalogue
+
+    world = make_catalogue(case, steps=50)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        agent = BridleCatalogue(world, "single")
+        for row in world.order.tolist():
+            arm = agent.choose(row)
+            agent.learn(row, arm, world.reward(row, arm))
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    bare = 8 * (case.arm_features + 1 + case.features + 1)
+    return Memory(case=case.name, bytes_per_arm=held / case.arms, bare_bytes=bare)
 
 
 def _held(arms: int, features: int) -> int:

@@ -16,8 +16,16 @@ from typing import Literal
 from benchmarks.cases import World
 from benchmarks.peers import Peer
 
-Mode = Literal["loop", "single", "batch", "fit", "loop-limits"]
-MODES: tuple[Mode, ...] = ("loop", "single", "batch", "fit", "loop-limits")
+Mode = Literal["loop", "single", "batch", "fit", "loop-limits", "slate-1", "slate-10"]
+MODES: tuple[Mode, ...] = (
+    "loop",
+    "single",
+    "batch",
+    "fit",
+    "loop-limits",
+    "slate-1",
+    "slate-10",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,11 +96,13 @@ class BridleCatalogue:
     """bridle where arms have features: its model alone, its agent, its agent inside limits.
 
     `loop` is the shared model without the bookkeeping of an agent: one joint draw, the best arm of
-    it, one update. `loop-limits` is the agent with limits over pairs that it was taught.
+    it, one update. `loop-limits` is the agent with limits over pairs that it was taught. `slate-1`
+    and `slate-10` are the agent that chooses so many arms at once and learns what each has earned.
     """
 
     name = "bridle"
-    MODES: ClassVar[tuple[Mode, ...]] = ("loop", "single", "loop-limits")
+    MODES: ClassVar[tuple[Mode, ...]] = ("loop", "single", "loop-limits", "slate-1", "slate-10")
+    PLACES: ClassVar[dict[Mode, int]] = {"slate-1": 1, "slate-10": 10}
 
     def __init__(self, world: Catalogue, mode: Mode) -> None:
         import bridle
@@ -109,6 +111,8 @@ class BridleCatalogue:
 
         self.mode, self.contexts, self.given = mode, world.contexts, list(world.contexts)
         self.steps, self.decision_id = 0, None
+        self.world, self.places = world, self.PLACES.get(mode)
+        self.slate: Any = None
         if mode == "loop":
             self.model = SharedArms(rows=world.rows, features=world.case.features)
             self.may = np.ones(world.case.arms, np.bool_)
@@ -136,6 +140,9 @@ class BridleCatalogue:
             self.steps += 1
             model = self.model
             return int(model.best(self.contexts[row], self.may, self.steps, model.spread)[0])
+        if self.places is not None:
+            self.slate = self.agent.decide(self.given[row], k=self.places, ask=False)
+            return int(self.slate.arms[0])
         made = self.agent.decide(self.given[row], ask=False)
         self.decision_id = made.id if hasattr(made, "arm") else None
         return -1 if self.decision_id is None else int(made.arm)
@@ -143,5 +150,8 @@ class BridleCatalogue:
     def learn(self, row: int, arm: int, reward: float) -> None:
         if self.mode == "loop":
             self.model.fold(arm, self.contexts[row], reward)
+        elif self.slate is not None:
+            earned = [self.world.reward(row, int(one)) for one in self.slate.arms]
+            self.agent.reward_slate(self.slate, items=earned)
         elif self.decision_id is not None:
             self.agent.reward(self.decision_id, reward)

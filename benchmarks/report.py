@@ -145,7 +145,7 @@ def _rates_table(report: Report, case: Case) -> Table:
 
 
 def _catalogue_table(report: Report) -> Table:
-    modes: tuple[Mode, ...] = ("loop", "single", "loop-limits")
+    modes: tuple[Mode, ...] = ("loop", "single", "loop-limits", "slate-1", "slate-10")
     table = Table(title="Arms with features (arms x arm features x context features)")
     for name in ("case", "who", *modes):
         table.add_column(name, justify="left" if name in ("case", "who") else "right")
@@ -202,7 +202,7 @@ def _growth_table(report: Report) -> Table:
 
 def _memory_table(report: Report) -> Table:
     table = Table(title="Memory an arm")
-    for name in ("case", "bytes", "plain B, its inverse, f and mu"):
+    for name in ("case", "bytes", "bare numbers"):
         table.add_column(name, justify="left" if name == "case" else "right")
     for m in report.memory:
         table.add_row(m.case, f"{m.bytes_per_arm:,.0f}", f"{m.bare_bytes:,}")

@@ -511,3 +511,37 @@ def test_a_state_that_makes_no_sense_is_refused(name, spoil):
         SharedArms.from_state({**state, name: spoil(state[name])})
     with pytest.raises(CorruptState):
         SharedArms.from_state({"rows": rows})
+
+
+def test_arms_of_one_kind_are_one_row_and_order_changes_nothing():
+    rng = np.random.default_rng(8)
+    words = (rng.random((300, 5)) < 0.3).astype(float)
+    model = SharedArms(rows=words, features=3)
+    assert model.kinds == len(np.unique(words, axis=0))
+    may = np.ones(300, np.bool_)
+    for t in range(400):
+        x = (rng.random(3) < 0.5).astype(float)
+        if t % 90 == 60:
+            model.change(int(rng.integers(300)), (rng.random(5) < 0.3).astype(float))
+        if t % 100 == 70:
+            model.grow((rng.random((2, 5)) < 0.3).astype(float))
+            may = np.ones(model.arms, np.bool_)
+        best, top = model.top(x, may, t, 0.3, 6)
+        every = model.draw(x, t, 0.3)
+        np.testing.assert_array_equal(top, np.sort(every)[::-1][:6])
+        np.testing.assert_array_equal(every[best], top)
+        model.fold(int(rng.integers(model.arms)) if t % 3 else int(best[0]), x, float(rng.random()))
+    assert model.kernel_state.sizes[1] > 150  # of many that were played most are passed over
+    assert model.computed < 100
+
+
+def test_an_arm_played_often_or_a_batch_leaves_its_bound_true():
+    rng = np.random.default_rng(9)
+    model = SharedArms(rows=rng.normal(size=(200, 4)), features=2)
+    may = np.ones(200, np.bool_)
+    for t in range(12):
+        C = rng.normal(size=(60, 2))
+        model.fold_many(rng.integers(0, 200, 60), C, rng.random(60))
+        _, top = model.top(C[0], may, t, 1.0, 5)
+        every = model.draw(C[0], t, 1.0)
+        np.testing.assert_array_equal(top, np.sort(every)[::-1][:5])

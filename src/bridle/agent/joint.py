@@ -38,6 +38,11 @@ FIRST_LOOK, MORE = 16, 4
 # If none of so many is safe, best first, none is looked for further down but what was allowed by
 # name.
 MOST_LOOKED = 10_000
+# So many arms are looked at then: blocks, each four times the one before, until that is passed.
+REACH = 21_840
+# How many arms are asked for where what is known of a context may do, and where the limits are to
+# be asked: about many at once, as a few more cost little.
+AGAIN, ANEW = 2, 48
 # Arms in doubt that are weighed for one question: those of the highest draws.
 MOST_WEIGHED = 2_000
 LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
@@ -418,6 +423,36 @@ class JointChoice:
                 break
         return best, np.concatenate(met), np.concatenate(scored), np.concatenate(marked)
 
+    def best_open(self, key: np.uint64) -> int:
+        """Return what `best_safe` does first, by passing over what is known to be unsafe here.
+
+        What an arm scores does not depend on which others may be played, so it is the same arm.
+        """
+        state, every = self.state, self.candidates.may
+        pairs, rates = state.limits_state.pairs, state.limits_state.rates
+        if pairs is None or not self._few or self.frozen:
+            return self.best_safe(key)[0]
+        named = [k for k in self.allowed if every[k]]
+        if rates is not None and not rates.holds(0):  # nothing is safe but what was allowed by name
+            return self.best_safe(key)[0] if named else -1
+        may: Bools = np.empty(len(every), np.bool_)
+        few = AGAIN if pairs.has_looked(self.row) else ANEW
+        while True:
+            np.logical_and(every, pairs.unsettled(self.row), out=may)
+            may[named] = True
+            if len(may) > REACH and every.sum() - may.sum() >= REACH:
+                return self.best_safe(key)[0]  # which may not look so far down
+            found, _ = self._top(may, key, min(few, len(may)))
+            found = found[found >= 0]
+            if not found.size:
+                return -1
+            if named and np.isin(found, named).any():
+                return self.best_safe(key)[0]
+            first = pairs.first_safe(self.row, found, ask=few > AGAIN)
+            if first >= 0:
+                return int(found[first])
+            few = max(ANEW, few * MORE)
+
     def _best_allowed(self, key: np.uint64) -> int:
         """Return the best of what the teacher allowed by name, -1 if none of it may be played."""
         places = [self.candidates.place(number) for number in sorted(self.allowed)]
@@ -457,7 +492,7 @@ class JointChoice:
             safe = self.marks(np.arange(len(self.candidates.may))) == questions.SAFE
             k = self._pick(safe, self.key) if self.blends else self._of_others(safe)
         else:
-            k, _, _, _ = self.best_safe(self.key)
+            k = self.best_open(self.key)
         return self.fall_back() if k < 0 and not self.frozen else k
 
     def fall_back(self) -> int:
@@ -511,7 +546,7 @@ class JointChoice:
         Arms past those that fill the slate change nothing, unless it says so. `looks`: only what
         the limits are sure of.
         """
-        few, K = max(FIRST_LOOK, 4 * places), len(may)
+        few, K = max(FIRST_LOOK, 4 * places) if looks else places, len(may)
         scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
         while True:
             found, top = self.model.top(self.row, taken, int(key), self.spread, min(few, K))

@@ -13,7 +13,7 @@ import numpy as np
 from bridle.kernels.compiling import njit
 from bridle.kernels.keys import aside, bits_of, uniform
 from bridle.kernels.rulesets import terms_of
-from bridle.kernels.types import Bools, Floats, Ints
+from bridle.kernels.types import Bools, Floats, Ints, Uints
 
 # Log odds of a term that is known to be in, or known not to be: beyond what answers can move.
 CERTAIN = 1e12
@@ -322,3 +322,99 @@ def share_allowing(
             if not hit[c]:
                 clean += 1
         out[i] = clean / C * math.exp(rest)
+
+
+@njit(cache=True)
+def pack_sets(sets: Bools) -> Uints:
+    """Return by active term which sets hold it, a bit each: (A, ⌈C/64⌉)."""
+    C, A = sets.shape
+    out = np.zeros((A, (C + 63) // 64), np.uint64)
+    for c in range(C):
+        bit = np.uint64(1) << np.uint64(c % 64)
+        for t in range(A):
+            if sets[c, t]:
+                out[t, c // 64] |= bit
+    return out
+
+
+@njit(cache=True)
+def count_bits(x: np.uint64) -> int:
+    """Return how many bits of a word are set."""
+    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    half = x + (x >> np.uint64(8))
+    half = half + (half >> np.uint64(16))
+    return int(np.int64((half + (half >> np.uint64(32))) & np.uint64(0x7F)))
+
+
+@njit(cache=True)
+def side_terms(words: Bools, pairs: Ints, order: int, out: Ints) -> int:
+    """Write the terms of up to so many words of one side that it holds, ascending, the empty first.
+
+    pairs: (m, m) the number of each pair of words among the pairs, -1 if they are none. Return how
+    many there are.
+    """
+    m = words.shape[0]
+    out[0] = 0
+    n = 1
+    if order >= 1:
+        for i in range(m):
+            if words[i]:
+                out[n] = 1 + i
+                n += 1
+    singles = n
+    if order >= 2:
+        for a in range(1, singles):
+            for b in range(a + 1, singles):
+                number = pairs[out[a] - 1, out[b] - 1]
+                if number >= 0:
+                    out[n] = 1 + m + number
+                    n += 1
+    return n
+
+
+@njit(cache=True)
+def share_pairs(
+    packed: Uints,
+    chains: int,
+    contexts: Bools,
+    arms: Bools,
+    context_pairs: Ints,
+    arm_pairs: Ints,
+    orders: tuple[int, int],
+    sides: tuple[int, int],
+    place: Ints,
+    log_out: Floats,
+    out: Floats,
+) -> None:
+    """Do what `share_allowing` does for all pairs of n contexts and m arms: the same bits.
+
+    packed: see `pack_sets`; contexts, arms: (n, words), (m, words) what they hold; sides: how many
+    terms each side has, with the empty one.
+    """
+    n, m, size = contexts.shape[0], arms.shape[0], packed.shape[1]
+    mine, its = np.empty(sides[0], np.int64), np.empty(sides[1], np.int64)
+    hit = np.empty(size, np.uint64)
+    for i in range(n):
+        of_context = side_terms(contexts[i], context_pairs, orders[0], mine)
+        for j in range(m):
+            of_arm = side_terms(arms[j], arm_pairs, orders[1], its)
+            for c in range(size):
+                hit[c] = np.uint64(0)
+            rest = 0.0
+            for a in range(of_context):
+                for b in range(of_arm):
+                    term = mine[a] * sides[1] + its[b] - 1
+                    if term < 0:
+                        continue
+                    t = place[term]
+                    if t < 0:
+                        rest += log_out[term]
+                    else:
+                        for c in range(size):
+                            hit[c] |= packed[t, c]
+            clean = chains
+            for c in range(size):
+                clean -= count_bits(hit[c])
+            out[i * m + j] = clean / chains * math.exp(rest)

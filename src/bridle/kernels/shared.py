@@ -40,19 +40,21 @@ from bridle.kernels.keys import (
 )
 from bridle.kernels.lanes import MARKS, ROWS, add_marked, add_rows, row_products, take_outer
 from bridle.kernels.posterior import SETTLE_AFTER, add, add_scaled
-from bridle.kernels.types import Bools, Floats, Ints, Places, Singles, Uints
+from bridle.kernels.types import Bools, Floats, Ints, Places, Singles, Uints, Wholes
 
 # Arms that are scored together, one lane each.
 LANES = MARKS
 # Draws that share one reading of the root.
 DRAWS = 8
+# How far draws are from their means, in standard deviations: what most agents take.
+USUAL_SPREAD = 0.3
 # Powers of γ below this are not waited for: a refresh restores the prior.
 FADED = 0.9
 # The noise before anything was seen, as one observation: rewards are in [0, 1].
 FIRST_NOISE = 0.0625
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 # No draw is further from its mean than this; and what sums in single precision may be off by.
-_FURTHEST, _SLACK, _SLACK_FIT = np.float32(8.5), np.float32(2e-6), np.float32(4e-6)
+_FURTHEST, _SLACK = np.float32(8.5), np.float32(2e-6)
 _NEVER = np.float32(-1e30)
 _TOP_SQUARE = np.float32(2.0 * math.log(2.0) * (31 + 127) * (1.0 + 1e-6) + 1e-3)
 # Tangents of the root at 0.5, 1.5 and 3.5.
@@ -87,10 +89,15 @@ OWN_BOLDNESS = 2.0
 
 
 class Shared(NamedTuple):
-    """The arrays of the model: C ≥ K arms have room, D kept joint features, T = D(D+1)/2."""
+    """The arrays of the model: C ≥ K arms have room, D kept joint features, T = D(D+1)/2.
+
+    Arms with equal features are one kind: what the shared weights say of them is worked out once.
+    Arms are ordered by kind, and kinds so that those that share features are neighbours. Those that
+    were played have a seat, too, in the same order but for the newest. `LANES` arms, or seats, that
+    follow each other are a block, which is passed over as a whole where none of it can win.
+    """
 
     rows: Floats  # (C, p+1) (1, a) of every arm
-    tiles: Singles  # (C/LANES, p+1, LANES) the same, arms last
     X: Floats  # (C, d+1) Σ (1, x) over an arm's plays with its present features
     own: Floats  # (C, 2) n_k and R_k
     old_of: npt.NDArray[np.int32]  # (C,) row of `old` of an arm whose features have changed, or -1
@@ -103,15 +110,19 @@ class Shared(NamedTuple):
     num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
-    hint: Singles  # (3, C) own effect at `ref`, √κ, κ‖S_k‖: what bounds it for unseated arms
-    peak: Singles  # (3, C/LANES) no less than `hint` in each tile
-    marks: Uints  # (C/LANES, p+1) a bit for every arm that has a 1
-    binary: Bools  # (p+1,) features that are 0 or 1 for all arms
-    seats: npt.NDArray[np.int32]  # (C + 1,) arms that were played, and how many these are
-    seat_of: npt.NDArray[np.int32]  # (C,) the place of an arm among them, or -1
-    seat_X: Singles  # (C/LANES, d+1, LANES) X of these arms, arms last
-    seat_sums: Singles  # (3, C) their n_k, R_k and a bound on ‖S_k‖
-    seat_marks: Uints  # (C/LANES, p+1) as `marks`
+    hint: Singles  # (4, C) by seat, see `bound_effect`: what bounds the own effect of each arm
+    peak: Singles  # (4, C/LANES) no less than `hint` in each block
+    tiles: Singles  # (Q/LANES, p+1, LANES) (1, a) of every kind, kinds last
+    marks: Uints  # (Q/LANES, p+1) a bit for every kind that has a 1
+    binary: Bools  # (p+1,) features that are 0 or 1 for all kinds
+    kind_of: Wholes  # (C,) the kind of each arm
+    starts: Wholes  # (Q + 1,) the first place of each kind
+    order: Wholes  # (C,) the arm at each place
+    place_of: Wholes  # (C,) the place of each arm
+    kinds: Wholes  # (C,) the kind at each place
+    seats: Wholes  # (C,) the arm at each seat
+    seat_of: Wholes  # (C,) the seat of each arm that was played
+    sizes: Ints  # (3,) number of kinds, of seats, and of seats that are in order
 
 
 @njit(cache=True, inline="always")
@@ -368,100 +379,95 @@ def residue(st: Shared) -> float:
 
 
 @njit(cache=True)
-def look_ahead(st: Shared, k: int, S: Floats) -> None:
-    """Compute anew what bounds the own effect of one arm; S (D) is scratch."""
-    bound_effect(st, k, S)
+def look_ahead(st: Shared, k: int) -> None:
+    """Compute anew what bounds the own effect of an arm that was played."""
+    if st.own[k, 0] == 0.0:
+        return
+    bound_effect(st, k)
+    seat = int(np.int64(st.seat_of[k]))
+    block = seat // LANES
     for i in range(st.peak.shape[0]):
-        st.peak[i, k // LANES] = max(st.peak[i, k // LANES], st.hint[i, k])
-
-
-@njit(cache=True, inline="always")
-def is_seated(st: Shared, k: int) -> bool:
-    """Return whether an arm is scored with those that were played; not if it has changed since."""
-    return bool(st.seat_of[k] >= 0 and st.old_of[k] < 0)
+        st.peak[i, block] = max(st.peak[i, block], st.hint[i, seat])
 
 
 @njit(cache=True)
-def seat(st: Shared, k: int, length: float) -> None:
-    """Put what is known of an arm that was played beside the others; length: ‖S_k‖."""
-    place = st.seat_of[k]
-    if place < 0:
-        if st.old_of[k] >= 0:
-            return
-        place = st.seats[-1]
-        st.seats[place], st.seat_of[k] = k, place
-        st.seats[-1] += 1
-        for j in range(st.marks.shape[1]):
-            bit = (st.marks[k // LANES, j] >> np.uint64(k % LANES)) & np.uint64(1)
-            st.seat_marks[place // LANES, j] |= bit << np.uint64(place % LANES)
-    st.seat_sums[0, place] = st.own[k, 0]
-    st.seat_sums[1, place] = st.own[k, 1]
-    st.seat_sums[2, place] = length * (1.0 + 1e-5)
-    if st.old_of[k] >= 0:
-        st.seat_sums[1, place] = _NEVER
-        return
-    for i in range(st.X.shape[1]):
-        st.seat_X[place // LANES, i, place % LANES] = st.X[k, i]
+def bound_effect(st: Shared, k: int) -> None:
+    """Fill `hint` of an arm that was played: its own effect at `ref`, √κ, κ‖X_k‖ and κ‖old‖.
 
-
-@njit(cache=True)
-def bound_effect(st: Shared, k: int, S: Floats) -> None:
-    """Fill `hint` of one arm; S (D) is scratch."""
+    The mean of its own effect is κ(R_k − S_kᵀθ). S_kᵀ(θ − ref) is at most ‖X_k‖ times the sum of
+    the columns' lengths of θ − ref, one for each feature of an arm, each times |a|. What was earned
+    with former features adds ‖old‖·‖θ − ref‖.
+    """
+    seat = int(np.int64(st.seat_of[k]))
     kappa = shrink(st, k)
-    n = st.own[k, 0]
-    if n == 0.0 or kappa == 0.0:
-        st.hint[0, k] = 0.0
-        st.hint[1, k] = math.sqrt(kappa) * (1.0 + 1e-6)
-        st.hint[2, k] = 0.0
-        return
-    arm_sum(st, k, S)
     g = st.num[PASSED]
-    fit = 0.0
-    length = 0.0
-    for e in range(S.shape[0]):
-        fit += S[e] * st.ref[e]
-        length += S[e] * S[e]
-    seat(st, k, math.sqrt(length))
-    if is_seated(st, k):
-        st.hint[0, k] = _NEVER  # it is looked at with the others that were played
-        st.hint[1, k] = 0.0
-        st.hint[2, k] = 0.0
-        return
+    h = np.empty(st.rows.shape[1])
+    fit = fitted(st, k, st.ref, h)
+    length, before = 0.0, 0.0
+    for i in range(st.X.shape[1]):
+        length += st.X[k, i] * st.X[k, i]
+    if st.old_of[k] >= 0:
+        old = st.old[st.old_of[k]]
+        for e in range(old.shape[0]):
+            before += old[e] * old[e]
     effect = kappa * g * (st.own[k, 1] - fit)
     margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
     wide = 1.0 + 1e-5
     if st.num[GAMMA] < 1.0:  # until the next refresh n_k may fall to FADED of what it is
         margin += (1.0 / FADED - 1.0) * abs(effect)
         wide /= FADED
-    st.hint[0, k] = effect + margin
-    st.hint[1, k] = math.sqrt(kappa) * wide
-    st.hint[2, k] = kappa * g * math.sqrt(length) * wide
+    st.hint[0, seat] = effect + margin
+    st.hint[1, seat] = math.sqrt(kappa) * wide
+    st.hint[2, seat] = kappa * g * math.sqrt(length) * wide
+    st.hint[3, seat] = kappa * g * math.sqrt(before) * wide
 
 
 @njit(cache=True)
-def look_ahead_all(st: Shared) -> None:
-    """Compute anew what bounds the own effects of all arms."""
+def look_again(st: Shared) -> None:
+    """Bring seats into order, and compute anew what bounds the own effects of their arms."""
     centre(st, st.ref)
-    S = np.empty(st.ref.shape[0])
-    own, effect, root, length = st.own, st.hint[0], st.hint[1], st.hint[2]
-    fresh = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
-    for k in range(st.counts[ARMS]):
-        if own[k, 0] > 0.0:
-            bound_effect(st, k, S)
-        else:
-            effect[k] = 0.0
-            root[k] = fresh
-            length[k] = 0.0
-    for t in range((st.counts[ARMS] + LANES - 1) // LANES):
+    n = st.sizes[1]
+    at = np.empty(n, np.uint32)
+    for seat in range(n):
+        at[seat] = st.place_of[st.seats[seat]]
+    at.sort()
+    for seat in range(n):
+        k = int(np.int64(st.order[at[seat]]))
+        st.seats[seat] = k
+        st.seat_of[k] = seat
+        bound_effect(st, k)
+    st.sizes[2] = n
+    st.peak[:] = _ZERO
+    for seat in range(n):
         for i in range(st.peak.shape[0]):
-            most = st.hint[i, t * LANES]
-            for k in range(t * LANES, min(st.counts[ARMS], (t + 1) * LANES)):
-                most = max(most, st.hint[i, k])
-            st.peak[i, t] = most
+            st.peak[i, seat // LANES] = max(st.peak[i, seat // LANES], st.hint[i, seat])
+
+
+@njit(cache=True)
+def has_moved(st: Shared) -> bool:
+    """Return whether `ref` is further from what is believed of θ now than a draw is, about."""
+    D = st.ref.shape[0]
+    now = np.empty(D)
+    centre(st, now)
+    off = 0.0
+    wide = 0.0
+    for r in range(D):
+        off += (now[r] - st.ref[r]) * (now[r] - st.ref[r])
+        for e in range(D):
+            wide += st.root[r, e] * st.root[r, e]
+    scale = USUAL_SPREAD * noise(st)
+    return bool(off > scale * scale * wide / st.num[PASSED])
 
 
 @njit(cache=True)
 def refresh(st: Shared) -> None:
+    """Compute R, μ and B⁻¹e₀ anew from the sums, and what bounds own effects."""
+    solve(st)
+    look_again(st)
+
+
+@njit(cache=True)
+def solve(st: Shared) -> None:
     """Compute R, μ and B⁻¹e₀ anew from the sums, by Cholesky."""
     bring_back(st)
     settle(st)
@@ -487,7 +493,6 @@ def refresh(st: Shared) -> None:
         root_times(st.root, h, st.vec[4])
     if st.num[GAMMA] == 1.0:
         st.num[RSS] = residue(st)
-    look_ahead_all(st)
 
 
 @njit(cache=True)
@@ -512,6 +517,10 @@ def fold_sums(st: Shared, k: int, x: Floats, r: float, v: Floats, S: Floats) -> 
     weight = 1.0 / ((1.0 + kappa) * g)
     add_outer(st.tri[2], weight, v)
     add_scaled(st.vec[2], weight * y, v)
+    if st.own[k, 0] == 0.0:
+        st.seats[st.sizes[1]] = k
+        st.seat_of[k] = st.sizes[1]
+        st.sizes[1] += 1
     st.own[k, 0] += 1.0 / g
     st.own[k, 1] += r / g
     add_scaled(st.X[k], 1.0 / g, x)
@@ -577,21 +586,27 @@ def fold(st: Shared, k: int, x: Floats, r: float, v: Floats, work: Floats, every
     y = fold_sums(st, k, x, r, v, work[0])
     due = is_due(st.counts[PLAYS]) and st.counts[FIXED] == 0
     if due or st.counts[SINCE] >= every:
-        finish(st, due)
+        finish(st, k, due)
         return
     kappa = st.num[RHO] / (1.0 + st.num[RHO] * st.num[PASSED] * n)
     fold_root(st, 1.0 / ((1.0 + kappa) * st.num[PASSED]), v, y, rate, work)
-    look_ahead(st, k, work[0])
+    look_ahead(st, k)
 
 
 @njit(cache=True)
-def finish(st: Shared, due: bool) -> None:
-    """Refresh, with λ and ρ estimated before if that is due."""
+def finish(st: Shared, k: int, due: bool) -> None:
+    """Refresh after a play of arm k, with λ and ρ estimated before if that is due."""
     if due:
         bring_back(st)
         settle(st)
         estimate(st)
-    refresh(st)
+        refresh(st)
+        return
+    solve(st)
+    if st.num[GAMMA] < 1.0 or has_moved(st):
+        look_again(st)
+    else:
+        look_ahead(st, k)
 
 
 @njit(cache=True)
@@ -622,7 +637,8 @@ def fold_many(st: Shared, arms: Ints, C: Floats, y: Floats) -> None:
             fold_sums(st, arms[t], x, y[t], v, work[0])
             due = is_due(st.counts[PLAYS]) and st.counts[FIXED] == 0
             if t == last:
-                finish(st, due)
+                finish(st, arms[t], due)
+                look_again(st)
             elif due:
                 bring_back(st)
                 settle(st)
@@ -785,21 +801,29 @@ def own_bits(key: np.uint64, k: int) -> np.uint64:
 
 
 @njit(cache=True)
-def draw_theta(st: Shared, key: np.uint64, spread: float, z: Floats, out: Floats) -> float:
-    """Fill θ̃, one joint draw; return its distance from `ref`. z (D) is scratch."""
+def draw_theta(st: Shared, key: np.uint64, spread: float, z: Floats, out: Floats) -> None:
+    """Fill θ̃, one joint draw. z (D) is scratch."""
     centre(st, out)
-    D = out.shape[0]
     scale = spread * noise(st) / math.sqrt(st.num[PASSED])
     if scale > 0.0:
         mine = mix(key ^ _ROOT_KEY)
-        for e in range(D):
+        for e in range(out.shape[0]):
             z[e] = scale * normal(bits_of(mine, e))
         root_times(st.root, z, out)
+
+
+@njit(cache=True)
+def distances(st: Shared, theta: Floats, columns: Singles) -> float:
+    """Fill the lengths of the columns of θ̃ − ref, one an arm's feature; return the whole length."""
+    squares = np.zeros(columns.shape[0])
     total = 0.0
-    for e in range(D):
-        off = out[e] - st.ref[e]
+    for e in range(theta.shape[0]):
+        off = theta[e] - st.ref[e]
+        squares[st.at[1, e]] += off * off
         total += off * off
-    return math.sqrt(total)
+    for j in range(columns.shape[0]):
+        columns[j] = math.sqrt(squares[j]) * (1.0 + 1e-5)
+    return math.sqrt(total) * (1.0 + 1e-5)
 
 
 @njit(cache=True)
@@ -815,7 +839,7 @@ def contract(at: Places, theta: Floats, x: Floats, out: Floats) -> None:
 def tile_scores(
     tiles: Singles, marks: Uints, binary: Bools, w: Singles, t: int, score: Singles
 ) -> None:
-    """Fill (1, a)ᵀw of the arms of tile t, in single precision, feature after feature.
+    """Fill (1, a)ᵀw of the kinds of tile t, in single precision, feature after feature.
 
     Features that are 0 or 1 are read as bits. Adding w·0 changes no number, so nothing depends on
     which features are.
@@ -834,6 +858,24 @@ def tile_scores(
         else:
             add_columns(tiles[t, begin:end], w[begin:end], score[t * LANES : (t + 1) * LANES])
         begin = end
+
+
+@njit(cache=True)
+def tile_sizes(
+    tiles: Singles, marks: Uints, binary: Bools, r: Singles, t: int, out: Singles
+) -> None:
+    """Fill |(1, a)|ᵀr of the kinds of tile t."""
+    low = t * LANES
+    mine = out[low : low + LANES]
+    mine[:] = _ZERO
+    for j in range(r.shape[0]):
+        if binary[j]:
+            add_marked(out, r, marks, t, j, j + 1)
+        else:
+            r0 = r[j]
+            row = tiles[t, j]
+            for i in range(LANES):
+                mine[i] += r0 * abs(row[i])
 
 
 @njit(cache=True)
@@ -933,15 +975,16 @@ def draw_some(
     single = w.astype(np.float32)
     scale = own_spread(st, spread)
     score = np.empty(st.tiles.shape[0] * LANES, np.float32)
+    known = np.zeros(st.tiles.shape[0], np.bool_)
     h = np.empty(P)
-    tile = -1
     for i in range(arms.shape[0]):
         k = arms[i]
-        if k // LANES != tile:
-            tile = k // LANES
-            tile_scores(st.tiles, st.marks, st.binary, single, tile, score)
+        kind = int(np.int64(st.kind_of[k]))
+        if not known[kind // LANES]:
+            tile_scores(st.tiles, st.marks, st.binary, single, kind // LANES, score)
+            known[kind // LANES] = True
         bits = own_bits(key, k)
-        out[i] = np.float64(score[k]) + own_effect(st, k, theta, scale, bits, h)
+        out[i] = np.float64(score[kind]) + own_effect(st, k, theta, scale, bits, h)
 
 
 @njit(cache=True)
@@ -972,38 +1015,72 @@ def draw_rows(
 
 
 @njit(cache=True)
-def reach_tile(
-    score: Singles,
-    effect: Singles,
-    root: Singles,
-    length: Singles,
-    t: int,
-    key: np.uint64,
-    scale: np.float32,
-    far: np.float32,
-    tail: Singles,
-    reach: Singles,
-) -> None:
-    """Fill an upper bound on the score of every arm of tile t.
+def furthest(arms: Wholes, first: int, last: int, key: np.uint64) -> float:
+    """Return a bound on the draws of own effects of arms[first:last], as `reach_of_draw` has it."""
+    low, high = np.uint32(key), np.uint32(key >> _S32)
+    least = np.uint32(0xFFFFFFFF)
+    for i in range(np.uint64(first), np.uint64(last)):
+        tail = np.uint32(~half_bits(low, high, arms[i]))
+        least = tail if tail < least else least
+    square = -2.0 * math.log((np.float64(least) + 1.0) / 2147483648.0)
+    return math.sqrt(square) * (1.0 + 1e-6) + 1e-6 if square > 0.0 else 0.0
 
-    effect, root, length: the rows of `hint`, see `Shared`; scale: see `own_spread`; far: ‖θ̃ − ref‖;
-    tail is scratch. See `reach_of_draw` for how far a draw may go.
-    """
-    first = np.uint64(t * LANES)
-    if scale > 0.0:
+
+@njit(cache=True)
+def reach_draws(
+    arms: Wholes, first: int, key: np.uint64, scale: np.float32, tail: Singles, draws: Singles
+) -> None:
+    """Fill a bound on the draws of own effects of a block of arms; tail is scratch."""
+    if scale > _ZERO:
         low, high = np.uint32(key), np.uint32(key >> _S32)
-        start = np.uint32(first)
         for i in range(LANES):
-            tail[i] = np.float32(~half_bits(low, high, np.uint32(start + np.uint32(i)))) + _ONE
-        reach_of_draw(tail, reach)
+            at = np.uint64(first) + np.uint64(i)
+            tail[i] = np.float32(~half_bits(low, high, arms[at])) + _ONE
+        reach_of_draw(tail, draws)
     else:
         for i in range(LANES):
-            reach[i] = _ZERO
+            draws[i] = _ZERO
+
+
+@njit(cache=True)
+def reach_fresh(
+    score: Singles, kinds: Wholes, first: int, fresh: np.float32, draws: Singles, reach: Singles
+) -> None:
+    """Fill an upper bound on the score of arms of a block as if nobody had played them."""
     for i in range(LANES):
-        k = first + np.uint64(i)
-        more = scale * (reach[i] * root[k]) + far * length[k]
-        reach[i] = (score[k] + effect[k]) + (
-            more + _SLACK * (abs(score[k]) + (abs(effect[k]) + more))
+        reach[i] = score[np.uint64(kinds[np.uint64(first) + np.uint64(i)])]
+    for i in range(LANES):
+        more = fresh * draws[i]
+        reach[i] = reach[i] + (more + _SLACK * (abs(reach[i]) + more))
+
+
+@njit(cache=True)
+def reach_seats(
+    score: Singles,
+    size: Singles,
+    held: Wholes,
+    hint: Singles,
+    first: int,
+    scale: np.float32,
+    far: np.float32,
+    draws: Singles,
+    reach: Singles,
+) -> None:
+    """Fill an upper bound on the score of arms of a block of seats.
+
+    score, size: by kind, (1, a)ᵀw and |(1, a)|ᵀ times the columns' lengths of θ̃ − ref; held: the
+    kind at each seat, (LANES,); scale: see `own_spread`; far: ‖θ̃ − ref‖, 0 where no arm has former
+    features.
+    """
+    effect, root, length, before = hint[0], hint[1], hint[2], hint[3]
+    for i in range(LANES):
+        reach[i] = score[np.uint64(held[i])]
+    for i in range(LANES):
+        at = np.uint64(first) + np.uint64(i)
+        more = scale * (draws[i] * root[at]) + far * before[at]
+        more += size[np.uint64(held[i])] * length[at]
+        reach[i] = (reach[i] + effect[at]) + (
+            more + _SLACK * (abs(reach[i]) + (abs(effect[at]) + more))
         )
 
 
@@ -1024,103 +1101,36 @@ def reach_of_draw(tail: Singles, reach: Singles) -> None:
 
 
 @njit(cache=True)
-def reach_played(
-    st: Shared,
-    block: int,
-    size: int,
-    theta: Singles,
-    length: np.float32,
-    score: Singles,
-    key: np.uint64,
-    scale: np.float32,
-    work: Singles,
-    reach: Singles,
-) -> None:
-    """Fill an upper bound on the score of the arms of a block of `seats`, the first `size` of it.
-
-    The mean of their own effects is computed for this draw, in single precision: theta (d+1, p+1),
-    0 where a joint feature is not kept; length: ‖θ̃‖. work: (4, LANES), scratch.
-    """
-    part, fit, mine, tail = work[0], work[1], work[2], work[3]
-    arms = st.seats[block * LANES : (block + 1) * LANES]
-    X = st.seat_X[block]
-    n, R, S = st.seat_sums[0], st.seat_sums[1], st.seat_sums[2]
-    first = block * LANES
-    d1 = X.shape[0]
-    fours = d1 - d1 % 4
-    for i in range(LANES):
-        fit[i] = _ZERO
-    for j in range(theta.shape[1]):
-        for i in range(LANES):
-            part[i] = _ZERO
-        for e in range(0, fours, 4):
-            w0, w1, w2, w3 = theta[e, j], theta[e + 1, j], theta[e + 2, j], theta[e + 3, j]
-            x0, x1, x2, x3 = X[e], X[e + 1], X[e + 2], X[e + 3]
-            for i in range(LANES):
-                part[i] += (w0 * x0[i] + w1 * x1[i]) + (w2 * x2[i] + w3 * x3[i])
-        for e in range(fours, d1):
-            w0 = theta[e, j]
-            x0 = X[e]
-            for i in range(LANES):
-                part[i] += w0 * x0[i]
-        if st.binary[j]:
-            mark = st.seat_marks[block, j]
-            for i in range(LANES):
-                there = (mark >> np.uint64(i)) & np.uint64(1)
-                fit[i] += part[i] if there else _ZERO
-        else:
-            for i in range(size):
-                fit[i] += part[i] * np.float32(st.rows[arms[i], j])
-    low, high = np.uint32(key), np.uint32(key >> _S32)
-    for i in range(size):
-        mine[i] = score[arms[i]]
-    for i in range(LANES):
-        tail[i] = np.float32(~half_bits(low, high, np.uint32(arms[i]))) + _ONE
-    if scale > 0.0:
-        reach_of_draw(tail, reach)
-    else:
-        for i in range(LANES):
-            reach[i] = _ZERO
-    g, rho = np.float32(st.num[PASSED]), np.float32(st.num[RHO])
-    for i in range(LANES):
-        kappa = rho / (_ONE + rho * g * n[first + i])
-        effect = kappa * g * (R[first + i] - fit[i])
-        more = scale * (reach[i] * np.sqrt(kappa)) + _SLACK_FIT * (
-            kappa * g * (S[first + i] * length + abs(R[first + i]))
-        )
-        reach[i] = (mine[i] + effect) + (more + _SLACK * (abs(mine[i]) + (abs(effect) + more)))
-    for i in range(size, LANES):
-        reach[i] = _NEVER
+def score_kinds(tiles: Singles, marks: Uints, binary: Bools, w: Singles, score: Singles) -> None:
+    """Fill (1, a)ᵀw of all kinds; it takes arrays one by one, as a named tuple of them is slow."""
+    for t in range(score.shape[0] // LANES):
+        tile_scores(tiles, marks, binary, w, t, score)
 
 
 @njit(cache=True)
-def score_tiles(
-    tiles: Singles,
-    marks: Uints,
-    binary: Bools,
-    peak: Singles,
-    w: Singles,
-    scale: np.float32,
-    far: np.float32,
-    work: Singles,
-    score: Singles,
-    most: Singles,
-) -> int:
-    """Fill the scores of all arms but for own effects; and a bound on the score of every tile.
+def glance(
+    score: Singles, kinds: Wholes, arms: int, fresh: float, work: Singles, most: Singles
+) -> None:
+    """Fill an upper bound on the scores of the arms of every block, if nobody had played them."""
+    more = np.float32(fresh) * _FURTHEST
+    for c in range(most.shape[0]):
+        first = np.uint64(kinds[np.uint64(c * LANES)])
+        last = np.uint64(kinds[np.uint64(min(arms, (c + 1) * LANES) - 1)])
+        if last - first == np.uint64(LANES - 1):
+            high = highest(score, first, work)
+        else:
+            high = highest_of(score, first, last)
+        most[c] = high + (more + _SLACK * (abs(high) + more))
 
-    Return the tile with the highest one. It takes arrays one by one: to hand a named tuple of them
-    to a function costs as much as to score a tile.
-    """
-    first = 0
-    for t in range(most.shape[0]):
-        tile_scores(tiles, marks, binary, w, t, score)
-        high = highest(score, np.uint64(t * LANES), work)
-        effect, root, length = peak[0, t], peak[1, t], peak[2, t]
-        more = scale * (_FURTHEST * root) + far * length
-        most[t] = (high + effect) + (more + _SLACK * (abs(high) + (abs(effect) + more)))
-        if most[t] > most[first]:
-            first = t
-    return first
+
+@njit(cache=True, inline="always")
+def highest_of(x: Singles, first: np.uint64, last: np.uint64) -> np.float32:
+    """Return the largest of the numbers from x[first] to x[last]."""
+    best: np.float32 = x[first]
+    while first < last:
+        first += np.uint64(1)
+        best = max(best, x[first])
+    return best
 
 
 @njit(cache=True)
@@ -1167,62 +1177,61 @@ def in_order(best: Ints, top: Floats, tie: Uints) -> None:
 def best_of(
     st: Shared,
     theta: Floats,
-    distance: float,
     w: Floats,
     may: Bools,
     key: np.uint64,
     scale: float,
     score: Singles,
-    reach: Singles,
     most: Singles,
     best: Ints,
     top: Floats,
 ) -> int:
     """Fill `best` with the arms of the highest scores of one draw, best first; `top` with those.
 
-    Own effects are computed only for arms that can still win. score (tiles·LANES), reach (LANES)
-    and most (tiles) are scratch. Return how many were computed. An arm is -1 where there is none.
+    Own effects are computed only for arms that can still win. score (a number for each lane of all
+    tiles) and most (one a block) are scratch. Return how many were computed. An arm is -1 where
+    there is none.
     """
-    K = st.counts[ARMS]
-    tiles = (K + LANES - 1) // LANES
-    single = w.astype(np.float32)
     tie = np.zeros(best.shape[0], np.uint64)
     best[:] = -1
     top[:] = -math.inf
+    K, kinds, order = st.counts[ARMS], st.kinds, st.order
     plain = st.num[RHO] == 0.0
-    wide, far = np.float32(scale), np.float32(distance)
-    work = np.empty((4, LANES), np.float32)
-    tail = work[3]
-    h = np.empty(w.shape[0])
-    first = score_tiles(
-        st.tiles, st.marks, st.binary, st.peak, single, wide, far, tail, score, most
-    )
-    effect, root, length = st.hint[0], st.hint[1], st.hint[2]
-    seat_of, old_of, own = st.seat_of, st.old_of, st.own
     fresh = scale * math.sqrt(st.num[RHO])
+    work = np.empty((3, LANES), np.float32)
+    tail, draws, reach = work[0], work[1], work[2]
+    score_kinds(st.tiles, st.marks, st.binary, w.astype(np.float32), score)
+    glance(score, kinds, K, fresh, tail, most)
     computed = 0
-    # The most promising arms go first, so that most others are passed over at a glance: those of
-    # one tile, then all that were played, then the other tiles.
-    for turn in range(-2, tiles):
+    # The most promising block goes first, then all that were played, then the other blocks: most
+    # of them are passed over at a glance.
+    first = int(np.argmax(most))
+    for turn in range(-2, most.shape[0]):
         if turn == -1:
-            computed += best_played(st, theta, may, key, scale, score, work, reach, best, top, tie)
+            computed += best_played(st, theta, may, key, scale, score, work, best, top, tie)
             continue
-        t = first if turn < 0 else turn
-        if turn == first or (best[0] >= 0 and most[t] < top[0]):
+        block = first if turn < 0 else turn
+        if turn == first or (best[0] >= 0 and most[block] < top[0]):
             continue
-        reach_tile(score, effect, root, length, t, key, wide, far, tail, reach)
+        low = block * LANES
+        end = min(K, low + LANES)
+        if best[0] >= 0 and fresh > 0.0:
+            # As far as the furthest of these draws goes, instead of the furthest of all.
+            high = most[block] - fresh * (np.float64(_FURTHEST) - furthest(order, low, end, key))
+            if high + 1e-5 * (abs(high) + abs(most[block])) < top[0]:
+                continue
+        reach_draws(order, low, key, np.float32(fresh), tail, draws)
+        reach_fresh(score, kinds, low, np.float32(fresh), draws, reach)
         if best[0] >= 0 and highest(reach, np.uint64(0), tail) < top[0]:
             continue
-        low = t * LANES
-        for k in range(low, min(K, low + LANES)):
-            if not may[k] or (best[0] >= 0 and reach[k - low] < top[0]):
+        for place in range(low, end):
+            k = int(np.int64(order[place]))
+            if not may[k] or (best[0] >= 0 and reach[place - low] < top[0]):
                 continue
-            if seat_of[k] >= 0 and old_of[k] < 0:
+            if st.own[k, 0] > 0.0 and not plain:
                 continue
-            drawn = np.float64(score[k])
-            if own[k, 0] > 0.0 and not plain:
-                drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
-            elif fresh > 0.0:
+            drawn = float(score[kinds[place]])
+            if fresh > 0.0:
                 drawn += fresh * normal(own_bits(key, k))
             computed += not plain
             insert(best, top, tie, k, drawn, bits_of(key, k))
@@ -1239,34 +1248,111 @@ def best_played(
     scale: float,
     score: Singles,
     work: Singles,
-    reach: Singles,
     best: Ints,
     top: Floats,
     tie: Uints,
 ) -> int:
     """Put the arms that were played among the best so far; return how many were computed."""
-    grid = np.zeros((st.X.shape[1], st.rows.shape[1]), np.float32)
-    length = 0.0
+    n = st.sizes[1] if st.num[RHO] > 0.0 else 0
+    if n == 0:
+        return 0
+    tiles, marks, binary, kind_of, seats = st.tiles, st.marks, st.binary, st.kind_of, st.seats
+    hint, peak, sorted_ = st.hint, st.peak, st.sizes[2]
+    columns = np.empty(st.rows.shape[1], np.float32)
+    far = np.float32(distances(st, theta, columns))
+    if st.counts[OLD] == 0:
+        far = _ZERO
+    size, sized = np.empty(score.shape[0], np.float32), np.zeros(tiles.shape[0], np.bool_)
+    held = np.zeros(LANES, np.uint32)
+    wide = np.float32(scale)
+    tail, draws, reach = work[0], work[1], work[2]
+    # By arm's feature, what the draw says of a context's: (p+1, d+1).
+    grid = np.zeros((columns.shape[0], st.X.shape[1]))
     for e in range(theta.shape[0]):
-        grid[st.at[0, e], st.at[1, e]] = np.float32(theta[e])
-        length += theta[e] * theta[e]
-    far, wide = np.float32(math.sqrt(length)), np.float32(scale)
-    h = np.empty(st.rows.shape[1])
-    seats, old_of = st.seats, st.old_of
+        grid[st.at[1, e], st.at[0, e]] = theta[e]
+    h, means = np.empty(st.rows.shape[1]), np.empty(st.X.shape[1])
     computed = 0
-    for begin in range(0, seats[-1], LANES):
-        size = min(LANES, seats[-1] - begin)
-        reach_played(st, begin // LANES, size, grid, far, score, key, wide, work, reach)
-        if best[0] >= 0 and highest(reach, np.uint64(0), work[3]) < top[0]:
-            continue
-        for i in range(size):
-            k = seats[begin + i]
-            if not may[k] or old_of[k] >= 0 or (best[0] >= 0 and reach[i] < top[0]):
+    for low in range(0, n, LANES):
+        end = min(n, low + LANES)
+        block = low // LANES
+        for i in range(end - low):
+            held[i] = kind_of[seats[low + i]]
+        # Neighbours in order need no looking up one by one.
+        high, length = -np.float32(np.inf), _ZERO
+        close = end <= sorted_ and held[end - low - 1] - held[0] <= 2 * LANES
+        for t in range(held[0] // LANES, held[end - low - 1] // LANES + 1 if close else 0):
+            if not sized[t]:
+                tile_sizes(tiles, marks, binary, columns, t, size)
+                sized[t] = True
+        if close:
+            high = highest_of(score, np.uint64(held[0]), np.uint64(held[end - low - 1]))
+            length = highest_of(size, np.uint64(held[0]), np.uint64(held[end - low - 1]))
+        else:
+            for i in range(end - low):
+                t = held[i] // LANES
+                if not sized[t]:
+                    tile_sizes(tiles, marks, binary, columns, t, size)
+                    sized[t] = True
+                high = max(high, score[held[i]])
+                length = max(length, size[held[i]])
+        if best[0] >= 0:
+            base = (high + peak[0, block]) + (length * peak[2, block] + far * peak[3, block])
+            base += np.float32(1e-5) * (abs(high) + abs(base))
+            if base + scale * np.float64(_FURTHEST * peak[1, block]) < top[0]:
                 continue
-            drawn = np.float64(score[k]) + own_effect(st, k, theta, scale, own_bits(key, k), h)
+            draw = furthest(seats, low, end, key) * (1.0 + 1e-5)
+            if base + scale * (draw * np.float64(peak[1, block])) < top[0]:
+                continue
+        reach_draws(seats, low, key, wide, tail, draws)
+        reach_seats(score, size, held, hint, low, wide, far, draws, reach)
+        kind = np.uint32(0xFFFFFFFF)
+        for seat in range(low, end):
+            k = int(np.int64(seats[seat]))
+            if not may[k] or (best[0] >= 0 and reach[seat - low] < top[0]):
+                continue
+            drawn = float(score[held[seat - low]])
+            if best[0] >= 0 and st.old_of[k] < 0:
+                if held[seat - low] != kind:
+                    kind = held[seat - low]
+                    column_sums(grid, st.rows[k], means)
+                if reach_played(st, k, drawn, means, scale, draws[seat - low]) < top[0]:
+                    continue
+            drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
             computed += 1
             insert(best, top, tie, k, drawn, bits_of(key, k))
     return computed
+
+
+@njit(cache=True)
+def column_sums(grid: Floats, a: Floats, out: Floats) -> None:
+    """Fill Σ_j a_j times row j of a grid."""
+    out[:] = 0.0
+    for j in range(a.shape[0]):
+        if a[j] != 0.0:
+            add_scaled(out, a[j], grid[j])
+
+
+@njit(cache=True, inline="always")
+def reach_played(
+    st: Shared, k: int, score: float, means: Floats, scale: float, draw: np.float32
+) -> float:
+    """Return an upper bound on the score of an arm that was played and has no former features.
+
+    means: (d+1,) what the draw says of its kind, by a context's features; draw: how far the draw of
+    its own effect may go.
+    """
+    X, own = st.X[k], st.own[k]
+    fit, terms = 0.0, 0.0
+    for i in range(X.shape[0]):
+        part = X[i] * means[i]
+        fit += part
+        terms += abs(part)
+    g, rho = st.num[PASSED], st.num[RHO]
+    kappa = rho / (1.0 + rho * g * own[0])
+    effect = kappa * g * (own[1] - fit)
+    more = scale * (max(np.float64(draw), 0.0) * math.sqrt(kappa)) * (1.0 + 1e-5)
+    slack = 1e-9 * (abs(score) + kappa * g * (abs(own[1]) + terms) + more)
+    return float(score + effect + more + slack)
 
 
 @njit(cache=True)
@@ -1275,25 +1361,25 @@ def best_arms(
 ) -> int:
     """Do what `best_of` does for the joint draw under a key; x: (1, context)."""
     D, P = st.vec.shape[1], st.rows.shape[1]
-    tiles = (st.counts[ARMS] + LANES - 1) // LANES
     theta = np.empty(D)
-    distance = draw_theta(st, key, spread, np.empty(D), theta)
+    draw_theta(st, key, spread, np.empty(D), theta)
     w = np.empty(P)
     contract(st.at, theta, x, w)
-    return best_of(
-        st,
-        theta,
-        distance,
-        w,
-        may,
-        key,
-        own_spread(st, spread),
-        np.empty(tiles * LANES, np.float32),
-        np.empty(LANES, np.float32),
-        np.empty(tiles, np.float32),
-        best,
-        top,
-    )
+    scale = own_spread(st, spread)
+    score, most = scores_room(st), blocks_room(st)
+    return best_of(st, theta, w, may, key, scale, score, most, best, top)
+
+
+@njit(cache=True)
+def scores_room(st: Shared) -> Singles:
+    """Return room for the score of every kind."""
+    return np.empty((st.sizes[0] + LANES - 1) // LANES * LANES, np.float32)
+
+
+@njit(cache=True)
+def blocks_room(st: Shared) -> Singles:
+    """Return room for a number for every block of arms."""
+    return np.empty((st.counts[ARMS] + LANES - 1) // LANES, np.float32)
 
 
 @njit(cache=True)
@@ -1339,10 +1425,7 @@ def win_counts(
     Return how many own effects were computed. Draw number m has the key `bits_of(key, m)`.
     """
     D, P = st.vec.shape[1], st.rows.shape[1]
-    tiles = (st.counts[ARMS] + LANES - 1) // LANES
-    score = np.empty(tiles * LANES, np.float32)
-    reach = np.empty(LANES, np.float32)
-    most = np.empty(tiles, np.float32)
+    score, most = scores_room(st), blocks_room(st)
     theta = np.empty((DRAWS, D))
     keys = np.empty(DRAWS, np.uint64)
     w = np.empty(P)
@@ -1356,25 +1439,8 @@ def win_counts(
             keys[m] = bits_of(key, start + m)
         draw_thetas(st, keys[:n], spread, theta[:n])
         for m in range(n):
-            distance = 0.0
-            for e in range(D):
-                off = theta[m, e] - st.ref[e]
-                distance += off * off
             contract(st.at, theta[m], x, w)
-            computed += best_of(
-                st,
-                theta[m],
-                math.sqrt(distance),
-                w,
-                may,
-                keys[m],
-                scale,
-                score,
-                reach,
-                most,
-                best,
-                top,
-            )
+            computed += best_of(st, theta[m], w, may, keys[m], scale, score, most, best, top)
             for place in range(places):
                 if best[place] >= 0:
                     counts[place, best[place]] += 1
@@ -1493,7 +1559,6 @@ def score_rows(st: Shared, x: Floats, rows: Floats, mean: Floats, sd: Floats) ->
 @njit(cache=True)
 def fold_one(
     rows: Floats,
-    tiles: Singles,
     X: Floats,
     own: Floats,
     old_of: npt.NDArray[np.int32],
@@ -1508,13 +1573,17 @@ def fold_one(
     ref: Floats,
     hint: Singles,
     peak: Singles,
+    tiles: Singles,
     marks: Uints,
     binary: Bools,
-    seats: npt.NDArray[np.int32],
-    seat_of: npt.NDArray[np.int32],
-    seat_X: Singles,
-    seat_sums: Singles,
-    seat_marks: Uints,
+    kind_of: Wholes,
+    starts: Wholes,
+    order: Wholes,
+    place_of: Wholes,
+    kinds: Wholes,
+    seats: Wholes,
+    seat_of: Wholes,
+    sizes: Ints,
     k: int,
     context: Floats,
     r: float,
@@ -1522,7 +1591,6 @@ def fold_one(
     """Fold one play; the model in pieces, as numba looks up a named tuple 100 times slower."""
     st = Shared(
         rows,
-        tiles,
         X,
         own,
         old_of,
@@ -1537,13 +1605,17 @@ def fold_one(
         ref,
         hint,
         peak,
+        tiles,
         marks,
         binary,
+        kind_of,
+        starts,
+        order,
+        place_of,
+        kinds,
         seats,
         seat_of,
-        seat_X,
-        seat_sums,
-        seat_marks,
+        sizes,
     )
     D = vec.shape[1]
     fold(st, k, with_first(context), r, np.empty(D), np.empty((2, D)), period(D, num[GAMMA]))
@@ -1564,7 +1636,7 @@ def widest(root: Floats, at: Places, out: Floats) -> None:
 
 
 @njit(cache=True)
-def bound_tiles(
+def bound_kinds(
     tiles: Singles,
     marks: Uints,
     binary: Bools,
@@ -1573,34 +1645,16 @@ def bound_tiles(
     fresh: np.float32,
     score: Singles,
     reach: Singles,
-    most: Singles,
-) -> int:
-    """Fill (1, a)ᵀw of all arms, and no less than (1, a)ᵀw + |(1, a)|ᵀr + fresh; and of every tile.
-
-    Return the tile with the highest one.
-    """
-    first = 0
-    work = np.empty(LANES // 2, np.float32)
-    for t in range(most.shape[0]):
+) -> None:
+    """Fill (1, a)ᵀw of all kinds, and no less than (1, a)ᵀw + |(1, a)|ᵀr + fresh."""
+    for t in range(score.shape[0] // LANES):
         tile_scores(tiles, marks, binary, w, t, score)
+        tile_sizes(tiles, marks, binary, r, t, reach)
         low = t * LANES
         mine = reach[low : low + LANES]
-        mine[:] = _ZERO
-        for j in range(w.shape[0]):
-            if binary[j]:
-                add_marked(reach, r, marks, t, j, j + 1)
-            else:
-                r0 = r[j]
-                row = tiles[t, j]
-                for i in range(LANES):
-                    mine[i] += r0 * abs(row[i])
         for i in range(LANES):
             more = mine[i] + fresh
             mine[i] = (score[low + i] + more) + _SLACK * (abs(score[low + i]) + more)
-        most[t] = highest(reach, np.uint64(low), work)
-        if most[t] > most[first]:
-            first = t
-    return first
 
 
 @njit(cache=True)
@@ -1610,90 +1664,122 @@ def best_bound(
     """Fill `best` with the arms of the highest mean + bonus·sd, best first; `top` with those.
 
     -1 where there is none. Return how many sds were computed: √(aᵀCa) ≤ Σ_j |a_j| √C_jj says of
-    most arms that they cannot win, and so does the same sum of joint features for those that were
+    most kinds that they cannot win, and so does the same sum of joint features for arms that were
     played.
     """
-    K = st.counts[ARMS]
-    D, P = st.vec.shape[1], st.rows.shape[1]
-    tiles = (K + LANES - 1) // LANES
+    D, P, Q = st.vec.shape[1], st.rows.shape[1], st.sizes[0]
     theta, w = np.empty(D), np.empty(P)
     centre(st, theta)
     contract(st.at, theta, x, w)
     C = contracted_covariance(st, x)
-    s, rho, g = noise(st), st.num[RHO], st.num[PASSED]
+    s, rho = noise(st), st.num[RHO]
     up = max(bonus, 0.0) * s * (1.0 + 1e-6)
     r = np.empty(P, np.float32)
     for j in range(P):
         r[j] = up * math.sqrt(max(C[j, j], 0.0)) * (1.0 + 1e-6)
-    score, reach = np.empty(tiles * LANES, np.float32), np.empty(tiles * LANES, np.float32)
-    most = np.empty(tiles, np.float32)
+    score, reach = scores_room(st), scores_room(st)
     fresh = np.float32(up * math.sqrt(rho))
-    first = bound_tiles(
-        st.tiles, st.marks, st.binary, w.astype(np.float32), r, fresh, score, reach, most
-    )
+    bound_kinds(st.tiles, st.marks, st.binary, w.astype(np.float32), r, fresh, score, reach)
     tie = np.zeros(best.shape[0], np.uint64)
     best[:] = -1
     top[:] = -math.inf
+    # The most promising kind first, then the arms that were played, then the other kinds.
+    first = int(np.argmax(reach[:Q]))
+    computed = bound_kind(st, first, C, score, may, key, bonus, s, best, top, tie)
+    if rho > 0.0:
+        computed += bound_played(st, x, theta, score, may, key, bonus, s, best, top, tie)
+    for kind in range(Q):
+        if kind != first and not (best[0] >= 0 and reach[kind] < top[0]):
+            computed += bound_kind(st, kind, C, score, may, key, bonus, s, best, top, tie)
+    in_order(best, top, tie)
+    return computed
+
+
+@njit(cache=True)
+def bound_kind(
+    st: Shared,
+    kind: int,
+    C: Floats,
+    score: Singles,
+    may: Bools,
+    key: np.uint64,
+    bonus: float,
+    s: float,
+    best: Ints,
+    top: Floats,
+    tie: Uints,
+) -> int:
+    """Put the arms of a kind that nobody played among the best so far: all have the same bound."""
+    rho = st.num[RHO]
+    computed, value = 0, 0.0
+    for place in range(np.int64(st.starts[kind]), np.int64(st.starts[kind + 1])):
+        k = int(np.int64(st.order[place]))
+        if not may[k] or (rho > 0.0 and st.own[k, 0] > 0.0):
+            continue
+        if computed == 0:
+            square = square_of(C, st.rows[k], np.empty(st.rows.shape[1])) + rho
+            value = np.float64(score[kind]) + bonus * (s * math.sqrt(square))
+            computed = 1
+        if best[0] >= 0 and value < top[0]:
+            break
+        insert(best, top, tie, k, value, bits_of(key, k))
+    return computed
+
+
+@njit(cache=True)
+def bound_played(
+    st: Shared,
+    x: Floats,
+    theta: Floats,
+    score: Singles,
+    may: Bools,
+    key: np.uint64,
+    bonus: float,
+    s: float,
+    best: Ints,
+    top: Floats,
+    tie: Uints,
+) -> int:
+    """Put the arms that were played among the best so far; return how many sds were computed.
+
+    v = (x − κX_k) ⊗ a, so ‖Rv‖ ≤ Σ |x − κX_k|_i |a|_j √(B⁻¹)_ij. Arms whose features have changed
+    since they were played have no bound.
+    """
+    D, P = st.vec.shape[1], st.rows.shape[1]
+    X, rows, own = st.X, st.rows, st.own
+    rho, g = st.num[RHO], st.num[PASSED]
+    up = max(bonus, 0.0) * s * (1.0 + 1e-6)
     work, h = np.empty((3, D)), np.empty(P)
-    own, X, rows, seat_of, old_of = st.own, st.X, st.rows, st.seat_of, st.old_of
-    # Arms whose features have changed since they were played have no bound.
-    changed = np.zeros(tiles, np.bool_)
-    if st.counts[OLD] > 0:
-        for k in range(K):
-            if old_of[k] >= 0:
-                changed[k // LANES] = True
-    # Those that were played: v = (x − κX_k) ⊗ a, so ‖Rv‖ ≤ Σ |x − κX_k|_i |a|_j √(B⁻¹)_ij.
     wide = np.empty((X.shape[1], P))
     widest(st.root, st.at, wide)
     computed = 0
-    for turn in range(-2, tiles):
-        if turn == -1:
-            for place in range(st.seats[-1]):
-                k = st.seats[place]
-                if not may[k] or old_of[k] >= 0:
-                    continue
-                kappa = rho / (1.0 + rho * g * own[k, 0])
-                mean = np.float64(score[k]) + kappa * g * (own[k, 1] - fitted(st, k, theta, h))
-                length = 0.0
-                for j in range(P):
-                    if rows[k, j] != 0.0:
-                        part = 0.0
-                        for i in range(wide.shape[0]):
-                            part += abs(x[i] - kappa * g * X[k, i]) * wide[i, j]
-                        length += part * abs(rows[k, j])
-                more = up * (length / math.sqrt(g) + math.sqrt(kappa))
-                if best[0] >= 0 and mean + more + 1e-9 * (abs(mean) + more) < top[0]:
-                    continue
-                sd = s * math.sqrt(effect_square(st, k, x, work[0], work[1], work[2]))
-                computed += 1
-                insert(best, top, tie, k, mean + bonus * sd, bits_of(key, k))
+    for i in range(st.sizes[1]):
+        k = int(np.int64(st.seats[i]))
+        if not may[k]:
             continue
-        t = first if turn < 0 else turn
-        if turn == first or (best[0] >= 0 and most[t] < top[0] and not changed[t]):
-            continue
-        for k in range(t * LANES, min(K, (t + 1) * LANES)):
-            played = own[k, 0] > 0.0 and rho > 0.0
-            if not may[k] or (played and seat_of[k] >= 0 and old_of[k] < 0):
+        kappa = rho / (1.0 + rho * g * own[k, 0])
+        mean = np.float64(score[st.kind_of[k]])
+        mean += kappa * g * (own[k, 1] - fitted(st, k, theta, h))
+        if best[0] >= 0 and st.old_of[k] < 0:
+            length = 0.0
+            for j in range(P):
+                if rows[k, j] != 0.0:
+                    part = 0.0
+                    for e in range(wide.shape[0]):
+                        part += abs(x[e] - kappa * g * X[k, e]) * wide[e, j]
+                    length += part * abs(rows[k, j])
+            more = up * (length / math.sqrt(g) + math.sqrt(kappa))
+            if mean + more + 1e-9 * (abs(mean) + more) < top[0]:
                 continue
-            if not played and best[0] >= 0 and reach[k] < top[0]:
-                continue
-            mean = np.float64(score[k])
-            if played:
-                kappa = rho / (1.0 + rho * g * own[k, 0])
-                mean += kappa * g * (own[k, 1] - fitted(st, k, theta, h))
-                sd = s * math.sqrt(effect_square(st, k, x, work[0], work[1], work[2]))
-            else:
-                sd = s * math.sqrt(square_of(C, rows[k], h) + rho)
-            computed += 1
-            insert(best, top, tie, k, mean + bonus * sd, bits_of(key, k))
-    in_order(best, top, tie)
+        sd = s * math.sqrt(effect_square(st, k, x, work[0], work[1], work[2]))
+        computed += 1
+        insert(best, top, tie, k, mean + bonus * sd, bits_of(key, k))
     return computed
 
 
 @njit(cache=True)
 def choose_one(
     rows: Floats,
-    tiles: Singles,
     X: Floats,
     own: Floats,
     old_of: npt.NDArray[np.int32],
@@ -1708,13 +1794,17 @@ def choose_one(
     ref: Floats,
     hint: Singles,
     peak: Singles,
+    tiles: Singles,
     marks: Uints,
     binary: Bools,
-    seats: npt.NDArray[np.int32],
-    seat_of: npt.NDArray[np.int32],
-    seat_X: Singles,
-    seat_sums: Singles,
-    seat_marks: Uints,
+    kind_of: Wholes,
+    starts: Wholes,
+    order: Wholes,
+    place_of: Wholes,
+    kinds: Wholes,
+    seats: Wholes,
+    seat_of: Wholes,
+    sizes: Ints,
     context: Floats,
     may: Bools,
     key: np.uint64,
@@ -1726,7 +1816,6 @@ def choose_one(
     """Find the best arms of one draw, or of mean + bonus·sd; the model in pieces."""
     st = Shared(
         rows,
-        tiles,
         X,
         own,
         old_of,
@@ -1741,13 +1830,17 @@ def choose_one(
         ref,
         hint,
         peak,
+        tiles,
         marks,
         binary,
+        kind_of,
+        starts,
+        order,
+        place_of,
+        kinds,
         seats,
         seat_of,
-        seat_X,
-        seat_sums,
-        seat_marks,
+        sizes,
     )
     if bonus != 0.0:
         return best_bound(st, with_first(context), may, key, bonus, best, top)
@@ -1755,31 +1848,36 @@ def choose_one(
 
 
 @njit(cache=True)
-def set_rows(st: Shared, first: int, rows: Floats) -> None:
-    """Store the features of arms from number `first` on."""
-    for i in range(rows.shape[0]):
-        k = first + i
-        st.rows[k, 0] = 1.0
-        st.rows[k, 1:] = rows[i]
-        bit = np.uint64(1) << np.uint64(k % LANES)
-        for j in range(st.rows.shape[1]):
-            a = st.rows[k, j]
-            st.tiles[k // LANES, j, k % LANES] = np.float32(a)
-            if a == 1.0:
-                st.marks[k // LANES, j] |= bit
-            else:
-                st.marks[k // LANES, j] &= ~bit
-                st.binary[j] &= a == 0.0
+def set_kind(st: Shared, kind: int, row: Floats) -> None:
+    """Store the features of a kind: row (1, a)."""
+    bit = np.uint64(1) << np.uint64(kind % LANES)
+    for j in range(row.shape[0]):
+        a = row[j]
+        st.tiles[kind // LANES, j, kind % LANES] = np.float32(a)
+        if a == 1.0:
+            st.marks[kind // LANES, j] |= bit
+        else:
+            st.marks[kind // LANES, j] &= ~bit
+            st.binary[j] &= a == 0.0
 
 
 @njit(cache=True)
-def expect(st: Shared, first: int) -> None:
-    """Fill what bounds the own effects of arms from number `first` on, which nobody played yet."""
-    fresh = math.sqrt(st.num[RHO]) * (1.0 + 1e-6)
-    for k in range(first, st.counts[ARMS]):
-        st.hint[1, k] = fresh
-        st.peak[0, k // LANES] = max(st.peak[0, k // LANES], _ZERO)
-        st.peak[1, k // LANES] = max(st.peak[1, k // LANES], st.hint[1, k])
+def arrange(st: Shared, first: int, new: Bools) -> None:
+    """Number the kinds of the arms at places from `first` on, in their order.
+
+    new: (K − first,) whether the arm at a place is of another kind than the one before.
+    """
+    K = st.counts[ARMS]
+    for place in range(first, K):
+        k = int(np.int64(st.order[place]))
+        if new[place - first]:
+            st.starts[st.sizes[0]] = place
+            set_kind(st, st.sizes[0], st.rows[k])
+            st.sizes[0] += 1
+        st.place_of[k] = place
+        st.kind_of[k] = st.sizes[0] - 1
+        st.kinds[place] = st.sizes[0] - 1
+    st.starts[st.sizes[0]] = K
 
 
 @njit(cache=True)
@@ -1840,10 +1938,7 @@ def run(
     arms that may be played there are may[pattern[row]]. Return how many own effects were computed.
     """
     D, P = st.vec.shape[1], st.rows.shape[1]
-    tiles = (st.counts[ARMS] + LANES - 1) // LANES
-    score = np.empty(tiles * LANES, np.float32)
-    reach = np.empty(LANES, np.float32)
-    most = np.empty(tiles, np.float32)
+    score, most = scores_room(st), blocks_room(st)
     theta, z, v, w = np.empty(D), np.empty(D), np.empty(D), np.empty(P)
     work = np.empty((2, D))
     best, top = np.empty(1, np.int64), np.empty(1)
@@ -1859,10 +1954,10 @@ def run(
         elif bonus != 0.0:
             computed += best_bound(st, x, mine, key, bonus, best, top)
         else:
-            far = draw_theta(st, key, spread, z, theta)
+            draw_theta(st, key, spread, z, theta)
             contract(st.at, theta, x, w)
             scale = own_spread(st, spread)
-            computed += best_of(st, theta, far, w, mine, key, scale, score, reach, most, best, top)
+            computed += best_of(st, theta, w, mine, key, scale, score, most, best, top)
         arms[t] = best[0]
         if learn and best[0] >= 0:
             fold(st, best[0], x, rewards[row, best[0]], v, work, every)

@@ -14,6 +14,7 @@ Singles = npt.NDArray[np.float32]
 # Places of nonzero features. Unsigned, so that numba need not look for negative indices; 32 bits,
 # as 64 without sign and 64 with sign have no common integer type.
 Places = npt.NDArray[np.uint32]
+Wholes = npt.NDArray[np.uint32]
 Bools = npt.NDArray[np.bool_]
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import CorruptState, InvalidValue
-from bridle.kernels import keys, rulesets
+from bridle.kernels import gibbs, keys, rulesets
 from bridle.kernels import mixture as kernel
-from bridle.kernels.types import Bools, Floats, Ints
+from bridle.kernels.types import Bools, Floats, Ints, Uints
 from bridle.limits.base import Beliefs, Prediction
 from bridle.limits.bounds import BoundLimits
 from bridle.limits.logistic import LogisticLimits
@@ -134,6 +134,9 @@ class Side:
         of = exclusive[self.columns].tolist()
         pairs = [(i, j) for i, j in combinations(range(len(of)), 2) if of[i] != of[j]]
         self.pairs: Ints = np.array(pairs, np.int64).reshape(-1, 2)
+        # The number of each pair by its two words, -1 where they exclude each other.
+        self.pair_numbers: Ints = np.full((len(of), len(of)), -1, np.int64)
+        self.pair_numbers[self.pairs[:, 0], self.pairs[:, 1]] = np.arange(len(pairs))
 
     @property
     def words(self) -> int:
@@ -246,6 +249,7 @@ class Grid:
     def __init__(self, space: Space, contexts: Floats, arms: Floats) -> None:
         self.space, self.contexts, self.arms = space, contexts, arms
         self._sides: dict[tuple[int, int], Bools] = {}
+        self._words: dict[int, Bools] = {}
         self._phi: Floats | None = None
         self._rows: Floats | None = None
 
@@ -258,6 +262,14 @@ class Grid:
             side = self.space.arm if which else self.space.context
             self._sides[which, order] = side.held(self.arms if which else self.contexts, order)
         return self._sides[which, order]
+
+    def words(self, which: int) -> Bools:
+        """Return the words that contexts (0), or arms (1), hold: (n, words)."""
+        if which not in self._words:
+            side = self.space.arm if which else self.space.context
+            rows = self.arms if which else self.contexts
+            self._words[which] = np.ascontiguousarray(rows[:, side.columns] > side.above)
+        return self._words[which]
 
     def held(self, orders: tuple[int, int]) -> Bools:
         """Return which terms of a family each pair holds: (n·m, T)."""
@@ -367,6 +379,7 @@ class JointRules:
         """Forget all answers."""
         self._evidence: Floats = np.zeros(len(self.errors))
         self.belief: Enumerated | Sampled = self._fresh()
+        self._packed: list[Uints] | None = None  # the sampled sets, a bit each
         self._weigh()
 
     def _fresh(self) -> Enumerated | Sampled:
@@ -377,7 +390,27 @@ class JointRules:
 
     def predictive(self, grid: Grid) -> Floats:
         """Return P(allowed), P(the teacher says so), information and standard deviation."""
-        return self._mixed(grid.held(self.family.orders))
+        if not isinstance(self.belief, Sampled):
+            return self._mixed(grid.held(self.family.orders))
+        # Without a row of all terms for each pair: the same bits as of these.
+        if self._packed is None:
+            self._packed = [gibbs.pack_sets(sets) for sets in self.belief.sets]
+        shares: Floats = np.empty((len(self.errors), len(grid)))
+        for g, packed in enumerate(self._packed):
+            gibbs.share_pairs(
+                packed,
+                self.chains,
+                grid.words(0),
+                grid.words(1),
+                grid.space.context.pair_numbers,
+                grid.space.arm.pair_numbers,
+                self.family.orders,
+                self.family.sides,
+                self.belief.place,
+                self.belief.log_out[g],
+                shares[g],
+            )
+        return self._of_shares(shares)
 
     def fold(self, grid: Grid, allowed: bool, key: int) -> Floats:
         """Fold an answer about the one pair of a grid; return what was predicted before."""
@@ -385,6 +418,7 @@ class JointRules:
         before = self._mixed(held)
         own = keys.mix(np.uint64(keys.key_of(self._start, np.uint64(0))) ^ np.uint64(key))
         self._evidence += self.belief.fold(held[0], allowed, np.uint64(own))
+        self._packed = None
         self._weigh()
         return before
 
@@ -412,7 +446,7 @@ class JointRules:
         if not np.isfinite(evidence).all():
             raise CorruptState("PairLimits: 'evidence' holds numbers that are not finite.")
         self._evidence = evidence.copy()
-        self.belief = self._fresh()
+        self.belief, self._packed = self._fresh(), None
         self.belief.read(rest)
         self._weigh()
 
@@ -436,9 +470,12 @@ class JointRules:
         self._weights: Floats = weights / math.fsum(weights)
 
     def _mixed(self, held: Bools) -> Floats:
-        out: Floats = np.empty((4, len(held)))
         shares: Floats = np.empty((len(self.errors), len(held)))
         self.belief.shares(self.belief.seen(held), shares)
+        return self._of_shares(shares)
+
+    def _of_shares(self, shares: Floats) -> Floats:
+        out: Floats = np.empty((4, shares.shape[1]))
         rulesets.mix_errors(shares, self.errors, self._weights, out[0], out[1], out[2])
         out[3] = np.sqrt(out[0] * (1.0 - out[0]))
         return out
@@ -455,6 +492,8 @@ class Through:
         Turns a grid into their rows, (n·m, columns).
     degrees : bool
         Whether they speak by degrees, so that nothing that they allow is an exception.
+    scale : array, optional
+        If the rows are `Grid.phi` times this, and the limits logistic: no rows are made then.
     """
 
     def __init__(
@@ -464,8 +503,9 @@ class Through:
         *,
         degrees: bool,
         read: Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs] | None = None,
+        scale: Floats | None = None,
     ) -> None:
-        self._make, self._view, self.degrees = make, view, degrees
+        self._make, self._view, self.degrees, self._scale = make, view, degrees, scale
         self.limits = make()
         self._read = read or type(self.limits).from_state
 
@@ -480,6 +520,9 @@ class Through:
 
     def predictive(self, grid: Grid) -> Floats:
         """Return P(allowed), P(the teacher says so), information and standard deviation."""
+        if self._scale is not None and isinstance(self.limits, LogisticLimits):
+            contexts, arms = grid.contexts, grid.arms
+            return np.array(self.limits.predictive_pairs(contexts, arms, self._scale))
         return np.array(self.limits.predictive(0, self._view(grid)))
 
     def fold(self, grid: Grid, allowed: bool, key: int) -> Floats:
@@ -939,6 +982,7 @@ def _logistic(space: Space, sds: tuple[float, float, float]) -> Through:
             lambda: LogisticLimits(arms=1, features=len(scale), prior_sd=base),
             lambda grid: grid.phi * scale,
             degrees=True,
+            scale=scale,
         )
     plain = np.concatenate([np.full(d, sds[0]), np.full(p, sds[1])]) / base
     return Through(

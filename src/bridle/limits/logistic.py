@@ -459,6 +459,13 @@ class LogisticLimits(Beliefs):
         prediction = self._prediction(*self._scores(unit, contexts))
         return prediction.p, prediction.p, prediction.information, prediction.sd
 
+    def predictive_pairs(self, contexts: Floats, arms: Floats, scale: Floats) -> Parts:
+        """Return what `predictive` does of the first unit, for ((1, x) ⊗ (1, a))·scale: (n·m,)."""
+        mean, sd = np.empty((2, len(contexts) * len(arms)))
+        kernel.score_pairs(contexts, arms, scale, *self._fit(0), mean, sd)
+        prediction = self._prediction(mean, sd)
+        return prediction.p, prediction.p, prediction.information, prediction.sd
+
     def predictive_all(self, contexts: Floats) -> Floats:
         """Return what `predictive` does, of all units: (4, U, n), the same bits."""
         prediction = self._predict_all(contexts)

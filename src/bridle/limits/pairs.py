@@ -38,8 +38,8 @@ __all__ = ["PAIR_KINDS", "PairLimits", "PairReading"]
 PAIR_KINDS = ("auto", "rules", "logistic")
 OWNER = "PairLimits"
 MAX_ARMS = 1_000_000
-# Numbers that are kept of what was predicted since the last answer.
-MAX_KEPT = 8_000_000
+# Bytes that are kept of what was predicted since the last answer.
+MAX_KEPT = 64_000_000
 # Answers that are kept, to be folded again where one is taken back.
 MAX_ANSWERS = 1_000_000
 # So many exceptions, and words that are unsure, are named in a sentence.
@@ -180,6 +180,7 @@ class PairLimits(Beliefs):
         self._kind_of: Ints = np.empty(0, np.int64)
         self._answers: list[_Answer] = []
         self._kept: dict[bytes, _Kept] = {}
+        self._by_kind: tuple[Ints, Ints] | None = None
         self._taught: Bools | None = None  # the terms that any answer has held
         self._dearer: Floats | None = None
         self._add(A, named)
@@ -358,7 +359,8 @@ class PairLimits(Beliefs):
         A = validation.vector(row, self._space.arm.schema.width, "row", owner)[None]
         self._kind_of = self._kind_of.copy()
         self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner))[0]
-        self._dearer = None
+        self._dearer = self._by_kind = None
+        self._forget_kept()
 
     def check_room(self, unit: int, more: int) -> None:
         """Raise `LimitReached` if so many answers more could be more than there is room for."""
@@ -413,20 +415,78 @@ class PairLimits(Beliefs):
 
     def predict_pair_kinds(self, context: Floats, kinds: Ints) -> Prediction:
         """Return what `predict_pairs` does, for kinds of arms; the context was checked before."""
-        raw = context.tobytes()
-        kept = self._kept.get(raw)
-        if kept is None:
-            if (len(self._kept) + 1) * 4 * self.kinds > MAX_KEPT:
-                self._kept.clear()
-            kept = self._kept[raw] = _Kept(self.kinds)
-        kept.grow(self.kinds)
-        new = np.unique(kinds[~kept.known[kinds]])
-        if len(new):
-            found = self.predict_kinds(context[None], new)
-            kept.parts[:, new] = found.p[:, 0], found.information[:, 0], found.sd[:, 0]
-            kept.known[new] = True
-        p, information, sd = kept.parts[:, kinds]
+        kept = self._kept_of(context)
+        self._work_out(kept, kinds)
+        p, information, sd = kept.parts[kept.row_of[kinds]].T
         return Prediction(p, p >= 1.0 - self.doubt, p >= self.doubt, information, sd)
+
+    def has_looked(self, context: Floats) -> bool:
+        """Return whether anything was worked out in a context since the last answer."""
+        return context.tobytes() in self._kept
+
+    def unsettled(self, context: Floats) -> Bools:
+        """Return which arms are not known to be unsafe in a context: (K,). Not a copy.
+
+        It is what `first_safe` has found of their kinds since the last answer.
+        """
+        return self._kept_of(context).may
+
+    def first_safe(self, context: Floats, arms: Ints, *, ask: bool = True) -> int:
+        """Return the place of the first of a few arms that is safe in a context, -1 if none is.
+
+        Arms that are not leave `unsettled`, with all others of their kinds. Nothing is worked out
+        where what is known does; and if not `ask`, it is -1 where that does not do.
+        """
+        kept, which = self._kept_of(context), self._kind_of[arms]
+        rows = kept.row_of[which]
+        least = 1.0 - self.doubt
+        known = [row >= 0 and kept.parts[row, 0] >= least for row in rows.tolist()]
+        first = known.index(True) if True in known else len(known)
+        if (rows[:first] < 0).any():
+            if not ask:
+                return -1
+            self._work_out(kept, which)
+            known = (kept.parts[kept.row_of[which], 0] >= least).tolist()
+            first = known.index(True) if True in known else len(known)
+        settled = len(known) if ask else first
+        unsafe = dict.fromkeys(
+            kind
+            for kind, safe in zip(which[:settled].tolist(), known[:settled], strict=True)
+            if not safe
+        )
+        if unsafe:
+            starts, members = self._members
+            for kind in unsafe:
+                kept.may[members[starts[kind] : starts[kind + 1]]] = False
+        return first if first < len(known) else -1
+
+    @property
+    def _members(self) -> tuple[Ints, Ints]:
+        """Where the arms of each kind begin, (kinds + 1,), in a list of all arms by kind, (K,)."""
+        if self._by_kind is None:
+            sizes = np.bincount(self._kind_of, minlength=self.kinds)
+            starts = np.concatenate([[0], np.cumsum(sizes)])
+            self._by_kind = starts, np.argsort(self._kind_of, kind="stable")
+        return self._by_kind
+
+    def _kept_of(self, context: Floats) -> _Kept:
+        """Return what was worked out in a context since the last answer; the newest are kept."""
+        raw = context.tobytes()
+        kept = self._kept.pop(raw, None)
+        if kept is None:
+            kept = _Kept(context, self.kinds, self.arms)
+            most = max(1, MAX_KEPT // (4 * self.kinds + self.arms + 1))
+            while len(self._kept) >= most:
+                del self._kept[next(iter(self._kept))]
+        self._kept[raw] = kept
+        return kept
+
+    def _work_out(self, kept: _Kept, kinds: Ints) -> None:
+        new = np.unique(kinds[kept.row_of[kinds] < 0])
+        each = max(1, joint.BLOCK // self._widest)
+        for at in range(0, len(new), each):
+            few = new[at : at + each]
+            kept.add(few, self._inner.predict(self._grid(kept.context[None], few)))
 
     def predict_answer(self, unit: int, contexts: npt.ArrayLike) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n,)."""
@@ -653,7 +713,8 @@ class PairLimits(Beliefs):
         inside = not len(kind_of) or (0 <= kind_of.min() and kind_of.max() < len(kinds))
         if not inside or not np.isfinite(kinds).all():
             raise CorruptState(f"{OWNER}: an arm is of a kind that cannot be.")
-        self._kinds, self._kind_of, self._dearer = kinds.copy(), kind_of.copy(), None
+        self._kinds, self._kind_of = kinds.copy(), kind_of.copy()
+        self._dearer = self._by_kind = None
         self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
         if len(self._number) != len(kinds):
             raise CorruptState(f"{OWNER}: two kinds are the same.")
@@ -693,7 +754,7 @@ class PairLimits(Beliefs):
         if new:
             self._regroup((*have, *new))
         self._kind_of = np.concatenate([self._kind_of, self._numbered(rows, groups)])
-        self._dearer = None
+        self._dearer = self._by_kind = None
         self._forget_kept()
 
     def _regroup(self, groups: Sequence[str]) -> None:
@@ -816,18 +877,38 @@ class PairLimits(Beliefs):
 
 
 class _Kept:
-    """What was predicted in one context since the last answer, by kind of arm."""
+    """What was predicted in one context since the last answer, by kind of arm.
 
-    def __init__(self, kinds: int) -> None:
-        self.parts: Floats = np.empty((3, kinds))
-        self.known: Bools = np.zeros(kinds, np.bool_)
+    Attributes
+    ----------
+    row_of : array (kinds,)
+        The row of `parts` of each kind, -1 where nothing was predicted.
+    parts : array (n, 3)
+        P(allowed), information and standard deviation.
+    may : array (K,)
+        Which arms are not known to be unsafe.
+    """
 
-    def grow(self, kinds: int) -> None:
-        """Make room for kinds that are new."""
-        more = kinds - len(self.known)
-        if more > 0:
-            self.parts = np.concatenate([self.parts, np.empty((3, more))], axis=1)
-            self.known = np.concatenate([self.known, np.zeros(more, np.bool_)])
+    def __init__(self, context: Floats, kinds: int, arms: int) -> None:
+        self.context = context.copy()
+        self.row_of: npt.NDArray[np.int32] = np.full(kinds, -1, np.int32)
+        self.parts: Floats = np.empty((0, 3))
+        self.may: Bools = np.ones(arms, np.bool_)
+        self._rows = 0
+
+    def add(self, kinds: Ints, found: Prediction) -> None:
+        """Keep what was predicted of n kinds."""
+        n = self._rows + len(kinds)
+        if n > len(self.parts):
+            more = np.empty((max(n, 2 * len(self.parts)), 3))
+            more[: len(self.parts)] = self.parts
+            self.parts = more
+        here = slice(self._rows, n)
+        self.parts[here, 0] = found.p
+        self.parts[here, 1] = found.information
+        self.parts[here, 2] = found.sd
+        self.row_of[kinds] = np.arange(self._rows, n)
+        self._rows = n
 
 
 def _short(names: Sequence[str]) -> list[str]:

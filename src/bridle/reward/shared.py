@@ -26,13 +26,15 @@ from bridle.kernels.shared import (
     RHO,
     Shared,
 )
-from bridle.kernels.types import Bools, Floats, Ints, Uints
+from bridle.kernels.types import Bools, Floats, Ints, Singles, Uints, Wholes
 
 __all__ = ["MAX_JOINT", "SharedArms", "kept_pairs"]
 
 MAX_ARMS = 4_000_000
 # Of joint features: the covariance has MAX_JOINT² numbers.
 MAX_JOINT = 4096
+# So many arms that are added later are kinds of their own, before all are put in order again.
+LATE = 1_024
 HALF_LIFE = validation.FloatRange(10.0, 1e12)
 NOISE_RANGE = validation.FloatRange(1e-6, 1e6)
 OWN_RANGE = validation.FloatRange(0.0, 1e6)
@@ -133,7 +135,9 @@ class SharedArms:
             state.num[RHO] = OWN_RANGE.check(rho, "rho", "SharedArms")
         if noise is not None:
             state.num[NOISE] = NOISE_RANGE.check(noise, "noise", "SharedArms")
-        self.kernel_state = state
+        self._arrays = state
+        self._stale = False  # whether arms have other features than when they were ordered
+        self._tail = 0  # arms that were added since, one kind each
         self.computed = 0  # own effects that the last choice needed
         # With forget="auto" the rivals; `kernel_state` is that of the one in the lead.
         self._rivals: list[SharedArms] = []
@@ -141,15 +145,28 @@ class SharedArms:
         self._merits = np.zeros(0)  # faded log likelihoods of the rewards foreseen, one a rival
         kernel.refresh(state)
         self.grow(A)
+        self._stale = True
         if forget is not None:
             self.forget(forget)
 
     # -- what there is ----------------------------------------------------------------------
 
     @property
+    def kernel_state(self) -> Shared:
+        """The arrays that kernels take, with the arms in order by their features."""
+        if self._stale:
+            self._arrange()
+        return self._arrays
+
+    @property
     def arms(self) -> int:
         """Number of arms, K."""
-        return int(self.kernel_state.counts[ARMS])
+        return int(self._arrays.counts[ARMS])
+
+    @property
+    def kinds(self) -> int:
+        """Number of kinds: arms with equal features are one, but for a few that were added late."""
+        return int(self.kernel_state.sizes[0])
 
     @property
     def features(self) -> int:
@@ -236,11 +253,23 @@ class SharedArms:
     def memory_per_arm(self) -> int:
         """Bytes that one more arm takes."""
         st = self.kernel_state
-        room = len(st.rows)
-        names = ("rows", "tiles", "X", "own", "old_of", "hint", "marks")
-        beside = ("seats", "seat_of", "seat_X", "seat_sums", "seat_marks")
-        one = sum(getattr(st, name).nbytes // room for name in names + beside)
-        return max(1, len(self._rivals)) * int(one)
+        names = (
+            "rows",
+            "X",
+            "own",
+            "old_of",
+            "kind_of",
+            "order",
+            "place_of",
+            "kinds",
+            "seats",
+            "seat_of",
+        )
+        one = sum(getattr(st, name).nbytes for name in names) / len(st.rows)
+        one += st.hint.nbytes / st.hint.shape[1]
+        one += (st.tiles.nbytes + st.marks.nbytes + st.starts.nbytes) / self.arms
+        total = max(1, len(self._rivals)) * float(one)
+        return math.ceil(total)
 
     def own_effects(self, arms: Ints | None = None) -> tuple[Floats, Floats]:
         """Mean and standard deviation of own effects at the posterior mean of θ, and given it."""
@@ -309,7 +338,7 @@ class SharedArms:
         best = int(self._merits.argmax())
         if self._merits[best] > self._merits[self._lead] + MARGIN:
             self._lead = best
-        self.kernel_state = self._rivals[self._lead].kernel_state
+        self._arrays, self._stale = self._rivals[self._lead].kernel_state, False
 
     def grow(self, rows: npt.ArrayLike) -> None:
         """Add arms that nobody played yet, after the others: rows (n, p)."""
@@ -324,10 +353,17 @@ class SharedArms:
                 rival.grow(more)
             self._follow()
             return
-        self.kernel_state = st = _with_room(self.kernel_state, K + len(more))
-        kernel.set_rows(st, K, more)
+        self._arrays = st = _with_room(self._arrays, K + len(more))
+        st.rows[K : K + len(more), 0] = 1.0
+        st.rows[K : K + len(more), 1:] = more
         st.counts[ARMS] += len(more)
-        kernel.expect(st, K)
+        self._tail += len(more)
+        if self._stale or self._tail > max(LATE, K // 8):
+            self._stale = True
+            return
+        st.order[K : K + len(more)] = np.arange(K, K + len(more))
+        self._arrays = st = _with_kinds(st, int(st.sizes[0]) + len(more))
+        kernel.arrange(st, K, np.ones(len(more), np.bool_))
 
     def change(self, arm: int, row: npt.ArrayLike) -> None:
         """Change the features of an arm: what it earned before counts with the old ones."""
@@ -338,12 +374,12 @@ class SharedArms:
                 rival.change(k, new)
             self._follow()
             return
-        st = self.kernel_state
+        st = self._arrays
         if st.own[k, 0] > 0.0:
             st = self._with_old(k)
             kernel.keep_old(st, k)
-        kernel.set_rows(st, k, new[np.newaxis])
-        kernel.look_ahead(st, k, np.empty(self.joint_features))
+        st.rows[k, 1:] = new
+        self._stale = True
 
     def forget(self, half_life: float | Literal["auto"] | None) -> None:
         """From now on, let what was learned have half its weight after so many plays.
@@ -372,13 +408,13 @@ class SharedArms:
             st.num[GAMMA] = 1.0
             if st.raw.size:
                 kernel.form(st, st.raw)
-                self.kernel_state = st = st._replace(raw=np.empty(0))
+                self._arrays = st = st._replace(raw=np.empty(0))
         else:
             gamma = 0.5 ** (1.0 / half_life)
             kernel.refresh(st)
             st.num[GAMMA] = gamma
             if not st.raw.size:
-                self.kernel_state = st = st._replace(raw=kernel.raw_sums(st))
+                self._arrays = st = st._replace(raw=kernel.raw_sums(st))
         kernel.refresh(st)
 
     # -- scores and draws -------------------------------------------------------------------
@@ -522,7 +558,8 @@ class SharedArms:
         if mine.raw.size:
             mine.raw[:] = raw
         kernel.form(mine, raw)
-        kernel.refresh(mine)
+        self._stale = True
+        kernel.refresh(self.kernel_state)
 
     def copy(self) -> SharedArms:
         """A model with the same knowledge that learns apart from now on."""
@@ -535,7 +572,7 @@ class SharedArms:
             twin._follow()
             return twin
         copies = {name: part.copy() for name, part in self.kernel_state._asdict().items()}
-        twin.kernel_state = Shared(**copies)
+        twin._arrays, twin._stale, twin._tail = Shared(**copies), False, self._tail
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -587,13 +624,13 @@ class SharedArms:
         whole = {name: np.array(state[name], order="C") for name in _WHOLE}
         old = np.array(state["old"], order="C")
         st = _with_room(blank._replace(**whole, old=old), len(rows))
-        kernel.set_rows(st, 0, np.ascontiguousarray(rows))
+        st.rows[: len(rows), 0] = 1.0
+        st.rows[: len(rows), 1:] = rows
         st.X[state["played"]] = state["X"]
         st.own[state["played"]] = state["own"]
         st.old_of[state["changed"]] = np.arange(len(old))
         st.counts[ARMS], st.counts[OLD] = len(rows), len(old)
-        self.kernel_state = st
-        kernel.look_ahead_all(st)
+        self._arrays, self._stale, self._tail = st, True, 0
         return self
 
     @classmethod
@@ -625,19 +662,32 @@ class SharedArms:
         self = object.__new__(cls)
         self.kept, self.computed = first.kept, 0
         self._rivals, self._lead, self._merits = list(rivals), int(lead[0]), merits.copy()
-        self.kernel_state = rivals[self._lead].kernel_state
+        self._arrays, self._stale = rivals[self._lead].kernel_state, False
         return self
+
+    def _arrange(self) -> None:
+        """Bring the arms into an order in which those with equal features are neighbours."""
+        st, K = self._arrays, self.arms
+        order, new = _in_order(st.rows[:K, 1:])
+        self._arrays = st = _with_kinds(st._replace(**_no_kinds(self.kept)), int(new.sum()))
+        st.order[:K] = order
+        st.sizes[0] = 0
+        kernel.arrange(st, 0, new)
+        played = np.flatnonzero(st.own[:K, 0] > 0.0)
+        st.seats[: len(played)], st.sizes[1] = played, len(played)
+        self._stale, self._tail = False, 0
+        kernel.look_again(st)
 
     def _which(self, arms: Ints | None) -> Ints:
         return np.arange(self.arms) if arms is None else np.asarray(arms, np.int64)
 
     def _with_old(self, k: int) -> Shared:
         """Return the arrays with a row of `old` for arm k."""
-        st = self.kernel_state
+        st = self._arrays
         if st.old_of[k] < 0:
             if st.counts[OLD] == len(st.old):
                 more = np.zeros((max(1, len(st.old)), self.joint_features))
-                self.kernel_state = st = st._replace(old=np.concatenate([st.old, more]))
+                self._arrays = st = st._replace(old=np.concatenate([st.old, more]))
             st.old_of[k] = st.counts[OLD]
             st.counts[OLD] += 1
         return st
@@ -663,7 +713,6 @@ def _untrained(kept: Bools) -> Shared:
     num[kernel.OWN] = kernel.OWN_BOLDNESS
     return Shared(
         rows=np.zeros((0, p1)),
-        tiles=np.zeros((0, p1, kernel.LANES), np.float32),
         X=np.zeros((0, d1)),
         own=np.zeros((0, 2)),
         old_of=np.zeros(0, np.int32),
@@ -676,16 +725,70 @@ def _untrained(kept: Bools) -> Shared:
         num=num,
         counts=np.zeros(kernel.COUNTS, np.int64),
         ref=np.zeros(D),
-        hint=np.zeros((3, 0), np.float32),
-        peak=np.zeros((3, 0), np.float32),
-        marks=np.zeros((0, p1), np.uint64),
-        binary=np.ones(p1, np.bool_),
-        seats=np.zeros(1, np.int32),
-        seat_of=np.zeros(0, np.int32),
-        seat_X=np.zeros((0, d1, kernel.LANES), np.float32),
-        seat_sums=np.zeros((3, 0), np.float32),
-        seat_marks=np.zeros((0, p1), np.uint64),
+        hint=np.zeros((4, 0), np.float32),
+        peak=np.zeros((4, 0), np.float32),
+        kind_of=np.zeros(0, np.uint32),
+        order=np.zeros(0, np.uint32),
+        place_of=np.zeros(0, np.uint32),
+        kinds=np.zeros(0, np.uint32),
+        seats=np.zeros(0, np.uint32),
+        seat_of=np.zeros(0, np.uint32),
+        sizes=np.zeros(3, np.int64),
+        **_no_kinds(kept),
     )
+
+
+def _no_kinds(kept: Bools) -> dict[str, Any]:
+    """Return the arrays about kinds of arms, of none."""
+    p1 = kept.shape[1]
+    return {
+        "tiles": np.zeros((0, p1, kernel.LANES), np.float32),
+        "marks": np.zeros((0, p1), np.uint64),
+        "binary": np.ones(p1, np.bool_),
+        "starts": np.zeros(1, np.uint32),
+    }
+
+
+def _with_kinds(st: Shared, kinds: int) -> Shared:
+    """Return the arrays with room for so many kinds; an eighth more if they were full."""
+    room = len(st.starts) - 1
+    if kinds <= room:
+        return st
+    more = kinds + (kinds // 8 if room else 0)
+    more += -more % kernel.LANES
+    wide = {"tiles": more // kernel.LANES, "marks": more // kernel.LANES, "starts": more + 1}
+    grown = {}
+    for name, length in wide.items():
+        part = getattr(st, name)
+        grown[name] = np.zeros((length, *part.shape[1:]), part.dtype)
+        grown[name][: len(part)] = part
+    return st._replace(**grown)
+
+
+def _in_order(rows: Floats) -> tuple[Wholes, Bools]:
+    """Return the numbers of rows in an order in which equal ones are neighbours.
+
+    And which of them, in that order, differ from the one before. First by which of the first 64
+    columns are 0, so that neighbours are alike, then by a hash of all bits. Where two rows have
+    the same hash, equal ones may stand apart: that costs time alone.
+    """
+    K, p = rows.shape
+    alike: Uints = np.zeros(K, np.uint64)
+    hashes: Uints = np.zeros(K, np.uint64)
+    odd: Uints = np.array(np.random.default_rng(0).integers(1 << 63, size=p, dtype=np.uint64))
+    odd |= np.uint64(1)
+    for j in range(p):
+        bits = np.ascontiguousarray(rows[:, j]).view(np.uint64)
+        if j < 64:
+            alike |= (rows[:, j] != 0.0).astype(np.uint64) << np.uint64(j)
+        hashes += (bits ^ (bits >> np.uint64(32))) * odd[j]
+    order = np.lexsort((hashes, alike))
+    new = np.ones(K, np.bool_)
+    step = 1 << 16
+    for at in range(1, K, step):
+        here, before = order[at : at + step], order[at - 1 : at - 1 + step][: K - at]
+        new[at : at + step] = (rows[here] != rows[before]).any(axis=1)
+    return order.astype(np.uint32), new
 
 
 def _with_room(st: Shared, arms: int) -> Shared:
@@ -696,23 +799,23 @@ def _with_room(st: Shared, arms: int) -> Shared:
     more = max(arms, room + room // 2)
     more += -more % kernel.LANES
 
-    def longer(part: npt.NDArray[Any], fill: float = 0.0, axis: int = 0) -> npt.NDArray[Any]:
-        shape = list(part.shape)
-        shape[axis] = more if shape[axis] == room else more // kernel.LANES
+    def longer(part: npt.NDArray[Any], fill: int = 0) -> npt.NDArray[Any]:
+        shape = (more, *part.shape[1:])
         out = np.full(shape, fill, part.dtype) if fill else np.zeros(shape, part.dtype)
-        out[(slice(None),) * axis + (slice(part.shape[axis]),)] = part
+        out[: len(part)] = part
         return out
 
-    seats = np.zeros(more + 1, np.int32)
-    seats[:room], seats[-1] = st.seats[:-1], st.seats[-1]
-    names = ("rows", "tiles", "X", "own", "marks", "seat_X", "seat_marks")
-    across = ("hint", "peak", "seat_sums")
+    def wider(part: Singles, size: int) -> Singles:
+        out = np.zeros((len(part), size), np.float32)
+        out[:, : part.shape[1]] = part
+        return out
+
+    names = ("rows", "X", "own", "kind_of", "order", "place_of", "kinds", "seats", "seat_of")
     return st._replace(
         **{name: longer(getattr(st, name)) for name in names},
-        **{name: longer(getattr(st, name), axis=1) for name in across},
+        hint=wider(st.hint, more),
+        peak=wider(st.peak, more // kernel.LANES),
         old_of=longer(st.old_of, -1),
-        seats=seats,
-        seat_of=longer(st.seat_of, -1),
     )
 
 
