@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridle.errors import CorruptState, InvalidValue, LimitReached
+from bridle.kernels.shared import PASSED
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms, kept_pairs
 from tests.conftest import size as size_of
@@ -46,7 +47,7 @@ class Dense:
         F = np.column_stack([phi, Z])
         w = np.ones(n) if weights is None else weights
         D = phi.shape[1]
-        prior = np.concatenate([np.full(D, model.lam), np.full(K, 1.0 / model.rho)])
+        prior = np.concatenate([model.ridge, np.full(K, 1.0 / model.rho)])
         self.D, self.K = D, K
         self.cov = np.linalg.inv(np.diag(prior) + F.T @ (w[:, None] * F)) * model.scale**2
         base = model.base_rate
@@ -82,14 +83,14 @@ def test_posterior_of_theta_and_own_effects_is_the_mixed_model(n, K, p, d):
 def _explained(model, phi, arms, r):
     Z = np.eye(model.arms)[arms]
     F = np.column_stack([phi, Z])
-    prior = np.concatenate([np.full(phi.shape[1], model.lam), np.full(model.arms, 1 / model.rho)])
+    prior = np.concatenate([model.ridge, np.full(model.arms, 1 / model.rho)])
     y = F.T @ (r - model.base_rate)
     return y @ np.linalg.solve(np.diag(prior) + F.T @ F, y)
 
 
 def test_rank_one_updates_are_the_direct_sums():
     rows, arms, x, r = plays(2, 90, 7, 3, 2)  # fewer than a refresh needs
-    model = SharedArms(rows=rows, features=2, lam=0.5, rho=0.2)
+    model = SharedArms(rows=rows, features=2, lam=[0.5, 1.0, 2.0], rho=0.2)
     for k, c, y in zip(arms.tolist(), x, r.tolist(), strict=True):
         model.fold(k, c, y)
     truth = Dense(model, joint(x, rows[arms]), arms, r)
@@ -320,10 +321,10 @@ def test_arms_that_nobody_stored_are_drawn_in_the_same_draw():
 def test_forgetting_is_the_plain_recursion():
     rows, arms, x, r = plays(12, 1500, 5, 2, 2)
     half = 200.0
-    model = SharedArms(rows=rows, features=2, lam=1.0, rho=0.3, forget=half)
+    model = SharedArms(rows=rows, features=2, lam=[1.0, 0.5, 2.0], rho=0.3, forget=half)
     gamma = 0.5 ** (1.0 / half)
     D = 9
-    prior, P, f = model.lam * np.eye(D), np.zeros((D, D)), np.zeros(D)
+    prior, P, f = np.diag(model.ridge), np.zeros((D, D)), np.zeros(D)
     n_k, S, R = np.zeros(5), np.zeros((5, D)), np.zeros(5)
     total, mass = 0.0, 0.0
     worst = 0.0
@@ -341,7 +342,7 @@ def test_forgetting_is_the_plain_recursion():
         S[k] += phi
         R[k] += r[t]
         total, mass = total + r[t], mass + 1.0
-        faded = prior * model.kernel_state.num[2]  # the prior fades until the next refresh
+        faded = prior * model.kernel_state.num[PASSED]  # the prior fades until the next refresh
         base = (total + 0.5) / (mass + 1.0)
         mean = np.linalg.solve(faded + P, f + base * faded[0])
         worst = max(worst, abs(mean - model.theta.ravel()).max())
