@@ -468,6 +468,35 @@ def test_features_that_say_nothing_leave_it_to_own_effects():
     assert abs(model.scores(x[0])[0] - u).max() < 6 * 0.3 / math.sqrt(60)
 
 
+def test_each_kind_of_feature_finds_a_scale_of_its_own():
+    """What contexts say of all arms alike is no reason to believe that products with arms do."""
+    rng = np.random.default_rng(21)
+    K, n = 40, 3000
+    rows, u = rng.normal(size=(K, 4)), 0.15 * rng.normal(size=K)
+    arms, x = rng.integers(0, K, n), (rng.random((n, 3)) < 0.4).astype(float)
+    r = 0.4 + x @ [0.2, -0.2, 0.1] + u[arms] + 0.02 * rng.normal(size=n)
+    model = SharedArms(rows=rows, features=3)
+    model.fold_many(arms, x, r)
+    of_context, of_arm, of_both = model.lam
+    assert of_context < of_arm < of_both
+    assert of_both >= 1000.0 * of_context
+    np.testing.assert_array_equal(model.ridge.reshape(4, 5)[1:, 1:], of_both)
+    # A weight is off by .02/√(.24·3000) at most, as standard deviation; 12 of them at 6.
+    assert abs(model.theta[1:, 1:]).max() < 6 * 0.02 / math.sqrt(0.24 * n)
+
+
+def test_expectations_do_not_depend_on_the_units_of_features():
+    """Expected is how much all features of a kind say, so that larger numbers change nothing."""
+    rows, arms, x, r = plays(22, 400, 12, 3, 2, own=0.1)
+    one = SharedArms(rows=rows, features=2)
+    wide = SharedArms(rows=10.0 * rows, features=2)
+    one.fold_many(arms, x, r)
+    wide.fold_many(arms, x, r)
+    assert wide.lam == pytest.approx(np.multiply(one.lam, [1.0, 100.0, 100.0]))
+    assert wide.rho == one.rho
+    np.testing.assert_allclose(wide.scores(x[0]), one.scores(x[0]), rtol=1e-9)
+
+
 def test_interactions_and_limits():
     assert kept_pairs(2, 3).sum() == 12
     assert kept_pairs(2, 3, "none").sum() == 6
@@ -486,6 +515,8 @@ def test_interactions_and_limits():
         SharedArms(rows=rows, features=2, interactions="some")
     with pytest.raises(InvalidValue):
         SharedArms(rows=rows, features=2, lam=1.0)
+    with pytest.raises(InvalidValue, match="one number or 3"):
+        SharedArms(rows=rows, features=2, lam=[1.0, 2.0], rho=0.1)
     with pytest.raises(InvalidValue):
         model.change(0, [math.nan, 0.0, 0.0])
 
@@ -499,6 +530,8 @@ def test_interactions_and_limits():
         ("own", lambda a: -a),
         ("kept", lambda a: a.astype(float)),
         ("num", lambda a: -a),
+        ("num", lambda a: np.r_[0.0, a[1:]]),
+        ("num", lambda a: np.r_[a[:-1], -1.0]),
         ("root", lambda a: a[:2]),
         ("counts", lambda a: a.astype(float)),
     ],

@@ -87,7 +87,7 @@ OWN_GUESS, OWN_DOUBT = 0.5, 1.5
 WEIGHT_GUESS, WEIGHT_DOUBT = 0.5, 3.0
 # Own effects are drawn this much wider than θ: how much arms differ is learned from the few that
 # are played, and what looks like nothing is never looked at again.
-OWN_BOLDNESS = 2.0
+OWN_BOLDNESS = 2.5
 
 
 class Shared(NamedTuple):
