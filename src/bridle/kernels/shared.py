@@ -81,8 +81,9 @@ STEPS = 2
 # all joint features of a kind say together, in units of (r̄(1 − r̄))², that is on the scale of log
 # odds; with how far they may be off, as factors e^(±doubt). In units of the noise they would vanish
 # with it: who sees few arms again and again finds little noise, and would believe that no other arm
-# can be much better. A variance of each weight would say more, the more features there are. Arms are
-# thought to differ more than features say: what is wrongly put down to features is not tried again.
+# can be much better. A variance of each weight would say more, the more features there are. Arms
+# are thought to differ more than features say: what is wrongly put down to features is not tried
+# again.
 RHO_START = 1.0
 OWN_GUESS, OWN_DOUBT = 0.5, 1.5
 WEIGHT_GUESS, WEIGHT_DOUBT = 0.1, 3.0
