@@ -55,10 +55,10 @@ def test_factor_and_root_products_are_those_of_numpy():
         G = rng.normal(size=(2 * D, D))
         S = G.T @ G
         tri = S[np.tril_indices(D)]
-        none = np.zeros_like(tri)
+        none, ridge = np.zeros_like(tri), rng.uniform(0.2, 2.0, D)
         U, V = np.empty((D, D)), np.empty((D, D))
-        log_det = shared.factor(tri, none, none, 0.5, U)
-        B = S + 0.5 * np.eye(D)
+        log_det = shared.factor(tri, none, none, ridge, U)
+        B = S + np.diag(ridge)
         assert math.isclose(log_det, np.linalg.slogdet(B)[1], rel_tol=1e-12, abs_tol=1e-12)
         shared.invert_factor(U, V)
         np.testing.assert_allclose(V.T @ V, np.linalg.inv(B), rtol=1e-9, atol=1e-12)

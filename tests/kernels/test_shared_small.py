@@ -28,7 +28,7 @@ def plays(n: int, seed: int = 1, arms: int = K) -> tuple[Any, Any, Any]:
 
 def direct(model: SharedArms, history: list[tuple[int, Any, Any, float]]) -> tuple[Any, Any]:
     """Return mean and covariance (noise 1) of every arm's score at (1, 0), by a dense solve."""
-    lam, rho, kept = model.lam, model.rho, model.kept
+    rho, kept = model.rho, model.kept
     n = int(kept.sum())
 
     def phi(x: Any, a: Any) -> Any:
@@ -39,7 +39,7 @@ def direct(model: SharedArms, history: list[tuple[int, Any, Any, float]]) -> tup
     for t, (k, x, a, _) in enumerate(history):
         Z[t, :n] = phi(x, a)
         Z[t, n + k] = 1.0
-    prior = np.r_[np.full(n, lam), np.full(count, 1.0 / rho)]
+    prior = np.r_[model.ridge, np.full(count, 1.0 / rho)]
     y = np.array([r for *_, r in history]) - model.base_rate
     B = Z.T @ Z + np.diag(prior)
     mean = np.linalg.solve(B, Z.T @ y)
@@ -51,7 +51,7 @@ def direct(model: SharedArms, history: list[tuple[int, Any, Any, float]]) -> tup
 def test_the_posterior_is_that_of_a_dense_solve(interactions):
     rows = rows_of()
     model = SharedArms(
-        rows=rows, features=D, interactions=interactions, lam=1.5, rho=0.4, noise=0.2
+        rows=rows, features=D, interactions=interactions, lam=[1.5, 0.7, 3.0], rho=0.4, noise=0.2
     )
     arms, C, y = plays(130)
     model.fold_many(arms[:70], C[:70], y[:70])
@@ -224,6 +224,6 @@ def test_a_pivot_that_rounding_has_eaten_is_the_prior():
     v = np.array([1e9, 1e9 * (1.0 + 1e-16), 1.0])
     tri = np.outer(v, v)[np.tril_indices(3)]
     U = np.empty((3, 3))
-    log_det = kernel.factor(tri, np.zeros(6), np.zeros(6), 1e-4, U)
+    log_det = kernel.factor(tri, np.zeros(6), np.zeros(6), np.full(3, 1e-4), U)
     assert np.isfinite(log_det) and (np.diag(U) ** 2 >= 1e-4 * (1.0 - 1e-9)).all()
     assert U[1, 2] == 0.0

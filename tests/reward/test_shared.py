@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridle.errors import CorruptState, InvalidValue, LimitReached
+from bridle.kernels.shared import PASSED
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms, kept_pairs
 from tests.conftest import size as size_of
@@ -46,7 +47,7 @@ class Dense:
         F = np.column_stack([phi, Z])
         w = np.ones(n) if weights is None else weights
         D = phi.shape[1]
-        prior = np.concatenate([np.full(D, model.lam), np.full(K, 1.0 / model.rho)])
+        prior = np.concatenate([model.ridge, np.full(K, 1.0 / model.rho)])
         self.D, self.K = D, K
         self.cov = np.linalg.inv(np.diag(prior) + F.T @ (w[:, None] * F)) * model.scale**2
         base = model.base_rate
@@ -82,14 +83,14 @@ def test_posterior_of_theta_and_own_effects_is_the_mixed_model(n, K, p, d):
 def _explained(model, phi, arms, r):
     Z = np.eye(model.arms)[arms]
     F = np.column_stack([phi, Z])
-    prior = np.concatenate([np.full(phi.shape[1], model.lam), np.full(model.arms, 1 / model.rho)])
+    prior = np.concatenate([model.ridge, np.full(model.arms, 1 / model.rho)])
     y = F.T @ (r - model.base_rate)
     return y @ np.linalg.solve(np.diag(prior) + F.T @ F, y)
 
 
 def test_rank_one_updates_are_the_direct_sums():
     rows, arms, x, r = plays(2, 90, 7, 3, 2)  # fewer than a refresh needs
-    model = SharedArms(rows=rows, features=2, lam=0.5, rho=0.2)
+    model = SharedArms(rows=rows, features=2, lam=[0.5, 1.0, 2.0], rho=0.2)
     for k, c, y in zip(arms.tolist(), x, r.tolist(), strict=True):
         model.fold(k, c, y)
     truth = Dense(model, joint(x, rows[arms]), arms, r)
@@ -320,10 +321,10 @@ def test_arms_that_nobody_stored_are_drawn_in_the_same_draw():
 def test_forgetting_is_the_plain_recursion():
     rows, arms, x, r = plays(12, 1500, 5, 2, 2)
     half = 200.0
-    model = SharedArms(rows=rows, features=2, lam=1.0, rho=0.3, forget=half)
+    model = SharedArms(rows=rows, features=2, lam=[1.0, 0.5, 2.0], rho=0.3, forget=half)
     gamma = 0.5 ** (1.0 / half)
     D = 9
-    prior, P, f = model.lam * np.eye(D), np.zeros((D, D)), np.zeros(D)
+    prior, P, f = np.diag(model.ridge), np.zeros((D, D)), np.zeros(D)
     n_k, S, R = np.zeros(5), np.zeros((5, D)), np.zeros(5)
     total, mass = 0.0, 0.0
     worst = 0.0
@@ -341,7 +342,7 @@ def test_forgetting_is_the_plain_recursion():
         S[k] += phi
         R[k] += r[t]
         total, mass = total + r[t], mass + 1.0
-        faded = prior * model.kernel_state.num[2]  # the prior fades until the next refresh
+        faded = prior * model.kernel_state.num[PASSED]  # the prior fades until the next refresh
         base = (total + 0.5) / (mass + 1.0)
         mean = np.linalg.solve(faded + P, f + base * faded[0])
         worst = max(worst, abs(mean - model.theta.ravel()).max())
@@ -467,6 +468,35 @@ def test_features_that_say_nothing_leave_it_to_own_effects():
     assert abs(model.scores(x[0])[0] - u).max() < 6 * 0.3 / math.sqrt(60)
 
 
+def test_each_kind_of_feature_finds_a_scale_of_its_own():
+    """What contexts say of all arms alike is no reason to believe that products with arms do."""
+    rng = np.random.default_rng(21)
+    K, n = 40, 3000
+    rows, u = rng.normal(size=(K, 4)), 0.15 * rng.normal(size=K)
+    arms, x = rng.integers(0, K, n), (rng.random((n, 3)) < 0.4).astype(float)
+    r = 0.4 + x @ [0.2, -0.2, 0.1] + u[arms] + 0.02 * rng.normal(size=n)
+    model = SharedArms(rows=rows, features=3)
+    model.fold_many(arms, x, r)
+    of_context, of_arm, of_both = model.lam
+    assert of_context < of_arm < of_both
+    assert of_both >= 1000.0 * of_context
+    np.testing.assert_array_equal(model.ridge.reshape(4, 5)[1:, 1:], of_both)
+    # A weight is off by .02/√(.24·3000) at most, as standard deviation; 12 of them at 6.
+    assert abs(model.theta[1:, 1:]).max() < 6 * 0.02 / math.sqrt(0.24 * n)
+
+
+def test_expectations_do_not_depend_on_the_units_of_features():
+    """Expected is how much all features of a kind say, so that larger numbers change nothing."""
+    rows, arms, x, r = plays(22, 400, 12, 3, 2, own=0.1)
+    one = SharedArms(rows=rows, features=2)
+    wide = SharedArms(rows=10.0 * rows, features=2)
+    one.fold_many(arms, x, r)
+    wide.fold_many(arms, x, r)
+    assert wide.lam == pytest.approx(np.multiply(one.lam, [1.0, 100.0, 100.0]))
+    assert wide.rho == one.rho
+    np.testing.assert_allclose(wide.scores(x[0]), one.scores(x[0]), rtol=1e-9)
+
+
 def test_interactions_and_limits():
     assert kept_pairs(2, 3).sum() == 12
     assert kept_pairs(2, 3, "none").sum() == 6
@@ -485,6 +515,8 @@ def test_interactions_and_limits():
         SharedArms(rows=rows, features=2, interactions="some")
     with pytest.raises(InvalidValue):
         SharedArms(rows=rows, features=2, lam=1.0)
+    with pytest.raises(InvalidValue, match="one number or 3"):
+        SharedArms(rows=rows, features=2, lam=[1.0, 2.0], rho=0.1)
     with pytest.raises(InvalidValue):
         model.change(0, [math.nan, 0.0, 0.0])
 
@@ -498,6 +530,8 @@ def test_interactions_and_limits():
         ("own", lambda a: -a),
         ("kept", lambda a: a.astype(float)),
         ("num", lambda a: -a),
+        ("num", lambda a: np.r_[0.0, a[1:]]),
+        ("num", lambda a: np.r_[a[:-1], -1.0]),
         ("root", lambda a: a[:2]),
         ("counts", lambda a: a.astype(float)),
     ],

@@ -197,7 +197,7 @@ class _Without:
         st = model.kernel_state
         left = float(st.num[kernel.MASS]) - n
         rate = (float(st.num[kernel.SUM_R]) - R + 0.5) / (left + 1.0)
-        pull = 0.0 if kernel.zero_mean(st) else (rate - model.base_rate) * model.lam
+        pull = 0.0 if kernel.zero_mean(st) else (rate - model.base_rate) * model.lam[0]
         first = np.zeros(len(S))
         first[0] = pull
         theta = self._theta_without(j, n, R, S, first)

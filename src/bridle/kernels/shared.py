@@ -4,14 +4,15 @@ A reward is θᵀφ(x, a_k) + u_k + noise, with φ = (1, x) ⊗ (1, a). In units
 ρ = ω²/s² the variance of an own effect, and n_k, S_k = Σφ, R_k = Σr over the plays of arm k:
 
     κ = ρ / (1 + n_k ρ),  v = φ − κ S_k,  y = r − κ R_k,  w = 1 / (1 + κ)
-    B = λI + Σ w v vᵀ,  f = Σ w v y
+    B = Λ + Σ w v vᵀ,  f = Σ w v y
 
-with n_k, S_k, R_k as before each play. Then θ | data ~ N(B⁻¹f, s²B⁻¹), and
+with n_k, S_k, R_k as before each play, and Λ diagonal: joint features of the context alone, of the
+arm alone and of both have a λ = s²/τ² each. Then θ | data ~ N(B⁻¹f, s²B⁻¹), and
 u_k | θ ~ N(κ(R_k − S_kᵀθ), s²κ). With R (D, D), RᵀR = B⁻¹, a play changes R by one outer product
 (Potter 1963), and a draw is μ + s·Rᵀz.
 
 The prior mean of θ is r̄, the mean of all rewards, on the constant feature: as Σ w v (1 − κ n_k) is
-the first column of Σ w v vᵀ, the mean is B⁻¹f + r̄·λ·B⁻¹e₀, and nothing but r̄ is kept for it.
+the first column of Σ w v vᵀ, the mean is B⁻¹f + r̄·λ₀·B⁻¹e₀, and nothing but r̄ is kept for it.
 
 Forgetting multiplies what was learned by γ before each play. All sums are stored in units of g, the
 power of γ that has passed since the last refresh, so that a play multiplies nothing; a refresh
@@ -64,28 +65,33 @@ _STEP, _ROUND_1, _ROUND_2 = map(np.uint32, (0x9E3779B9, 0x7FEB352D, 0x846CA68B))
 _S15, _S16, _S32 = np.uint32(15), np.uint32(16), np.uint64(32)
 _ROOT_KEY = np.uint64(0xA0761D6478BD642F)
 
-# Places in `num`.
-LAM, RHO, PASSED, GAMMA, RSS, MASS, SUM_R, SUM_RR, NOISE, OWN = range(10)
-NUMBERS = 10
+# Kinds of joint features: those of the context alone (with the constant), the arm alone, and both.
+KINDS = 3
+# Places in `num`; LAM and SIZE have one of each kind.
+LAM, RHO, PASSED, GAMMA, RSS, MASS, SUM_R, SUM_RR, NOISE, OWN, SIZE = 0, *range(3, 13)
+NUMBERS = SIZE + KINDS
 # Places in `counts`.
 ARMS, PLAYS, SINCE, OLD, FIXED = range(5)
 COUNTS = 5
 
-# The grids of ρ and λ: half decades.
+# The grids of ρ and of every λ: half decades.
 RHOS = np.array([m * 10.0**e for e in range(-5, 5) for m in (1.0, 3.0)])
-LAMS = np.array([m * 10.0**e for e in range(-4, 6) for m in (1.0, 3.0)])
+LAMS = np.array([m * 10.0**e for e in range(-4, 7) for m in (1.0, 3.0)])
 # How many steps to either side are looked at.
 STEPS = 2
-# Before anything is known: of ρ, and what is expected of the variances of own effects and of θ, in
-# units of (r̄(1 − r̄))², that is on the scale of log odds; with how far they may be off, as factors
-# e^(±doubt). In units of the noise they would vanish with it: who sees few arms again and again
-# finds little noise, and would believe that no other arm can be much better.
+# Before anything is known: of ρ, and what is expected of the variances of own effects, and of what
+# all joint features of a kind say together, in units of (r̄(1 − r̄))², that is on the scale of log
+# odds; with how far they may be off, as factors e^(±doubt). In units of the noise they would vanish
+# with it: who sees few arms again and again finds little noise, and would believe that no other arm
+# can be much better. A variance of each weight would say more, the more features there are. Arms
+# are thought to differ more than features say: what is wrongly put down to features is not tried
+# again.
 RHO_START = 1.0
-OWN_GUESS, OWN_DOUBT = 0.1, 1.5
-WEIGHT_GUESS, WEIGHT_DOUBT = 0.1, 2.0
+OWN_GUESS, OWN_DOUBT = 0.5, 1.5
+WEIGHT_GUESS, WEIGHT_DOUBT = 0.1, 3.0
 # Own effects are drawn this much wider than θ: how much arms differ is learned from the few that
 # are played, and what looks like nothing is never looked at again.
-OWN_BOLDNESS = 2.0
+OWN_BOLDNESS = 2.5
 
 
 class Shared(NamedTuple):
@@ -107,7 +113,7 @@ class Shared(NamedTuple):
     vec: Floats  # (5, D) f, what rounding dropped, the newest; then μ = B⁻¹f and B⁻¹e₀
     root: Floats  # (D, D) R
     raw: Floats  # (T + D,) Σφφᵀ and Σφr, kept while forgetting; else (0,)
-    num: Floats  # (NUMBERS,) λ, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own
+    num: Floats  # (NUMBERS,) λs, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own, Σ|φ|²
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
     ref: Floats  # (D,) θ for which `hint` was computed
     hint: Singles  # (4, C) by seat, see `bound_effect`: what bounds the own effect of each arm
@@ -153,6 +159,21 @@ def noise(st: Shared) -> float:
 def own_spread(st: Shared, spread: float) -> float:
     """Return the spread of own effects in a draw, in units of √κ."""
     return float(spread * noise(st) * st.num[OWN])
+
+
+@njit(cache=True, inline="always")
+def kind_of(at: Places, e: int) -> int:
+    """Return the kind of joint feature e: 0 of the context alone, 1 of the arm alone, 2 of both."""
+    if at[1, e] == 0:
+        return 0
+    return 1 if at[0, e] == 0 else 2
+
+
+@njit(cache=True)
+def ridges(at: Places, lams: Floats, out: Floats) -> None:
+    """Fill the diagonal of Λ from the λ of each kind."""
+    for e in range(out.shape[0]):
+        out[e] = lams[kind_of(at, e)]
 
 
 @njit(cache=True)
@@ -241,11 +262,11 @@ def add_outer(tri: Floats, weight: float, v: Floats) -> None:
 
 
 @njit(cache=True)
-def factor(tri: Floats, low: Floats, new: Floats, lam: float, U: Floats) -> float:
-    """Fill U, upper, UᵀU = λI + the triangle; return log det.
+def factor(tri: Floats, low: Floats, new: Floats, ridge: Floats, U: Floats) -> float:
+    """Fill U, upper, UᵀU = Λ + the triangle, with the diagonal of Λ; return log det.
 
-    As the matrix is at least λI, no pivot is below λ. Where rounding has eaten one, only λ is known
-    of what is left, and the rest of its row is noise.
+    As the matrix is at least Λ, no pivot is below its λ. Where rounding has eaten one, only λ is
+    known of what is left, and the rest of its row is noise.
     """
     D = U.shape[0]
     p = 0
@@ -255,6 +276,7 @@ def factor(tri: Floats, low: Floats, new: Floats, lam: float, U: Floats) -> floa
         p += j + 1
     log_det = 0.0
     for i in range(D):
+        lam = ridge[i]
         U[i, i] += lam
         diagonal = U[i, i]
         row = U[i, i:]
@@ -302,7 +324,7 @@ def missing(st: Shared, i: int) -> float:
     D = st.vec.shape[1]
     for j in range(D + 1):
         if j == D:  # the prior's part
-            a = st.num[LAM]
+            a = st.num[LAM + kind_of(st.at, i)]
             rest = 0.0
             b = st.vec[3, i]
         else:
@@ -474,7 +496,9 @@ def solve(st: Shared) -> None:
     st.counts[SINCE] = 0
     D = st.vec.shape[1]
     U = np.empty((D, D))
-    factor(st.tri[0], st.tri[1], st.tri[2], st.num[LAM], U)
+    ridge = np.empty(D)
+    ridges(st.at, st.num[LAM : LAM + KINDS], ridge)
+    factor(st.tri[0], st.tri[1], st.tri[2], ridge, U)
     invert_factor(U, st.root)
     h = np.empty(D)
     f = np.empty(D)
@@ -500,11 +524,13 @@ def fold_sums(st: Shared, k: int, x: Floats, r: float, v: Floats, S: Floats) -> 
     """Add one play to the sums; fill v, return y. x: (1, context); v, S: (D) scratch."""
     num = st.num
     if num[GAMMA] < 1.0:
-        for i in (PASSED, RSS, MASS, SUM_R, SUM_RR):
+        for i in (PASSED, RSS, MASS, SUM_R, SUM_RR, SIZE, SIZE + 1, SIZE + 2):
             num[i] *= num[GAMMA]
     g = num[PASSED]
     kappa = shrink(st, k)
     joint(st.at, x, st.rows[k], v)
+    for e in range(v.shape[0]):
+        num[SIZE + kind_of(st.at, e)] += v[e] * v[e]
     if st.raw.shape[0] > 0:
         T = st.tri.shape[1]
         add_outer(st.raw[:T], 1.0 / g, v)
@@ -687,12 +713,16 @@ def own_sums(st: Shared, start: Floats, rhos: Floats, now: float) -> tuple[Float
 
 
 @njit(cache=True)
-def evidence(st: Shared, tri: Floats, f: Floats, lam: float, rho: float, U: Floats) -> float:
-    """Return the log posterior of λ and ρ but for a constant, s profiled; U (D, D) is scratch."""
+def evidence(st: Shared, tri: Floats, f: Floats, lams: Floats, rho: float, U: Floats) -> float:
+    """Return the log posterior of λs and ρ but for a constant, s profiled; U (D, D) is scratch."""
     D = f.shape[0]
     r = base_rate(st)
     none = np.zeros(tri.shape[0])
-    log_det: float = factor(tri, none, none, lam, U) - D * math.log(lam)
+    ridge = np.empty(D)
+    ridges(st.at, lams, ridge)
+    log_det: float = factor(tri, none, none, ridge, U)
+    for e in range(D):
+        log_det -= math.log(ridge[e])
     total: float = st.num[SUM_RR] - 2.0 * r * st.num[SUM_R] + r * r * st.num[MASS]
     for k in range(st.counts[ARMS]):
         n = st.own[k, 0]
@@ -713,9 +743,14 @@ def evidence(st: Shared, tri: Floats, f: Floats, lam: float, rho: float, U: Floa
     square = (max(total, 0.0) + FIRST_NOISE) / (n + 1.0)
     rate = (st.num[SUM_R] + 0.5) / (n + 1.0)
     unit = max((rate * (1.0 - rate)) ** 2, 1e-8)
-    own = math.log(square * rho / (unit * OWN_GUESS)) / OWN_DOUBT
-    weight = math.log(square / lam / (unit * WEIGHT_GUESS)) / WEIGHT_DOUBT
-    return -0.5 * ((n + 1.0) * math.log(square) + log_det + own * own + weight * weight)
+    far = math.log(square * rho / (unit * OWN_GUESS)) / OWN_DOUBT
+    surprise = far * far
+    for kind in range(KINDS):
+        size = st.num[SIZE + kind] / n
+        if size > 0.0:
+            far = math.log(square / lams[kind] * size / (unit * WEIGHT_GUESS)) / WEIGHT_DOUBT
+            surprise += far * far
+    return -0.5 * ((n + 1.0) * math.log(square) + log_det + surprise)
 
 
 @njit(cache=True)
@@ -730,7 +765,7 @@ def nearest(grid: Floats, x: float) -> int:
 
 @njit(cache=True)
 def estimate(st: Shared) -> None:
-    """Choose λ and ρ by their posterior among the nearest on their grids, in turns, twice.
+    """Choose λs and ρ by their posterior among the nearest on their grids, in turns, twice.
 
     The sums were settled before, with g = 1. Σ w v vᵀ and f are formed anew for the new ρ.
     """
@@ -746,7 +781,11 @@ def estimate(st: Shared) -> None:
         start[T:] = st.vec[0] + st.vec[1]
     U = np.empty((D, D))
     tris, fs = np.empty((0, T)), np.empty((0, D))
-    lam, rho = nearest(LAMS, st.num[LAM]), nearest(RHOS, st.num[RHO])
+    rho = nearest(RHOS, st.num[RHO])
+    places, lams = np.empty(KINDS, np.int64), np.empty(KINDS)
+    for kind in range(KINDS):
+        places[kind] = nearest(LAMS, st.num[LAM + kind])
+        lams[kind] = LAMS[places[kind]]
     low, seen = 0, -1
     for _turn in range(2):
         if rho != seen:
@@ -754,18 +793,25 @@ def estimate(st: Shared) -> None:
             tris, fs = own_sums(st, start, RHOS[low : rho + STEPS + 1], now)
         top = -math.inf
         for i in range(tris.shape[0]):
-            value = evidence(st, tris[i], fs[i], LAMS[lam], RHOS[low + i], U)
+            value = evidence(st, tris[i], fs[i], lams, RHOS[low + i], U)
             if value > top:
                 rho, top = low + i, value
-        top = -math.inf
-        before = lam
-        for j in range(max(0, before - STEPS), min(LAMS.shape[0], before + STEPS + 1)):
-            value = evidence(st, tris[rho - low], fs[rho - low], LAMS[j], RHOS[rho], U)
-            if value > top:
-                lam, top = j, value
-        if lam == before and rho == seen:
+        moved = False
+        for kind in range(KINDS):
+            if st.num[SIZE + kind] > 0.0:
+                before = places[kind]
+                for j in range(max(0, before - STEPS), min(LAMS.shape[0], before + STEPS + 1)):
+                    if j == before:
+                        continue
+                    lams[kind] = LAMS[j]
+                    value = evidence(st, tris[rho - low], fs[rho - low], lams, RHOS[rho], U)
+                    if value > top:
+                        places[kind], top = j, value
+                lams[kind] = LAMS[places[kind]]
+                moved |= places[kind] != before
+        if not moved and rho == seen:
             break
-    st.num[LAM] = LAMS[lam]
+    st.num[LAM : LAM + KINDS] = lams
     if RHOS[rho] != st.num[RHO] or st.raw.shape[0] > 0:
         st.num[RHO] = RHOS[rho]
         st.tri[0] = tris[rho - low]

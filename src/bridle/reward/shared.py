@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from bridle.kernels.shared import (
     ARMS,
     FIXED,
     GAMMA,
+    KINDS,
     LAM,
     MASS,
     NOISE,
@@ -24,6 +25,7 @@ from bridle.kernels.shared import (
     PASSED,
     PLAYS,
     RHO,
+    SIZE,
     Shared,
 )
 from bridle.kernels.types import Bools, Floats, Ints, Singles, Uints, Wholes
@@ -75,12 +77,14 @@ def kept_pairs(features: int, arm_features: int, interactions: object = "all") -
 class SharedArms:
     """A Bayesian linear model of reward over joint features, shared by all arms.
 
-    r = θᵀφ(x, a_k) + u_k + noise with φ = (1, x) ⊗ (1, a): θ ~ N(r̄e₀, s²/λ I) is shared, the own
+    r = θᵀφ(x, a_k) + u_k + noise with φ = (1, x) ⊗ (1, a): θ ~ N(r̄e₀, s²Λ⁻¹) is shared, the own
     effect u_k ~ N(0, ρs²) lets arms that look alike differ. Own effects are integrated out exactly.
-    The noise s follows from the residuals; λ and ρ have the largest posterior probability on fixed
-    grids after 12, 24, 48, … plays, unless they are set. r̄ is the mean of all rewards. Where ρ is
-    not set, draws of own effects are twice as wide as those of θ: how much arms differ is learned
-    from the few that are played, and what looks like nothing is never looked at again.
+    Λ is diagonal, with a λ for what the context alone says, one for the arm alone, and one for what
+    both say together. The noise s follows from the residuals; λs and ρ have the largest posterior
+    probability on fixed grids after 12, 24, 48, … plays, unless they are set. r̄ is the mean of all
+    rewards. Where ρ is not set, draws of own effects are wider than those of θ: how much arms
+    differ is learned from the few that are played, and what looks like nothing is never looked at
+    again.
 
     What is known is a function of the plays in their order, bit for bit, however they are split
     into batches. Arms are numbers; `fold` and the like take what was checked before.
@@ -93,8 +97,11 @@ class SharedArms:
         Length of a context, d.
     interactions : "all", "none" or mask (d+1, p+1), default "all"
         Which products of (1, x) and (1, a) are features.
-    lam, rho, noise : float, optional
-        Fixed values of λ, ρ and s. λ and ρ are set together or not at all.
+    lam : float or three of them, optional
+        Fixed values of λ: for the joint features of the context alone (with the constant), of the
+        arm alone, and of both.
+    rho, noise : float, optional
+        Fixed values of ρ and s. λ and ρ are set together or not at all.
     forget : float or "auto", optional
         Plays after which what was learned has half its weight; None: never. "auto" learns with no
         half-life, a long one and a short one side by side, and all that it says and draws is that
@@ -117,7 +124,7 @@ class SharedArms:
         rows: npt.ArrayLike,
         features: int,
         interactions: object = "all",
-        lam: float | None = None,
+        lam: float | Sequence[float] | None = None,
         rho: float | None = None,
         noise: float | None = None,
         forget: float | Literal["auto"] | None = None,
@@ -131,7 +138,7 @@ class SharedArms:
         if lam is not None and rho is not None:
             state.counts[FIXED] = 1
             state.num[kernel.OWN] = 1.0
-            state.num[LAM] = validation.RIDGE.check(lam, "lam", "SharedArms")
+            state.num[LAM : LAM + KINDS] = _lams(lam)
             state.num[RHO] = OWN_RANGE.check(rho, "rho", "SharedArms")
         if noise is not None:
             state.num[NOISE] = NOISE_RANGE.check(noise, "noise", "SharedArms")
@@ -209,9 +216,20 @@ class SharedArms:
         return OWN_SPREAD
 
     @property
-    def lam(self) -> float:
-        """λ = s²/τ², the prior's precision in units of the noise's."""
-        return float(self.kernel_state.num[LAM])
+    def lam(self) -> tuple[float, float, float]:
+        """λ = s²/τ², the prior's precision in units of the noise's.
+
+        Three: of joint features of the context alone (with the constant), the arm alone, and both.
+        """
+        of_context, of_arm, of_both = self.kernel_state.num[LAM : LAM + KINDS].tolist()
+        return of_context, of_arm, of_both
+
+    @property
+    def ridge(self) -> Floats:
+        """The λ of every kept joint feature, (D,)."""
+        out = np.empty(self.joint_features)
+        kernel.ridges(self.kernel_state.at, self.kernel_state.num[LAM : LAM + KINDS], out)
+        return out
 
     @property
     def rho(self) -> float:
@@ -545,7 +563,8 @@ class SharedArms:
             its.raw if its.raw.size else kernel.raw_sums(its)
         )
         if other.plays > self.plays:
-            mine.num[[LAM, RHO]] = its.num[[LAM, RHO]]
+            both = [*range(LAM, LAM + KINDS), RHO]
+            mine.num[both] = its.num[both]
         K = self.arms
         mine.X[:K] += its.X[:K]
         mine.own[:K] += its.own[:K]
@@ -553,6 +572,7 @@ class SharedArms:
             mine = self._with_old(k)
             mine.old[mine.old_of[k]] += its.old[its.old_of[k]]
         mine.num[MASS : MASS + 3] += its.num[MASS : MASS + 3]
+        mine.num[SIZE : SIZE + KINDS] += its.num[SIZE : SIZE + KINDS]
         mine.num[kernel.RSS] += its.num[kernel.RSS]
         mine.counts[PLAYS] += its.counts[PLAYS]
         if mine.raw.size:
@@ -704,12 +724,21 @@ def _rows(rows: npt.ArrayLike, width: int | None) -> Floats:
     return validation.matrix(given, wide, "rows", "SharedArms")
 
 
+def _lams(given: object) -> list[float]:
+    """Return λ of each kind of joint feature."""
+    several = given if isinstance(given, Sequence) else [given] * KINDS
+    if len(several) != KINDS:
+        raise InvalidValue("lam", "SharedArms", f"one number or {KINDS}", given)
+    return [validation.RIDGE.check(one, "lam", "SharedArms") for one in several]
+
+
 def _untrained(kept: Bools) -> Shared:
     """Return a model of no arms."""
     d1, p1 = kept.shape
     D = int(kept.sum())
     num = np.zeros(kernel.NUMBERS)
-    num[[LAM, RHO, PASSED, GAMMA]] = 1.0, kernel.RHO_START, 1.0, 1.0
+    num[LAM : LAM + KINDS] = 1.0
+    num[[RHO, PASSED, GAMMA]] = kernel.RHO_START, 1.0, 1.0
     num[kernel.OWN] = kernel.OWN_BOLDNESS
     return Shared(
         rows=np.zeros((0, p1)),
@@ -854,12 +883,15 @@ def _check_state(state: Mapping[str, npt.NDArray[Any]]) -> None:
         if len(numbers) and (numbers[0] < 0 or numbers[-1] >= K or (np.diff(numbers) <= 0).any()):
             raise CorruptState(f"SharedArms: array '{name}' must hold arm numbers in order.")
     num, count = state["num"], state["counts"]
+    lams = num[LAM : LAM + KINDS]
     sane = (
-        validation.RIDGE.low <= num[LAM] <= validation.RIDGE.high
+        (lams >= validation.RIDGE.low).all()
+        and (lams <= validation.RIDGE.high).all()
         and 0.0 <= num[RHO] <= OWN_RANGE.high
         and 0.5 <= num[PASSED] <= 1.0
         and 0.0 < num[GAMMA] <= 1.0
         and (num[[kernel.RSS, MASS, NOISE, kernel.OWN]] >= 0.0).all()
+        and (num[SIZE:] >= 0.0).all()
         and (state["own"][:, 0] > 0.0).all()
         and (count >= 0).all()
         and bool(state["raw"].size) == (num[GAMMA] < 1.0)
