@@ -234,9 +234,9 @@ class ScaledArms(LinearArms):
 
         What is recent is that of both.
         """
-        mine = (self.arms, self.features, self.forget)
-        if not isinstance(other, ScaledArms) or mine != (other.arms, other.features, other.forget):
-            wanted = f"ScaledArms of the same (arms, features, forget) {mine}"
+        kind = (self.arms, self.features, self.forget)
+        if not isinstance(other, ScaledArms) or kind != (other.arms, other.features, other.forget):
+            wanted = f"ScaledArms of the same (arms, features, forget) {kind}"
             raise InvalidValue("other", "ScaledArms.merge", wanted, other)
         its = other.copy()
         its._change_ridge(self.ridge)
