@@ -24,7 +24,7 @@ LONG = 70  # lines of a function
 ODD = re.compile(r"(Give|Say|Refuse|Write down)\b")
 # The most there may be of each.
 BARS = {
-    "files": 162,
+    "files": 163,
     "modules directly in the package": 13,
     "modules with one importer": 32,
     "odd docstrings": 0,

@@ -934,9 +934,8 @@ class _AskingPhase:
         self.unit: Ints = np.ascontiguousarray(self.believed.unit_of, np.int64)
         # By which account and which rate of exceptions an arm goes.
         self.accounts, self.rated = _accounts(self.believed)
-        self.dearer: Floats = np.ones(int(self.accounts.max()) + 1)
-        if isinstance(self.believed, PairLimits):
-            self.dearer = self.believed.dearer
+        self.dearer: Floats = np.ones((len(self.kinds), int(self.accounts.max()) + 1))
+        self._price()
         self.said = np.zeros((int(self.item.max()) + 1, units), np.int8)
         self.here = np.zeros(units, np.int8)  # what was said at this very step
         self.account: Floats = np.zeros((len(self.said), int(self.accounts.max()) + 1))
@@ -1025,6 +1024,7 @@ class _AskingPhase:
             self.account,
             self.lessons,
             self.price,
+            isinstance(self.believed, PairLimits),
             self.shown,
             self.start,
             self.ask_start,
@@ -1130,6 +1130,9 @@ class _AskingPhase:
         key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
         if self.shared is not None:  # a draw of its own, of all arms together
             parts[4] = self._drawn(self.shared, row, np.uint64(key))
+        starved = 0.0
+        if isinstance(self.believed, PairLimits) and not (marks == questions.SAFE).any():
+            starved = float(questions.total_of(self.account[own]))
         k, cost, lesson, pays = questions.nearest(
             parts[4],
             parts[5],
@@ -1140,7 +1143,8 @@ class _AskingPhase:
             self.account[own],
             self.lessons,
             self.price,
-            self.dearer,
+            self.dearer[like],
+            starved,
             np.uint64(key),
             np.empty(many),
             np.empty(many, np.int64),
@@ -1163,7 +1167,13 @@ class _AskingPhase:
         if self.remember:
             self.here[self.unit[k]] = doubt.SAID_YES if answer else doubt.SAID_NO
         self._learn(row, k, answer)
+        self._stand_in(row, answer)
         return answer
+
+    def _stand_in(self, row: int, answer: bool) -> None:
+        """Close an item's accounts where an arm that may now be played stands in for the others."""
+        if answer and isinstance(self.believed, PairLimits):
+            self.account[self.item[row]] = 0.0
 
     def _check(self, step: int, row: int, k: int, truth: bool) -> None:
         """Put a check of what was played among those that are due."""
@@ -1196,6 +1206,13 @@ class _AskingPhase:
         if self.remember and (self.identity or not answer):
             self.said[own, u] = doubt.SAID_YES if answer else doubt.SAID_NO
         self.table.update(self.believed.learn(self.tables.contexts[row], k, answer, bits))
+        self._price()
+
+    def _price(self) -> None:
+        """Find by how much an answer is dearer in each context and account."""
+        if isinstance(self.believed, PairLimits):
+            for place, context in enumerate(self.kinds):
+                self.dearer[place] = self.believed.dearer(context)
 
     def _judge(self, step: int, row: int, k: int, answer: bool) -> None:
         """Fold the answer to a check; one that breaks a promise begins what was learned anew."""
@@ -1213,6 +1230,7 @@ class _AskingPhase:
         self.rates = None if self.rates is None else _rates(self.believed, self.wrong)
         self.coins.unjudged[:] = 0
         self.table = _Table(self.believed, self.kinds, self.rates)
+        self._price()
         self.account[:], self.lessons[:] = 0.0, 0.0
         if self.staff is not None:
             self.staff.forget()
@@ -1274,6 +1292,7 @@ class _AskingPhase:
                 if self.remember:
                     self.here[u] = doubt.SAID_YES if label else doubt.SAID_NO
                 self._learn(row, k, label)
+                self._stand_in(row, label)
                 self._answer_hung(staff, (own, u), label)
             self._learn_others(staff, others)
             if label is not None:

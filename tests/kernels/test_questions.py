@@ -24,7 +24,18 @@ def drawn(loc, scale, key):
 
 
 def nearest(
-    loc, scale, p, information, marks, unit, costs, price, key=KEY, lessons=None, dearer=None
+    loc,
+    scale,
+    p,
+    information,
+    marks,
+    unit,
+    costs,
+    price,
+    key=KEY,
+    lessons=None,
+    dearer=None,
+    starved=0.0,
 ):
     U = len(costs)
     dearer = np.ones(U) if dearer is None else np.asarray(dearer, float)
@@ -40,6 +51,7 @@ def nearest(
         lessons,
         price,
         dearer,
+        starved,
         key,
         np.empty(U),
         np.empty(U, np.int64),
@@ -157,6 +169,15 @@ def test_play_fills_what_was_blended_and_drawn():
 
 def test_an_answer_is_dearer_where_it_settles_less_than_the_account_is_of():
     case = {**ONE, "marks": [SAFE, IN_DOUBT], "price": 0.3}
-    assert nearest(**case, costs=[0, 0.25])[3]
-    assert not nearest(**case, costs=[0, 0.25], dearer=[1, 2])[3]
-    assert nearest(**case, costs=[0, 0.55], dearer=[1, 2])[3]
+    assert nearest(**case, costs=[0, 0.15])[3]
+    assert not nearest(**case, costs=[0, 0.15], dearer=[1, 2])[3]  # .075 + .2
+    assert nearest(**case, costs=[0, 0.25], dearer=[1, 2])[3]
+    # What this decision costs counts whole: a large kind is never asked about later than a small.
+    assert nearest(**{**case, "price": 0.2}, costs=[0, 0], dearer=[1, 9])[3]
+
+
+def test_where_nothing_is_safe_what_all_accounts_hold_can_pay():
+    case = {**ONE, "price": 0.6, "costs": [0, 0.1]}
+    nothing = [IN_DOUBT, IN_DOUBT]
+    assert not nearest(**case, marks=nothing)[3]
+    assert nearest(**case, marks=nothing, starved=0.6)[3]

@@ -620,6 +620,10 @@ class JointChoice:
         price = state.settings.answer_price
         assert price is not None
         paid, learned = state.costs.get(self.case, {}), state.lessons
+        # Where nothing is safe, any arm would do; summed by kind, as in a simulation.
+        starved = 0.0
+        if safe < 0 and state.limits_state.pairs is not None:
+            starved = float(sum(paid[kind] for kind in sorted(paid)))
         k, worth, lesson, pays = questions.nearest(
             draws,
             np.zeros(len(met)),
@@ -630,7 +634,8 @@ class JointChoice:
             np.array([paid.get(kind, 0.0) for kind in names.tolist()]),
             np.array([learned.get(kind, 0.0) for kind in names.tolist()]),
             price,
-            state.limits_state.dearer(names),
+            state.limits_state.dearer(self.row, names),
+            starved,
             key,
             np.empty(len(names)),
             np.empty(len(names), np.int64),

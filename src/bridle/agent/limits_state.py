@@ -525,12 +525,12 @@ class LimitsState:
             numbers < K, self.account_of[np.minimum(numbers, K - 1)], self.accounts + numbers
         )
 
-    def dearer(self, accounts: Ints) -> Floats:
-        """Return by how much an answer is dearer in some accounts: where arms share one."""
+    def dearer(self, row: Floats, accounts: Ints) -> Floats:
+        """Return by how much an answer is dearer in some accounts, where arms share one."""
         out: Floats = np.ones(len(accounts))
         if self.pairs is not None:
             known = accounts < self.accounts
-            out[known] = self.pairs.dearer[accounts[known]]
+            out[known] = self.pairs.dearer(row, accounts[known])
         return out
 
     def _seen_of(self, prediction: Prediction) -> Seen:

@@ -632,6 +632,7 @@ class Selector:
             lessons,
             price,
             np.ones(len(costs)),
+            0.0,
             key,
             np.empty(len(costs)),
             np.empty(len(costs), np.int64),

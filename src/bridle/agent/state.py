@@ -988,6 +988,10 @@ class AgentState:
         self.limits_state.learn(example)
         self.remember(example)
         if event.question in self.questions.open:
+            asked = self.questions.open[event.question]
+            if event.allowed and asked.decision is not None and self.limits_state.pairs is not None:
+                # What was lost at other arms so far was lost for want of any one of them.
+                self.costs.pop(example.case, None)
             self.questions.answer(event.question, event.allowed)
         if event.check is not None:
             if not event.allowed and contradicted:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bridle.kernels.compiling import njit
 from bridle.kernels.rulesets import entropy
-from bridle.kernels.types import Floats
+from bridle.kernels.types import Floats, Ints
 
 
 @njit(cache=True, inline="always")
@@ -162,3 +162,70 @@ def mix(
             p[u, c] = min(mean, 1.0)
             information[u, c] = max(0.0, entropy(min(said, 1.0)) - left)
             sd[u, c] = math.sqrt(max(0.0, square - mean * mean))
+
+
+@njit(cache=True, inline="always")
+def beside(yes: float, no: float, p: float, own: float) -> float:
+    """Return P(allowed) after answers about equal arms, beside which belief counts as `own`.
+
+    own: infinity, if the answers about equal arms tell no more than belief does.
+    """
+    return p if own == math.inf else (yes + own * p) / (yes + no + own)
+
+
+@njit(cache=True)
+def judge(
+    told: Floats,
+    p: float,
+    allowed: bool,
+    alike: Floats,
+    shares: Floats,
+    floor: float,
+    evidence: Floats,
+) -> float:
+    """Add an answer to the evidence of each way in which equal arms are alike; return its chance.
+
+    told: (2,) answers about equal arms before, allowed and denied; alike, shares, evidence: (A,)
+    the ways, their weights and what grows. An answer has no less than `floor` by any of them.
+    """
+    total = 0.0
+    for a in range(alike.shape[0]):
+        q = beside(told[0], told[1], p, alike[a])
+        q = min(max(q if allowed else 1.0 - q, floor), 1.0 - floor)
+        evidence[a] += math.log(q)
+        total += shares[a] * q
+    return total
+
+
+@njit(cache=True)
+def share(
+    p: Floats,
+    information: Floats,
+    told: Floats,
+    place: Ints,
+    alike: Floats,
+    shares: Floats,
+    most: float,
+    least: float,
+) -> None:
+    """Move P(allowed) of pairs, (n, m), by the answers about equal arms in the same context.
+
+    told: (2, n, m) these answers, allowed and denied; place: (n, m) the row of `shares` that is
+    about them, −1 where there is none; alike: (A,); shares: (U, A). Beside a denial belief counts
+    as no more than `most` answers, and never rises.
+    """
+    n, m = p.shape
+    for i in range(n):
+        for j in range(m):
+            u, yes, no = place[i, j], told[0, i, j], told[1, i, j]
+            if yes + no == 0.0:
+                continue
+            mean = p[i, j]
+            if u >= 0:
+                mean = 0.0
+                for a in range(alike.shape[0]):
+                    mean += shares[u, a] * beside(yes, no, p[i, j], alike[a])
+            if no > 0.0:
+                mean = min(mean, beside(yes, no, p[i, j], most))
+            p[i, j] = min(mean, 1.0 - least)
+            information[i, j] = min(information[i, j], entropy(p[i, j]))

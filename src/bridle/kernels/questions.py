@@ -79,6 +79,7 @@ def nearest(
     lessons: Floats,
     price: float,
     dearer: Floats,
+    starved: float,
     key: np.uint64,
     best: Floats,
     who: Ints,
@@ -88,11 +89,13 @@ def nearest(
     loc, scale, p, information, marks, unit: (K,). At this decision not asking costs P(allowed)
     times what the unit's best draw is above the best draw of a safe arm, or above 0 if none is
     safe. costs: (U,) what it has cost of this item so far; lessons: (U,) what it has cost of all
-    items, each by the bits that an answer would have taught about the others; dearer: (U,) by how
-    much an answer is dearer there: 1 where it settles all that the account is of. An answer pays
-    once either is what it is worth: so things that never come again are asked about, too. Between
-    the two stand what is to be added to either, if nothing is asked. -1 if no arm in doubt would be
-    better. best, who: (U,), scratch.
+    items, each by the bits that an answer would have taught about the others; dearer: (U,) of so
+    many times the price of an answer an account must be, beside what this decision adds: 1 where
+    an answer settles all that the account is of. Where no arm is safe any account may be `starved`:
+    what not asking has cost of all units of this item together, if one arm may stand in for
+    another; else 0. An answer pays once either is what it is worth: so things that never come again
+    are asked about, too. Between the two stand what is to be added to either, if nothing is asked.
+    -1 if no arm in doubt would be better. best, who: (U,), scratch.
     """
     for u in range(best.shape[0]):
         best[u] = -math.inf
@@ -121,14 +124,15 @@ def nearest(
         if k >= 0:
             cost = p[k] * (best[u] - base)
             if cost > 0.0:
-                due = dearer[u] * price_of(price, information[k])
-                share = (costs[u] + cost) / max(due, LEAST_PRICE)
+                due = price_of(price, information[k])
+                spent = max(costs[u] / dearer[u], starved)
+                share = (spent + cost) / max(due, LEAST_PRICE)
                 if share > top:
                     top = share
                     arm = k
                     worth = cost
                     lesson = cost * min(information[k] / math.log(2.0), 1.0)
-                    pays = costs[u] + cost >= due or lessons[u] + lesson >= dearer[u] * price
+                    pays = spent + cost >= due or lessons[u] / dearer[u] + lesson >= price
     return arm, worth, lesson, pays
 
 
@@ -196,6 +200,7 @@ def run(
     account: Floats,
     lessons: Floats,
     price: float,
+    stand_in: bool,
     rows: Ints,
     start: np.uint64,
     ask_start: np.uint64,
@@ -218,10 +223,11 @@ def run(
     number of each row's distinct context and of its item; unit: (K,); accounts, rated: (K,) by
     which account, of A, and which rate of exceptions an arm goes: most often its unit; safe, p,
     hope, information: (kinds, U), where hope is the P(allowed) that questions are judged by; said:
-    (items, U) what the teacher said; account: (items, A) what not asking has cost; lessons,
-    dearer: (A,) as in `nearest`; here: (U,) what the teacher said at this very step. `look` is how
-    often this step was looked at before. At most `most` questions a step are asked, and `budget` in
-    all from here on.
+    (items, U) what the teacher said; account: (items, A) what not asking has cost; lessons: (A,)
+    and dearer: (kinds, A) as in `nearest`; stand_in: whether arms of one account may stand in for
+    those of another; here: (U,) what the teacher said at this very step. `look` is how often this
+    step was looked at before. At most `most` questions a step are asked, and `budget` in all from
+    here on.
     """
     K, d = post.mu.shape
     U = p.shape[1]
@@ -252,7 +258,7 @@ def run(
         n = nonzeros(c, where)
         pull = pull_of(centred, ridge, totals)
         score_columns(mu, A, c, where, n, pull, h, mean, sd)
-        doubtful = False
+        doubtful, served = False, False
         for k in range(K):
             u = unit[k]
             chance[k] = hope[like, u]
@@ -265,6 +271,7 @@ def run(
                 not frozen and (said[own, u] == SAID_YES or safe[like, u])
             ):
                 marks[k] = SAFE
+                served = True
             else:
                 marks[k] = IN_DOUBT
                 doubtful = True
@@ -280,7 +287,8 @@ def run(
                 account[own],
                 lessons,
                 price,
-                dearer,
+                dearer[like],
+                0.0 if served or not stand_in else total_of(account[own]),
                 key,
                 best,
                 who,
@@ -321,6 +329,15 @@ def run(
             coins.drawn[0] = coin
             return t, arm, CHECKS
     return until, -1, OVER
+
+
+@njit(cache=True)
+def total_of(costs: Floats) -> float:
+    """Return the sum of accounts, in their order."""
+    total = 0.0
+    for u in range(costs.shape[0]):
+        total += costs[u]
+    return total
 
 
 @njit(cache=True)

@@ -71,6 +71,13 @@ CONTEXT_ALONE = 0.05
 # is tried: of the first so many, with no more values than that.
 DEVIATION = 0.1
 MOST_PARTED, MOST_VALUES = 4, 64
+# How much arms of equal features have in common beyond what those say, in one context: what members
+# believe counts as so many answers beside those about such arms; infinity: they have nothing more
+# in common. Fewer than three would call a kind safe after an answer or two, and large kinds are
+# seldom all alike. Each is as likely beforehand; most kinds have as much in common as most others,
+# and so many may differ.
+ALIKE: Floats = np.array([math.inf, 10.0, 3.0])
+APART = 0.5
 # Labels of one context or arm that are held together, about.
 LABELS_HELD = 3.0
 # A member with less weight than this is not asked what it predicts: nobody could tell.
@@ -626,6 +633,10 @@ class Mixture:
         self.allowed = 0  # answers "allowed"
         # Answers about the very features of a pair, by context and arm: allowed, denied.
         self._counts: dict[bytes, dict[bytes, list[int]]] = {}
+        # Evidence of each of `ALIKE`, by context and features of arms: a row each, in the order of
+        # the first answers, and where that is.
+        self._same: Floats = np.zeros((0, len(ALIKE)))
+        self._place: dict[bytes, dict[bytes, int]] = {}
         self.answers = self.surprised = 0
         self.surprises: list[Surprise] = []
         self._weigh()
@@ -648,9 +659,12 @@ class Mixture:
             return self._floor > NOISY_ABOVE
         return any(math.fsum(m._weights * m.errors) > NOISY_ABOVE for m in rules)
 
-    def predict(self, grid: Grid) -> Prediction:
-        """Return what is believed of each pair of a grid: arrays of n·m."""
-        return self._mixed(self._parts(grid), grid)
+    def predict(self, grid: Grid, *, alike: bool = True) -> Prediction:
+        """Return what is believed of each pair of a grid: arrays of n·m.
+
+        alike: whether what was said of equal arms raises it; else it is what members believe.
+        """
+        return self._mixed(self._parts(grid), grid, alike=alike)
 
     def predict_answer(self, grid: Grid) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n·m,)."""
@@ -672,7 +686,7 @@ class Mixture:
         places = self._parts_with(grid.contexts[0])
         yes = np.clip(raw * (1.0 - self._rates[:, places].T), self._floor, 1.0 - self._floor)
         chance = yes if allowed else 1.0 - yes
-        total = math.fsum(weights[0] * chance.ravel())
+        total = self._judge(grid, math.fsum(weights[0] * yes.ravel()), allowed)
         self.answers += 1
         if total < self.doubt:
             self.surprised += 1
@@ -716,6 +730,8 @@ class Mixture:
         twin.__dict__.update(self.__dict__)
         twin.members = {name: member.copy() for name, member in self.members.items()}
         twin._evidence, twin._tallies = self._evidence.copy(), self._tallies.copy()
+        twin._same = self._same.copy()
+        twin._place = {c: dict(of) for c, of in self._place.items()}
         twin._counts = {c: {a: list(n) for a, n in of.items()} for c, of in self._counts.items()}
         twin.surprises = list(self.surprises)
         return twin
@@ -727,6 +743,8 @@ class Mixture:
             "members": np.array(list(self.members)),
             "evidence": self._evidence.copy(),
             "tallies": self._tallies.copy(),
+            "same": self._same.copy(),
+            "places": np.array([at for of in self._place.values() for at in of.values()], np.int64),
             "numbers": np.array([self.allowed, self.answers, self.surprised]),
             "surprises": np.array(seen, np.int64).reshape(-1, 2),
             "surprise": np.array([s.probability for s in self.surprises], np.float64),
@@ -750,17 +768,26 @@ class Mixture:
         evidence, tallies, numbers = (rest.pop(n) for n in ("evidence", "tallies", "numbers"))
         check(evidence, np.float64, self._evidence.shape, "evidence", owner)
         check(tallies, np.float64, (3, M, self._starts[-1]), "tallies", owner)
+        same, places = rest.pop("same"), rest.pop("places")
+        told = [(c, a) for c, of in counts.items() for a in of] if self._compares else []
+        check(same, np.float64, (len(told), len(ALIKE)), "same", owner)
+        check(places, np.int64, (len(told),), "places", owner)
+        if sorted(places.tolist()) != list(range(len(told))):
+            raise CorruptState(f"{owner}: 'places' are none that can be.")
         check(numbers, np.int64, (3,), "numbers", owner)
         seen, probability = rest.pop("surprises"), rest.pop("surprise")
         n = min(len(seen), MAX_SURPRISES)
         check(seen, np.int64, (n, 2), "surprises", owner)
         check(probability, np.float64, (n,), "surprise", owner)
-        finite = all(np.isfinite(a).all() for a in (evidence, tallies, probability))
+        finite = all(np.isfinite(a).all() for a in (evidence, tallies, same, probability))
         if not finite or numbers.min() < 0 or tallies[:2].min(initial=0.0) < 0.0 or rest:
             raise CorruptState(
                 f"{owner}: a number cannot be, or no place for {sorted(rest)!r:.200}."
             )
         self._evidence, self._tallies = evidence.copy(), tallies.copy()
+        self._same, self._place = same.copy(), {}
+        for (c, arm), place in zip(told, places.tolist(), strict=True):
+            self._place.setdefault(c, {})[arm] = place
         self.allowed, self.answers, self.surprised = numbers.tolist()
         self.surprises = [
             Surprise(answer, 0, bool(allowed), q)
@@ -791,7 +818,7 @@ class Mixture:
             for m in np.flatnonzero(~self._degrees).tolist():
                 parts[m, :2, empty] = np.minimum(parts[m, :2, empty], 0.5)
 
-    def _mixed(self, parts: Floats, grid: Grid) -> Prediction:
+    def _mixed(self, parts: Floats, grid: Grid, *, alike: bool = True) -> Prediction:
         n, m = len(grid.contexts), len(grid.arms)
         weights, rates = self._weights_in(grid.contexts)
         whole = parts.transpose(1, 0, 2).reshape(4, -1, n, m)
@@ -810,29 +837,81 @@ class Mixture:
             information,
             sd,
         )
-        self._lower(p, grid)
+        self._share(p, information, grid, alike=alike)
         here = p.ravel()
         safe, possible = here >= 1.0 - self.doubt, here >= self.doubt
         return Prediction(here, safe, possible, information.ravel(), sd.ravel())
 
-    def _lower(self, p: Floats, grid: Grid) -> None:
-        """Lower P(allowed), (n, m), where these very features were denied before.
+    # -- what arms of equal features have in common ------------------------------------------
 
-        Things that look alike may differ, so a denial of one does not settle another. But no member
-        need have a place for it: rules take a denial that they cannot explain for an error.
+    def in_common(self, context: bytes) -> tuple[float, dict[bytes, float]]:
+        """Return how alike arms of equal features are in a context: 0 nothing in common, 1 all.
+
+        It is the correlation of two such arms beyond what members believe, and what is left of it
+        for those about which there were answers, by their features.
         """
-        places: dict[bytes, list[int]] | None = None
+        if not self._compares:
+            return 0.0, {}
+        own = ALIKE.tolist()
+
+        def left(n: int, shares: Floats) -> float:
+            return math.fsum(s / (1.0 + n + a) for s, a in zip(shares.tolist(), own, strict=True))
+
+        told, place = self._counts.get(context, {}), self._place.get(context, {})
+        here = {arm: left(sum(count), self._shares[place[arm]]) for arm, count in told.items()}
+        return left(0, self._usual), here
+
+    @property
+    def _compares(self) -> bool:
+        """Whether answers say how alike equal arms are: not where one member's word is taken."""
+        return len(self.members) > 1 and self._exact
+
+    def _judge(self, grid: Grid, q: float, allowed: bool) -> float:
+        """Weigh how alike equal arms are; return the probability that an answer had.
+
+        q: the probability of "allowed" by the members.
+        """
+        if not self._compares:
+            return q if allowed else 1.0 - q
+        context, arm = grid.contexts[0].tobytes(), grid.arms[0].tobytes()
+        places = self._place.setdefault(context, {})
+        place = places.setdefault(arm, len(self._same))
+        shares = self._usual
+        if place == len(self._same):
+            self._same = np.concatenate([self._same, np.zeros((1, len(ALIKE)))])
+        else:
+            shares = self._shares[place]
+        told = np.array(self._counts.get(context, {}).get(arm, (0, 0)), np.float64)
+        own = self._same[place]
+        return float(kernel.judge(told, q, allowed, ALIKE, shares, self._floor, own))
+
+    def _share(self, p: Floats, information: Floats, grid: Grid, *, alike: bool) -> None:
+        """Move P(allowed), (n, m), by the answers about arms of these very features.
+
+        Things that look alike may differ, so what was said of one does not settle another. But no
+        member need have a place for it: rules take a denial that they cannot explain for an error.
+        """
+        columns: dict[bytes, list[int]] | None = None
+        told, place = np.zeros((2, *p.shape)), np.full(p.shape, -1, np.int64)
         for i, context in enumerate(grid.contexts):
-            for arm, (yes, no) in self._counts.get((context + 0.0).tobytes(), {}).items():
-                if not no:
-                    continue
-                if places is None:
-                    places = {}
+            raw = (context + 0.0).tobytes()
+            known = self._place.get(raw, {}) if alike else {}
+            for arm, count in self._counts.get(raw, {}).items():
+                if columns is None:
+                    columns = {}
                     for j, row in enumerate(grid.arms):
-                        places.setdefault(row.tobytes(), []).append(j)
-                for j in places.get(arm, ()):
-                    most = (yes + PRIOR_ANSWERS * p[i, j]) / (yes + no + PRIOR_ANSWERS)
-                    p[i, j] = min(p[i, j], most)
+                        columns.setdefault(row.tobytes(), []).append(j)
+                for j in columns.get(arm, ()):
+                    told[:, i, j], place[i, j] = count, known.get(arm, -1)
+        rest = PRIOR_ANSWERS, self._least
+        kernel.share(p, information, told, place, ALIKE, self._shares, *rest)
+
+    def _weigh_alike(self) -> None:
+        even, common = np.full(len(ALIKE), -math.log(len(ALIKE))), np.empty(len(ALIKE))
+        self._shares: Floats = np.empty(self._same.shape)
+        kernel.weigh(self._same, even, APART, self._shares, common)
+        # Of arms with features that no answer was about.
+        self._usual: Floats = (1.0 - APART) * common + APART / len(ALIKE)
 
     def _parts_with(self, context: Floats) -> Ints:
         """Return in which part a context is, by each way to part them: (J,)."""
@@ -873,6 +952,7 @@ class Mixture:
                 kernel.exceptions(tallies, EXACT, self._least, *EXCEPTIONS, rates)
                 self._rates[:, at:end] = rates
         self._rates[self._degrees] = 0.0
+        self._weigh_alike()
         # Not to part contexts has half of the prior, the other ways share the rest.
         raw = [math.exp(e - max(found)) / (max(J - 1, 1) if j else 1) for j, e in enumerate(found)]
         self._trust: Floats = np.array(raw) / math.fsum(raw)

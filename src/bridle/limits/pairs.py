@@ -224,18 +224,24 @@ class PairLimits(Beliefs):
         """Number of kinds of arms."""
         return len(self._kinds)
 
-    @property
-    def dearer(self) -> Floats:
-        """By how much an answer is dearer, for each kind of arms: √m where m arms are of it.
+    def dearer(self, context: Floats, kinds: Ints | None = None) -> Floats:
+        """Return by how much an answer is dearer in a context, for kinds of arms; all by default.
 
-        What not asking costs is summed up by kind, and an answer settles one of m arms. Were one of
-        them always the best, it should be asked about once that has cost an answer; were all alike,
-        once it has cost m answers. √m is off by the same factor either way.
+        What not asking costs is summed up by kind. Where one answer settles one of m arms alone, it
+        is √m: were one of them always the best, it should be asked about once that has cost an
+        answer; were all alike, once it has cost m answers; √m is off by the same factor either
+        way. As far as arms of a kind are allowed or denied together it is 1, as that settles all.
         """
         if self._dearer is None:
             sizes = np.bincount(self._kind_of, minlength=self.kinds)
             self._dearer = np.sqrt(np.maximum(sizes, 1).astype(np.float64))
-        return self._dearer
+        alike, told = self._inner.in_common((context + 0.0).tobytes())
+        out: Floats = 1.0 + (self._dearer - 1.0) * (1.0 - alike)
+        for arm, here in told.items():
+            kind = self._number.get(arm)
+            if kind is not None:
+                out[kind] = 1.0 + (self._dearer[kind] - 1.0) * (1.0 - here)
+        return out if kinds is None else out[kinds]
 
     @property
     def members(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -845,7 +851,7 @@ class PairLimits(Beliefs):
             if not len(rows):
                 rows = np.zeros((1, self._space.arm.width))
                 rows[0, own] = 1.0
-        p = self._inner.predict(Grid(self._space, contexts, rows)).p
+        p = self._inner.predict(Grid(self._space, contexts, rows), alike=False).p
         return math.fsum(p.tolist()) <= self.doubt * len(p)
 
     def _chances(self) -> dict[tuple[int, ...], float]:
@@ -870,7 +876,7 @@ class PairLimits(Beliefs):
                 last[answer.context, answer.arm] = answer
         out: dict[int, None] = {}
         for answer in last.values():
-            p = float(self._inner.predict(self._one(answer)).p[0])
+            p = float(self._inner.predict(self._one(answer), alike=False).p[0])
             if (answer.allowed and p < 0.5) or (not answer.allowed and p >= 0.5):
                 out[answer.arm] = None
         return tuple(sorted(out))
