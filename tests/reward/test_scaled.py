@@ -66,23 +66,24 @@ def test_noise_and_priors_are_those_of_the_evidence(noise, at_once) -> None:
     n, K, d = 1024, 4, 5  # 1,024 is a count at which all are found
     which, C, y = history(5, n, K, d, noise)
     arms = ScaledArms(arms=K, features=d, forget="never")
-    first = 1023
-    arms.update_many(which[:first], C[:first], y[:first])
-    if at_once:
-        arms.fold_many(which[first:], C[first:], y[first:])
-    before = arms.copy() if at_once else None
-    if not at_once:
-        before = arms.copy()
-        arms.update_many(which[first:], C[first:], y[first:])
-    assert before is not None
     rate, one = (y.sum() + 0.5) / (n + 1), np.ones(n)
+    unit = (rate * (1 - rate)) ** 2 * scaled.SCALE_GUESS
+    if at_once:
+        arms.fold_many(which, C, y)
+        guess = (((y - rate) ** 2).sum() + 0.0625) / (n + 1) / unit
+        same = np.zeros(n, np.int64)  # as if all were plays of one arm
+        held = {x: dense(same, C, y, one, x, rate, 0 * C[0], 1)[0] for x in scaled.RIDGES}
+        hold, doubt = best(held, guess, scaled.SCALE_DOUBT), scaled.SCALE_DOUBT
+        assert arms.num[scaled.HOLD] == hold
+    else:
+        arms.update_many(which[:-1], C[:-1], y[:-1])
+        hold, guess, doubt = arms.noise**2 / unit, scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT
+        arms.update_many(which[-1:], C[-1:], y[-1:])
     assert arms.rate == pytest.approx(rate, abs=1e-12)
-    if not at_once:
-        guess = before.noise**2 / ((rate * (1 - rate)) ** 2 * scaled.SCALE_GUESS)
-        common = pooled(C, y, rate, guess)
-        assert arms.common == pytest.approx(common, abs=1e-9)
-        found = {x: dense(which, C, y, one, x, rate, common, K)[0] for x in scaled.RIDGES}
-        assert arms.ridge == best(found, scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT)
+    common = pooled(C, y, rate, hold)
+    assert arms.common == pytest.approx(common, abs=1e-9)
+    found = {x: dense(which, C, y, one, x, rate, common, K)[0] for x in scaled.RIDGES}
+    assert arms.ridge == best(found, guess, doubt)
     _, rest, means, inverses = dense(which, C, y, one, arms.ridge, rate, arms.common, K)
     assert arms.noise == pytest.approx(np.sqrt((rest + 0.0625) / (n + 1)), abs=1e-9)
     mean, sd = arms.scores(C[0])
@@ -203,6 +204,8 @@ def test_history_at_once_is_what_one_by_one_learns_but_for_the_scale() -> None:
     many._change_ridge(one.ridge)
     many._set_common(one.common)
     assert many.means == pytest.approx(one.means, abs=1e-9)
+    for arms in (one, many):
+        scaled.fade_all_to(arms.recent, arms.common, arms.stamps, arms._block())
     assert many.recent.mu == pytest.approx(one.recent.mu, abs=1e-9)
 
 
@@ -270,6 +273,7 @@ def test_a_way_to_forget_is_checked(forget) -> None:
         ("common", lambda x: x[:-1]),
         ("common", lambda x: x * np.nan),
         ("stamps", lambda x: x[:-1]),
+        ("stamps", lambda x: x + 10**9),
         ("stamps", lambda x: x - 10**9),
         ("recent_A", lambda x: x[:-1]),
         ("recent_mu", lambda x: x * np.inf),

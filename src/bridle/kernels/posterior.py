@@ -586,6 +586,23 @@ def fold_arms(
 
 
 @njit(cache=True)
+def sum_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
+    """Add examples to the sums of their arms, in order; A and μ are to be computed anew."""
+    K, d = post.mu.shape
+    order, ends = by_arm(arms, K)
+    held = np.ones((SETTLE_AFTER, d))
+    outcomes, where = np.empty(SETTLE_AFTER), np.empty(d, np.uint32)
+    begin = 0
+    for k in range(K):
+        for first in range(begin, ends[k], SETTLE_AFTER):
+            m = min(SETTLE_AFTER, ends[k] - first)
+            hold(C, y, order[first : first + m], held, outcomes)
+            add_held(post, k, held[:m], outcomes[:m], m, True, where)
+        post.times[k] += ends[k] - begin
+        begin = ends[k]
+
+
+@njit(cache=True)
 def add_in_order(total: float, terms: Floats) -> float:
     """Return total + terms[0] + terms[1] + …: a sum in pairs would have other bits."""
     for t in range(terms.shape[0]):

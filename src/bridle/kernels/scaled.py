@@ -37,8 +37,8 @@ from bridle.kernels.types import Floats, Ints, Places, Posterior
 
 # Places in `num`. The sums are of rewards, 1 and squares: of all that counts; of what is recent.
 COUNT, SUM, MASS, SQUARES, NOISE = range(5)
-NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, WIDTH, HALF_LIFE = range(5, 11)
-NUMBERS = 11
+NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, WIDTH, HOLD, HALF_LIFE = range(5, 12)
+NUMBERS = 12
 
 # One observation before all others: its reward, and the square of how far it is off.
 FIRST, FIRST_SQUARE = 0.5, 0.0625
@@ -49,13 +49,15 @@ MOST_SURPRISED, SURE = 3.0, 15.0
 # Ratios of noise to prior that are tried, half decades, and what is expected of them: log-normal.
 # It takes much evidence to leave the guess, since who chooses by what was learned learns little of
 # arms that seem bad, and a prior that is too tight keeps it so.
-RIDGES = np.array([m * 10.0**e for e in range(5) for m in (3.0, 10.0)])
+RIDGES = np.array([m * 10.0**e for e in range(7) for m in (3.0, 10.0)])
 RIDGE_GUESS, RIDGE_DOUBT = 10.0, 0.5
+# Finding a ridge costs d³ an arm: so many numbers at most, but some arms in any case.
+WORK, LEAST_ASKED = 2_000_000, 8
 # Of what arms have in common, and of all where a history is learned at once, the guess is a
 # variance in units of (r̄(1 − r̄))², that is on the scale of log odds. It is tighter than RIDGE_GUESS
 # where rewards are rare, which is right for predicting; who chooses by it from the first play on
-# tries too little.
-SCALE_GUESS, SCALE_DOUBT = 0.1, 1.5
+# tries too little. HOLD is what a history found for what arms have in common; 0: the guess.
+SCALE_GUESS, SCALE_DOUBT = 0.1, 3.0
 # Draws are narrower by so much whenever what counts has doubled: 2^-.1.
 NARROWER = 0.9330329915368074
 
@@ -105,9 +107,12 @@ def faded(blocks: int) -> float:
 
 @njit(cache=True)
 def fade_to(post: Posterior, common: Floats, stamps: Ints, block: int, k: int) -> None:
-    """Let what is recent of arm k fade to the present block."""
-    if stamps[k] < block and post.times[k] > 0:
-        fade(post, common, k, faded(block - stamps[k]))
+    """Let what is recent of arm k fade to the present block; A and μ are right afterwards."""
+    last = stamps[k] if stamps[k] >= 0 else -1 - stamps[k]
+    if last < block and post.times[k] > 0:
+        fade(post, common, k, faded(block - last))
+    elif stamps[k] < 0:
+        invert(post, k)
     stamps[k] = block
 
 
@@ -219,35 +224,30 @@ def fold_recent(
 ) -> None:
     """Fold examples into what is recent, row t of C as number first + t; nothing is compared.
 
-    Arms go one after the other. What fades computes A from the sums alone, so before an arm's last
-    fading the sums are all that is needed. The bits are those of one by one.
+    Arms go one after the other, and their sums alone are right afterwards: a stamp of −1 − block
+    says that A and μ are to be computed when they are needed.
     """
     K, d = post.mu.shape
     where = np.empty(d, np.uint32)
-    g = np.empty(d)
     every = block_of(RECENT)
     order, ends = by_arm(arms, K)
     begin = 0
     for k in range(K):
         if ends[k] == begin:
             continue
-        last = (first + order[ends[k] - 1]) // every
+        last = stamps[k] if stamps[k] >= 0 else -1 - stamps[k]
         for place in range(begin, ends[k]):
             t = order[place]
             block = (first + t) // every
-            n = nonzeros(C[t], where)
-            if block == last:
-                fade_to(post, common, stamps, block, k)
-                fold(post, k, C[t], y[t], where, n, g)
-                continue
-            if stamps[k] < block and post.times[k] > 0:
-                fade_sums(post, common, k, faded(block - stamps[k]))
-            stamps[k] = block
-            add_sums(post, k, C[t], y[t], where, n)
+            if last < block and post.times[k] > 0:
+                fade_sums(post, common, k, faded(block - last))
+            last = block
+            add_sums(post, k, C[t], y[t], where, nonzeros(C[t], where))
             if count(post, k):
                 settle(post, k)
             if post.since[k] >= REFRESH_AFTER:
                 post.since[k] = 0
+        stamps[k] = -1 - last
         begin = ends[k]
     for t in range(arms.shape[0]):
         num[NEW_SUM] += y[t]
@@ -352,6 +352,20 @@ def guess_of(rate: float, noise: float) -> float:
 
 
 @njit(cache=True)
+def squares_of(num: Floats) -> float:
+    """Return Σ(r − r̄)² of all that counts."""
+    rate = rate_of(num[SUM], num[MASS])
+    squares: float = num[SQUARES] - 2.0 * rate * num[SUM] + rate * rate * num[MASS]
+    return squares
+
+
+@njit(cache=True)
+def scatter(num: Floats) -> float:
+    """Return the standard deviation of rewards."""
+    return math.sqrt((max(squares_of(num), 0.0) + FIRST_SQUARE) / (num[MASS] + 1.0))
+
+
+@njit(cache=True)
 def width_of(mass: float) -> float:
     """Return how wide draws are after so many plays that count, in units of what they began at."""
     width = 1.0
@@ -362,28 +376,57 @@ def width_of(mass: float) -> float:
 
 
 @njit(cache=True)
-def find_common(post: Posterior, common: Floats, num: Floats, out: Floats) -> None:
-    """Fill what arms have in common, held as tightly as is expected on the scale of log odds."""
+def add_up(post: Posterior, common: Floats, num: Floats, total: Floats, sums: Floats) -> None:
+    """Fill the upper half of Σ c cᵀ (d, d), and Σ c (r − r̄) (d), over the plays of all arms."""
     K, d = post.mu.shape
-    B = np.zeros((d, d))
-    one = np.empty((d, d))
-    f = np.empty(d)
-    out[:] = 0.0
+    total[:] = 0.0
+    sums[:] = 0.0
     for k in range(K):
-        if post.times[k] > 0:
-            learned(post, common, k, one, f)
-            for i in range(d):
-                out[i] += f[i]
-                for j in range(i, d):
-                    B[i, j] += one[i, j]
+        if post.times[k] == 0:
+            continue
+        p = 0
+        for j in range(d):
+            for i in range(j + 1):
+                total[i, j] += post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
+                p += 1
+            total[j, j] -= post.ridge
+            sums[j] += post.f[k, j] + (post.f_low[k, j] + post.f_new[k, j])
+            sums[j] -= post.ridge * common[j]
     rate = rate_of(num[SUM], num[MASS])
-    hold = guess_of(rate, num[NOISE])
     for i in range(d):
-        out[i] -= rate * B[i, d - 1]
-    for i in range(d):
-        B[i, i] += hold
-    eliminate(B, out, hold)
+        sums[i] -= rate * total[i, d - 1]
+
+
+@njit(cache=True)
+def find_common(total: Floats, sums: Floats, num: Floats, find: bool, out: Floats) -> None:
+    """Fill what arms have in common; with `find`, how tightly it is held is found by evidence."""
+    d = sums.shape[0]
+    guess = guess_of(rate_of(num[SUM], num[MASS]), num[NOISE])
+    B = np.empty((d, d))
+    if find:
+        squares = squares_of(num)
+        top = -math.inf
+        for ridge in RIDGES:
+            log_det, square = held_by(total, sums, ridge, B, out)
+            off = math.log(ridge / guess) / SCALE_DOUBT
+            found = fit(num[MASS], squares - square, log_det - d * math.log(ridge))
+            if found - 0.5 * off * off > top:
+                top = found - 0.5 * off * off
+                num[HOLD] = ridge
+    held_by(total, sums, num[HOLD] if num[HOLD] > 0.0 else guess, B, out)
     solve(B, out)
+
+
+@njit(cache=True)
+def held_by(
+    total: Floats, sums: Floats, hold: float, B: Floats, h: Floats
+) -> tuple[float, float]:
+    """Eliminate in total + hold·I, which fills B, and in sums, which fill h: as `eliminate`."""
+    B[:] = total
+    h[:] = sums
+    for i in range(sums.shape[0]):
+        B[i, i] += hold
+    return eliminate(B, h, hold)
 
 
 @njit(cache=True)
@@ -398,57 +441,70 @@ def shift(post: Posterior, change: Floats) -> None:
 
 
 @njit(cache=True)
-def squares_left(post: Posterior, common: Floats, num: Floats, h: Floats) -> float:
-    """Return Σ(r − r̄ − cᵀw)² of all that counts; h (d): scratch."""
-    K, d = post.mu.shape
-    B = np.empty((d, d))
-    rate = rate_of(num[SUM], num[MASS])
-    rest: float = num[SQUARES] - 2.0 * rate * num[SUM] + rate * rate * num[MASS]
-    for k in range(K):
-        if post.times[k] == 0:
-            continue
-        learned(post, common, k, B, h)
-        for i in range(d):
-            h[i] -= rate * B[i, d - 1]
-            rest -= common[i] * h[i]
-        less(B, common, h)
-        for i in range(d):
-            rest -= common[i] * h[i]
-    return rest
+def squares_left(total: Floats, sums: Floats, common: Floats, num: Floats) -> float:
+    """Return Σ(r − r̄ − cᵀw)² of all that counts, of what `add_up` found."""
+    rest = squares_of(num)
+    for i in range(common.shape[0]):
+        rest -= 2.0 * common[i] * sums[i]
+    return rest + through(total, common)
 
 
 @njit(cache=True)
-def noise_of(post: Posterior, common: Floats, num: Floats) -> float:
+def through(total: Floats, common: Floats) -> float:
+    """Return wᵀBw of a B whose upper half (d, d) is known."""
+    square = 0.0
+    for i in range(common.shape[0]):
+        square += common[i] * common[i] * total[i, i]
+        for j in range(i + 1, common.shape[0]):
+            square += 2.0 * common[i] * common[j] * total[i, j]
+    return square
+
+
+@njit(cache=True)
+def noise_of(post: Posterior, common: Floats, num: Floats, total: Floats, sums: Floats) -> float:
     """Return the standard deviation of the noise: that of rewards which arms do not explain.
 
-    The square is Σ(r − r̄ − cᵀw)² − Σ_k h_kᵀB_k⁻¹h_k a reward, h_k = Σ c (r − r̄ − cᵀw).
+    The square is Σ(r − r̄ − cᵀw)² − Σ_k h_kᵀδ_k a reward, with h_k = Σ c (r − r̄ − cᵀw) = H_k − G_k w
+    and δ_k = (G_k + λI)⁻¹h_k. As G_k δ_k = h_k − λδ_k, no G_k is needed but in Σ_k wᵀG_k w.
     """
     K, d = post.mu.shape
-    B = np.empty((d, d))
-    h = np.empty(d)
     rate = rate_of(num[SUM], num[MASS])
-    rest = squares_left(post, common, num, h)
+    rest = squares_left(total, sums, common, num) - through(total, common)
+    last = d * (d - 1) // 2  # where the last column of a packed half begins
     for k in range(K):
         if post.times[k] == 0:
             continue
-        left_of(post, common, k, rate, B, h)
         for i in range(d):
+            p = last + i
+            ones = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
+            if i == d - 1:
+                ones -= post.ridge
+            H = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - post.ridge * common[i]
+            H -= rate * ones
             one = 1.0 if i == d - 1 else 0.0
             mean = rate * (one - post.ridge * post.A[k, d - 1, i]) + common[i]
-            rest -= h[i] * (post.mu[k, i] - mean)
+            moved = post.mu[k, i] - mean
+            rest -= H * (moved - common[i]) + post.ridge * common[i] * moved
     return math.sqrt((max(rest, 0.0) + FIRST_SQUARE) / (num[MASS] + 1.0))
 
 
 @njit(cache=True)
 def evidence(
-    post: Posterior, common: Floats, ridge: float, num: Floats, squares: float, B: Floats, h: Floats
+    post: Posterior,
+    common: Floats,
+    ridge: float,
+    num: Floats,
+    which: Ints,
+    squares: float,
+    B: Floats,
+    h: Floats,
 ) -> float:
     """Return the log evidence of a ridge, the noise at its best; B (d, d), h: scratch."""
-    K, d = post.mu.shape
+    d = post.mu.shape[1]
     rate = rate_of(num[SUM], num[MASS])
     log_det = 0.0
     prior = d * math.log(ridge)
-    for k in range(K):
+    for k in which:
         if post.times[k] == 0:
             continue
         left_of(post, common, k, rate, B, h)
@@ -461,17 +517,29 @@ def evidence(
 
 
 @njit(cache=True)
-def best_ridge(post: Posterior, common: Floats, num: Floats, guess: float, doubt: float) -> float:
-    """Return the ridge, of those that are tried, with the highest posterior."""
+def best_ridge(
+    post: Posterior,
+    common: Floats,
+    num: Floats,
+    total: Floats,
+    sums: Floats,
+    guess: float,
+    doubt: float,
+) -> float:
+    """Return the ridge, of those that are tried, with the highest posterior.
+
+    Of many arms those are asked that were played most: the others count as noise.
+    """
     d = post.mu.shape[1]
     B = np.empty((d, d))
     h = np.empty(d)
-    squares = squares_left(post, common, num, h)
+    squares = squares_left(total, sums, common, num)
+    which = np.argsort(-post.times, kind="mergesort")[: max(LEAST_ASKED, WORK // d**3)]
     best = post.ridge
     top = -math.inf
     for ridge in RIDGES:
         off = math.log(ridge / guess) / doubt
-        found = evidence(post, common, ridge, num, squares, B, h) - 0.5 * off * off
+        found = evidence(post, common, ridge, num, which, squares, B, h) - 0.5 * off * off
         if found > top:
             best = ridge
             top = found

@@ -190,12 +190,12 @@ class ScaledArms(LinearArms):
                 C,
                 outcomes[first:],
             )
-        kernel.fold_many(self.kernel_state, arms, contexts, outcomes)
+        kernel.sum_many(self.kernel_state, arms, contexts, outcomes)
         num[COUNT] += len(outcomes)
         for place, terms in ((SUM, outcomes), (SQUARES, outcomes * outcomes)):
             num[place] = kernel.add_in_order(float(num[place]), terms)
         num[MASS] += len(outcomes)
-        self._find(int(num[COUNT]).bit_length() > before.bit_length(), at_once=True)
+        self._find_at_once(int(num[COUNT]).bit_length() > before.bit_length())
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean and standard deviation of every arm's reward: two arrays of K."""
@@ -297,11 +297,12 @@ class ScaledArms(LinearArms):
         self.recent = _none(self.features, self.ridge)
         if recent:
             self.recent = LinearArms.from_state({**recent, "ridge": ridge}).kernel_state
+        block = int(num[COUNT]) // int(scaled.block_of(scaled.RECENT))
         if (
             stamps.shape != (self.arms if recent else 0,)
             or stamps.dtype != np.int64
             or (recent and self.recent.mu.shape != self.kernel_state.mu.shape)
-            or (stamps < 0).any()
+            or (np.maximum(stamps, -1 - stamps) > block).any()
         ):
             raise CorruptState("ScaledArms: what is recent is not of these arms.")
         self.num, self.stamps, self.common = num.copy(), stamps.copy(), common.copy()
@@ -320,20 +321,54 @@ class ScaledArms(LinearArms):
         self.num[SUM:NOISE] = self.num[scaled.NEW_SUM : SURPLUS]
         self.num[SURPLUS] = 0.0
 
-    def _find(self, ridge: bool, *, at_once: bool = False) -> None:
+    def _find(self, ridge: bool) -> None:
         """Find what arms have in common and the noise anew, and the ridge if asked."""
-        num = self.num
-        common = np.empty(self.features)
-        scaled.find_common(self.kernel_state, self.common, num, common)
-        self._set_common(common)
+        total, sums = self._totals()
+        self._set_common(self._found_common(total, sums, False))
         if ridge:
-            guess, doubt = scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT
-            if at_once:
-                guess, doubt = scaled.guess_of(self.rate, self.noise), scaled.SCALE_DOUBT
-            found = scaled.best_ridge(self.kernel_state, self.common, num, guess, doubt)
+            found = self._found_ridge(total, sums, scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT)
             if found != self.ridge:
-                self._change_ridge(float(found))
-        num[NOISE] = scaled.noise_of(self.kernel_state, self.common, num)
+                self._change_ridge(found)
+        self._find_noise(total, sums)
+
+    def _find_at_once(self, ridge: bool) -> None:
+        """Find all of it where only the sums are right, and compute A and μ by them."""
+        total, sums = self._totals()
+        self.num[NOISE] = scaled.scatter(self.num)  # until more is known
+        common = self._found_common(total, sums, ridge)
+        both = (self.kernel_state, self.recent)
+        for post in both:
+            scaled.expect(post, common - self.common, 1.0)
+        self.common = common
+        if ridge:
+            guess = scaled.guess_of(self.rate, self.noise)
+            found = self._found_ridge(total, sums, guess, scaled.SCALE_DOUBT)
+            for post in both:
+                scaled.change_prior(post, common, found - post.ridge)
+            self.kernel_state, self.recent = (post._replace(ridge=found) for post in both)
+        kernel.refresh_all(self.kernel_state)
+        self.stamps = np.where(self.stamps < 0, self.stamps, -1 - self.stamps)
+        self._find_noise(total, sums)
+
+    def _totals(self) -> tuple[Floats, Floats]:
+        d = self.features
+        total, sums = np.empty((d, d)), np.empty(d)
+        scaled.add_up(self.kernel_state, self.common, self.num, total, sums)
+        return total, sums
+
+    def _found_common(self, total: Floats, sums: Floats, hold: bool) -> Floats:
+        common = np.empty(self.features)
+        scaled.find_common(total, sums, self.num, hold, common)
+        return common
+
+    def _found_ridge(self, total: Floats, sums: Floats, guess: float, doubt: float) -> float:
+        return float(
+            scaled.best_ridge(self.kernel_state, self.common, self.num, total, sums, guess, doubt)
+        )
+
+    def _find_noise(self, total: Floats, sums: Floats) -> None:
+        num = self.num
+        num[NOISE] = scaled.noise_of(self.kernel_state, self.common, num, total, sums)
         num[WIDTH] = scaled.width_of(num[MASS])
         self._kept = None
 
