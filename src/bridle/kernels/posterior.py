@@ -597,6 +597,8 @@ def sum_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
         for first in range(begin, ends[k], SETTLE_AFTER):
             m = min(SETTLE_AFTER, ends[k] - first)
             hold(C, y, order[first : first + m], held, outcomes)
+            for at in range(first + m, min(first + m + SETTLE_AFTER, ends[K - 1])):
+                fetch(C, order[at])
             add_held(post, k, held[:m], outcomes[:m], m, True, where)
         post.times[k] += ends[k] - begin
         begin = ends[k]
