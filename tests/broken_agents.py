@@ -74,7 +74,7 @@ def keyed_by_context(patch):
 
     patch.setattr(Selector, "decision", decision)
     patch.setattr(Commands, "decided_many", decided_many)
-    return lambda **given: Agent(**{"limits": "linear", "prior": "paper", **given})
+    return lambda **given: Agent(**{**given, "limits": "linear", "prior": "paper"})
 
 
 def draws_twice_as_wide(patch):

@@ -363,7 +363,7 @@ def test_a_simulation_is_what_an_agent_does(examples):
         run = simulate.online(
             world, policy=policy, steps=60, seed=4, eligible=eligible, prior="centred", model=model
         )
-        agent = Agent(arms=3, features=3, policy=policy, seed=4, **more)
+        agent = Agent(arms=3, features=3, policy=policy, seed=4, prior="centred", **more)
         for k in range(3):
             for row in ROWS:
                 for _ in range(4):

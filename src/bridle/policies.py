@@ -763,12 +763,12 @@ def with_default_spread(policy: Policy, v: float) -> Policy:
     return with_spread(policy, v) if left_out else policy
 
 
-def in_units(policy: Policy, noise: float) -> Policy:
-    """Return the policy whose spread, or bonus, is so many times as wide."""
+def in_units(policy: Policy, unit: float, noise: float) -> Policy:
+    """Return the policy whose spread is `unit` times as wide, or whose bonus `noise` times."""
     if isinstance(policy, Masked):
-        return Masked(in_units(policy.policy, noise))
+        return Masked(in_units(policy.policy, unit, noise))
     if isinstance(policy, _DRAWING):
-        return replace(policy, v=policy.weights.v * noise)
+        return replace(policy, v=policy.weights.v * unit)
     if isinstance(policy, LinUCB):
         return replace(policy, alpha=policy.alpha * noise)
     return policy

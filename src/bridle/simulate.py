@@ -465,7 +465,7 @@ def _run_scaled(given: _Given, policy: Weighted, arms: ScaledArms) -> Ints:
     for t, row in enumerate(given.shown.tolist()):
         if unit != arms.unit:
             unit = arms.unit
-            weights = kernel_weights(in_units(whole, unit))
+            weights = kernel_weights(in_units(whole, unit, arms.noise))
         may = given.may[row if len(given.may) > 1 else 0]
         k = arms.pick(weights, arms.pull, contexts[row], may, given.start, np.uint64(t + 1))
         played[t] = k

@@ -274,8 +274,9 @@ def test_what_it_was_created_with_stays_what_it_is_now_moves():
     assert agent.settings.limits == "found" and agent.settings.arms == tuple(ARMS)
     assert [arm.group for arm in agent.arms] == ["young", "young", "young", None]
     assert agent.arms[1].label == "Ben" and agent.sigma == 0.5
-    assert agent.policy == LearnedMask(sigma=0.5, v=0.05)
-    assert agent.settings.policy == LearnedMask(v=0.05)
+    v = agent.settings.default_v
+    assert agent.policy == LearnedMask(sigma=0.5, v=v)
+    assert agent.settings.policy == LearnedMask(v=v)
     assert agent.schema is agent.settings.features and agent.version == 4
     assert np.shape(agent.believed(of()).p) == (4,)
 

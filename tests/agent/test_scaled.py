@@ -81,7 +81,7 @@ def test_it_is_the_default_and_says_so() -> None:
 @pytest.mark.parametrize("prior", ["scaled", "centred", "paper"])
 def test_a_policy_without_a_spread_has_the_agents_own(prior) -> None:
     own = spread(Agent(arms=3, features=2, prior=prior))
-    assert own == {"scaled": 0.3, "centred": 0.05, "paper": 0.25}[prior]
+    assert own == {"scaled": 1.0, "centred": 0.05, "paper": 0.25}[prior]
     for policy in (Thompson(), BehaviorConstrained(), LearnedMask()):
         agent = Agent(arms=3, features=2, prior=prior, policy=policy)
         assert spread(agent) == own
@@ -96,7 +96,8 @@ def test_draws_are_in_units_of_the_noise() -> None:
     made = agent.decide(CONTEXTS[1], propensity=True)
     model = agent._state.reward_model
     _, sd = model.scores(np.array([0.0, 1.0, 1.0]))
-    assert made.parts[5] == pytest.approx(0.5 * sd, rel=1e-12)
+    narrower = 2.0**-0.6  # 64 plays are six doublings
+    assert made.parts[5] == pytest.approx(0.5 * narrower * sd, rel=1e-12)
     # The exact propensities are those of 200,000 draws: the error of a share is below 5.5 standard
     # deviations, .0062, but with probability 3 · 4e-8.
     rng = np.random.default_rng(1)

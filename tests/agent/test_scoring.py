@@ -19,7 +19,8 @@ K = 40
 
 def an_agent(d: int = 6, *, policy: bridle.Policy | None = None, **more) -> bridle.Agent:
     policy = bridle.Thompson(v=0.25) if policy is None else policy
-    return bridle.Agent(arms=K, features=d, policy=policy, seed=3, **more)
+    # A scale that is found anew has the scores that wait computed, so here it is given.
+    return bridle.Agent(arms=K, features=d, policy=policy, seed=3, **{"prior": "centred", **more})
 
 
 def contexts(d: int, n: int = 60):

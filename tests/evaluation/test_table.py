@@ -235,6 +235,7 @@ def paths(sigma: float, target: float) -> dict[tuple[Any, ...], Any]:
             teacher_error=0.05,
             exact_denials=False,
             doubt=0.3,
+            prior="centred",
             seed=seed,
             sink=log.extend,
         )

@@ -204,12 +204,24 @@ def test_a_linear_agents_shares_make_both_means(prior):
 
 
 def test_an_arm_that_was_never_tried_has_the_mean_of_all_rewards_and_no_more():
-    agent = taught()
+    agent = taught(prior="centred")
     account = account_of(agent, agent.make.decided(FILM).event, arms=[3])
     one = next(one for one in account.contributions if (one.arm, one.part) == (3, "reward"))
     total, count = agent._state.totals
     assert math.isclose(one.base, total / count, abs_tol=1e-12)
     assert all(abs(share.gave) < 1e-12 for share in one.shares)
+
+
+def test_an_arm_that_was_never_tried_has_what_is_earned_on_average_in_such_a_context():
+    agent = taught()
+    account = account_of(agent, agent.make.decided(FILM).event, arms=[3])
+    one = next(one for one in account.contributions if (one.arm, one.part) == (3, "reward"))
+    model = agent._state.reward_model
+    assert math.isclose(one.base, model.rate + model.common[-1], abs_tol=1e-12)
+    shown = agent.schema.encode(FILM)
+    gave = [share.gave for share in one.shares]
+    assert math.isclose(math.fsum(gave), float(shown @ model.common[:-1]), abs_tol=1e-12)
+    assert max(map(abs, gave)) > 0.0
 
 
 @pytest.mark.parametrize("crosses", [False, True])
@@ -388,7 +400,8 @@ def test_a_question_that_is_filed_beside_a_decision():
     assert (filed.kind, filed.decision) == ("question", played.id)
     assert filed.agrees
     assert filed.arm != 0
-    assert [one.play for one in filed.arms] == [one.play for one in played.arms] == [1.0, 0.0, 0.0]
+    for account in (filed, played):
+        assert [one.play for one in account.arms] == pytest.approx([1.0, 0.0, 0.0], abs=1e-12)
 
 
 @pytest.mark.parametrize("teaching", ["random", "thompson", "arm", "pool"])

@@ -196,13 +196,14 @@ def test_a_csv_of_all_that_matches(server, films, person):
         "item": "",
         "context: age": "25+",
         "context: late": "no",
-        "chance": "1.0",
+        "chance": rows[0]["chance"],
         "version": rows[0]["version"],
         "reward": "0.25",
         "what became of the reward": "came",
         "chance of a check": rows[0]["chance of a check"],
         "check": "",
     }
+    assert float(rows[0]["chance"]) == pytest.approx(1.0, abs=1e-12)
     assert 0.0 < float(rows[0]["chance of a check"]) < 1.0 and rows[1]["chance of a check"] == ""
     assert rows[1]["outcome"] == "abstention" and rows[1]["arm"] == ""
     _, rows = exported(ann, "?outcome=decision&reward=no")

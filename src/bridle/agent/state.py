@@ -276,7 +276,7 @@ class AgentState:
     def as_acting(self, policy: Policy) -> Policy:
         """Return a policy as it acts now: its spread by default, in the units of its draws."""
         whole = with_default_spread(policy, self.settings.default_v)
-        return whole if self.scaled is None else in_units(whole, self.scaled.unit)
+        return whole if self.scaled is None else in_units(whole, self.scaled.unit, self.scaled.noise)
 
     def check_policy(self, policy: Policy) -> None:
         """Raise an error for a policy that no agent can choose by."""

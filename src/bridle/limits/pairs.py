@@ -454,11 +454,11 @@ class PairLimits(Beliefs):
             self._work_out(kept, which)
             known = (kept.parts[kept.row_of[which], 0] >= least).tolist()
             first = known.index(True) if True in known else len(known)
-        settled = len(known) if ask else first
+        looked = (kept.row_of[which] >= 0).tolist()
         unsafe = dict.fromkeys(
             kind
-            for kind, safe in zip(which[:settled].tolist(), known[:settled], strict=True)
-            if not safe
+            for kind, safe, seen in zip(which.tolist(), known, looked, strict=True)
+            if seen and not safe
         )
         if unsafe:
             starts, members = self._members

@@ -106,6 +106,7 @@ class Cinema:
             "seed": 1,
             "limits": "rules",
             "policy": {"kind": "LearnedMask", "sigma": 0.75, "v": 0.25},
+            "prior": "centred",  # so wide that the visitors see it ask
             "budget": 5_000,
             "on_doubt": "play_safe",
             "patience": 300,  # what nobody answers for so many decisions is asked anew, if need be
