@@ -145,8 +145,10 @@ def fold_one(
     k: int,
     c: Floats,
     y: float,
-) -> None:
+) -> bool:
     """Fold one example into arm k, and into what is recent if that is kept (stamps: (K,), or (0,)).
+
+    Return whether something is due: the scale is to be found anew, to fade, or to begin anew.
 
     It takes posteriors in pieces: numba looks up a call with a named tuple 100 times slower.
     """
@@ -192,6 +194,19 @@ def fold_one(
     num[SUM] += y
     num[MASS] += 1.0
     num[SQUARES] += y * y
+    seen = int(num[COUNT])
+    if num[SURPLUS] > SURE or seen % eighth(seen) == 0:
+        return True
+    return num[HALF_LIFE] > 0.0 and seen % block_of(num[HALF_LIFE]) == 0
+
+
+@njit(cache=True)
+def eighth(count: int) -> int:
+    """Return the largest power of two that is at most an eighth of a count, 1 at least."""
+    part = 1
+    while part * 16 <= count:
+        part *= 2
+    return part
 
 
 @njit(cache=True, inline="always")

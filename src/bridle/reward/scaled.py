@@ -126,22 +126,18 @@ class ScaledArms(LinearArms):
 
     def fold(self, arm: int, context: Floats, outcome: float) -> bool:
         """Fold an example that was checked before. True: `rescale` is to be called."""
-        num = self.num
-        scaled.fold_one(
+        due: bool = scaled.fold_one(
             *self.kernel_state[:-1],
             *self.recent[:-1],
             self.kernel_state.ridge,
             self.common,
             self.stamps,
-            num,
+            self.num,
             arm,
             context,
             outcome,
         )
-        n = int(num[COUNT])
-        if n & ((1 << max(n.bit_length() - 4, 0)) - 1) == 0 or num[SURPLUS] > scaled.SURE:
-            return True
-        return bool(num[HALF_LIFE] > 0.0 and n % scaled.block_of(num[HALF_LIFE]) == 0)
+        return due
 
     def rescale(self) -> None:
         """Find the scale anew, forget, or begin anew: what is due at this count of examples."""
