@@ -69,9 +69,14 @@ def test_an_answer_is_dearer_where_many_arms_share_an_account() -> None:
     _, rows = world()
     mine = limits(rows)
     sizes = np.bincount(mine.kind_of)
-    assert np.array_equal(mine.dearer, np.sqrt(sizes))
+    context = np.zeros(mine.features)
+    alike, told = mine._inner.in_common(context.tobytes())
+    assert 0.0 <= alike < 1.0 and not told
+    wanted = 1.0 + (np.sqrt(sizes) - 1.0) * (1.0 - alike)
+    assert np.array_equal(mine.dearer(context), wanted)
     mine.grow(1, rows=rows[:1])
-    assert mine.dearer[0] == np.sqrt(sizes[0] + 1)
+    wanted = 1.0 + (np.sqrt(sizes[0] + 1) - 1.0) * (1.0 - alike)
+    assert mine.dearer(context, np.array([0]))[0] == wanted
 
 
 def test_one_rate_of_exceptions_serves_all_pairs() -> None:

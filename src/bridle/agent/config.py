@@ -388,7 +388,7 @@ class Settings:
     Examples
     --------
     >>> Settings.of(arms=2, features=3, sigma=0.5).policy
-    BehaviorConstrained(sigma=0.5, v=0.05, v_constraint=None)
+    BehaviorConstrained(sigma=0.5, v=1.0, v_constraint=None)
     >>> Settings.of(arms=2, features=3, on_empty="safe_arm", safe_arm="b")
     Traceback (most recent call last):
     bridle.errors.InvalidValue: The 'safe_arm' parameter of Agent must be the id of an arm, ...

@@ -40,11 +40,15 @@ def fast(kind: T) -> T:
     )
     assert all(plain)
     slow = written.__init__
-    lines = [f"def __init__(self, {', '.join(names)}):", "    become(self, '__class__', Open)"]
+    lines = [f"def __init__(self, {', '.join(names)}):"]
+    lines += ["    if self.__class__ is not Frozen:  # of a class below, with other slots"]
+    lines += [f"        return slow(self, {', '.join(names)})"]
+    lines += ["    become(self, '__class__', Open)"]
     lines += [f"    self.{name} = {name}" for name in names]
     lines += ["    self.__class__ = Frozen"]
     names_within: dict[str, Any] = {
         "become": object.__setattr__,
+        "slow": slow,
         "Open": type(kind.__name__, (), {"__slots__": tuple(names)}),
         "Frozen": kind,
     }
