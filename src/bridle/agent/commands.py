@@ -1009,11 +1009,11 @@ class Commands:
             chances=chances,
         )
 
-    def _among(self, among: Iterable[ArmId]) -> tuple[ArmId, ...]:
+    def _among(
+        self, among: Iterable[ArmId], name: str = "among", owner: str = "Agent"
+    ) -> tuple[ArmId, ...]:
         # In the order of the arms: what is written does not depend on the order of a set.
-        given = listed(
-            list(among) if isinstance(among, Set | Iterator) else among, "among", "Agent"
-        )
+        given = listed(list(among) if isinstance(among, Set | Iterator) else among, name, owner)
         numbers = {self._state.arm_number(arm) for arm in given}
         return tuple(self._state.arm_ids[k] for k in sorted(numbers))
 
@@ -1298,7 +1298,7 @@ class Commands:
         at: float | None = None,
     ) -> ArmsRetired:
         """Return the event that arms are not played any more."""
-        ids = self._among(arms)
+        ids = self._among(arms, "arms", "Agent.retire_arms")
         self._state.check_retired(ids)
         return ArmsRetired(ids, *_provenance(by, note, at))
 
@@ -1311,7 +1311,8 @@ class Commands:
         at: float | None = None,
     ) -> ArmsRestored:
         """Return the event that arms may be played again."""
-        return ArmsRestored(self._among(arms), *_provenance(by, note, at))
+        ids = self._among(arms, "arms", "Agent.restore_arms")
+        return ArmsRestored(ids, *_provenance(by, note, at))
 
     def regrouped(
         self,

@@ -1031,10 +1031,22 @@ def sets_of(limits: SetLimits, arms: Sequence[Arm], schema: Schema | None) -> Se
         if not isinstance(feature, Flag | Category | Labels):
             wanted = "a flag, a category or labels of arms"
             raise InvalidValue("feature", "SetLimits", wanted, name)
+        if not isinstance(feature, Flag):
+            for value in _values_named(limits, name):
+                if value not in feature.values:
+                    wanted = f"a value of {name!r}, such as {feature.values[0]!r}"
+                    raise InvalidValue("value", "SetLimits", wanted, value)
         rows = rows_of(arms, schema.width)
         features[name] = [feature._read(row, at) for row in rows]
     ids, groups = [arm.id for arm in arms], [arm.group for arm in arms]
     return limits.arrays(ids=ids, groups=groups, features=features)
+
+
+def _values_named(limits: SetLimits, feature: str) -> list[object]:
+    """Return the values of a feature that limits on slates name."""
+    named: list[object] = [one.value for one in limits.at_most if one.feature == feature]
+    named += [value for one in limits.not_both if one.feature == feature for value in one.values]
+    return [value for value in named if value is not None]
 
 
 def joint_mask(interactions: Interactions, contexts: Schema, arms: Schema) -> Bools:

@@ -276,7 +276,9 @@ class AgentState:
     def as_acting(self, policy: Policy) -> Policy:
         """Return a policy as it acts now: its spread by default, in the units of its draws."""
         whole = with_default_spread(policy, self.settings.default_v)
-        return whole if self.scaled is None else in_units(whole, self.scaled.unit, self.scaled.noise)
+        return (
+            whole if self.scaled is None else in_units(whole, self.scaled.unit, self.scaled.noise)
+        )
 
     def check_policy(self, policy: Policy) -> None:
         """Raise an error for a policy that no agent can choose by."""
@@ -663,12 +665,13 @@ class AgentState:
         try:
             return self.pending[plain_id(decision)]
         except KeyError:
-            raise UnknownId(
-                "pending decision",
-                decision,
+            why = (
                 "It was never made, is rewarded already, or was dropped as one of the oldest of "
-                f"more than {self.settings.max_pending:,} (max_pending).",
-            ) from None
+                f"more than {self.settings.max_pending:,} (max_pending)."
+            )
+            if hasattr(decision, "id"):
+                why = "Give its id: decision.id."
+            raise UnknownId("pending decision", decision, why) from None
 
     def check_decision(self, id: ItemId) -> None:
         """Raise `InvalidValue` for a decision whose id is pending already."""
@@ -710,7 +713,8 @@ class AgentState:
         seen = set(self.number_of)
         for arm in arms:
             if arm.id in seen:
-                raise InvalidValue("arms", "Agent", "arms of distinct ids", arm.id)
+                remedy = "Agent.restore_arms brings back an arm that was retired."
+                raise InvalidValue("arms", "Agent", "arms of distinct ids", arm.id, remedy)
             seen.add(arm.id)
 
     def check_groups(self, event: Regrouped) -> list[Arm]:

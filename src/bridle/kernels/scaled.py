@@ -433,9 +433,7 @@ def find_common(total: Floats, sums: Floats, num: Floats, find: bool, out: Float
 
 
 @njit(cache=True)
-def held_by(
-    total: Floats, sums: Floats, hold: float, B: Floats, h: Floats
-) -> tuple[float, float]:
+def held_by(total: Floats, sums: Floats, hold: float, B: Floats, h: Floats) -> tuple[float, float]:
     """Eliminate in total + hold·I, which fills B, and in sums, which fill h: as `eliminate`."""
     B[:] = total
     h[:] = sums
