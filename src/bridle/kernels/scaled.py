@@ -201,6 +201,54 @@ def fold_one(
 
 
 @njit(cache=True)
+def fold_until_due(
+    post: Posterior,
+    new: Posterior,
+    common: Floats,
+    stamps: Ints,
+    num: Floats,
+    arms: Ints,
+    C: Floats,
+    y: Floats,
+    first: int,
+) -> tuple[int, bool]:
+    """Fold rows by `fold_one`; return where to go on, and whether something is due before."""
+    for t in range(first, arms.shape[0]):
+        due = fold_one(
+            post.gram,
+            post.gram_low,
+            post.gram_new,
+            post.f,
+            post.f_low,
+            post.f_new,
+            post.A,
+            post.mu,
+            post.times,
+            post.since,
+            new.gram,
+            new.gram_low,
+            new.gram_new,
+            new.f,
+            new.f_low,
+            new.f_new,
+            new.A,
+            new.mu,
+            new.times,
+            new.since,
+            post.ridge,
+            common,
+            stamps,
+            num,
+            arms[t],
+            C[t],
+            y[t],
+        )
+        if due:
+            return t + 1, True
+    return arms.shape[0], False
+
+
+@njit(cache=True)
 def eighth(count: int) -> int:
     """Return the largest power of two that is at most an eighth of a count, 1 at least."""
     part = 1

@@ -162,9 +162,21 @@ class ScaledArms(LinearArms):
 
     def fold_each(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
         """`update_many` for values that were checked before; contexts may lack their trailing 1."""
-        C = with_last(contexts, self.features)
-        for k, c, y in zip(arms.tolist(), C, outcomes.tolist(), strict=True):
-            if self.fold(k, c, y):
+        C = np.ascontiguousarray(with_last(contexts, self.features))
+        first = 0
+        while first < len(arms):
+            first, due = scaled.fold_until_due(
+                self.kernel_state,
+                self.recent,
+                self.common,
+                self.stamps,
+                self.num,
+                arms,
+                C,
+                outcomes,
+                first,
+            )
+            if due:
                 self.rescale()
 
     def fold_many(self, arms: Ints, contexts: Floats, outcomes: Floats) -> None:
