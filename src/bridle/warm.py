@@ -159,6 +159,7 @@ def _scale() -> None:
         arms.fold_many(many, np.ones((20, 1)), np.full(20, 0.5))
         for k in many.tolist():
             arms.update(k, np.ones(2), k / 3.0)
+        arms.update_many(many, np.ones((20, 2)), np.full(20, 0.5))
         arms.merge(arms.copy())
         arms.pulled_scores(np.ones((1, 2)), arms.pull)
     tables = _tables()
