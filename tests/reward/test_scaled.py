@@ -151,21 +151,34 @@ def test_a_half_life_is_a_weight_for_each_block() -> None:
 
 
 def test_what_is_recent_is_a_weight_for_each_block() -> None:
-    n, K, d = 1500, 3, 4
+    n, K, d = 1530, 3, 4  # the scale was found at 1,408, before the last block began
     which, C, y = history(8, n, K, d)
     arms = ScaledArms(arms=K, features=d)
     arms.update_many(which, C, y)
-    every = scaled.block_of(scaled.RECENT)
-    scaled.fade_all_to(arms.recent, arms.common, arms.stamps, n // every)
-    weight = 2.0 ** (-(n // every - np.arange(n) // every) / scaled.BLOCKS)
-    total = (weight * y).sum()
-    assert arms.num[scaled.NEW_SUM] == pytest.approx(total, rel=1e-9)
+    every, block = scaled.BLOCK, n // scaled.BLOCK
+    weight = 2.0 ** (-(block - np.arange(n) // every) * every / scaled.RECENT)
+    assert arms.num[scaled.NEW_SUM] == pytest.approx((weight * y).sum(), rel=1e-9)
+    # What predicts the rewards of this block is what was known as it began.
+    old = np.arange(n) < block * every
+    rates = [(y[old].sum() + 0.5) / (old.sum() + 1.0)]
+    rates.append(((weight * y)[old].sum() + 0.5) / (weight[old].sum() + 1.0))
+    e = np.eye(d)[-1]
     for k in range(K):
-        mine = which == k
-        B = (C[mine].T * weight[mine]) @ C[mine] + arms.ridge * np.eye(d)
-        assert arms.recent.A[k] == pytest.approx(np.linalg.inv(B), abs=1e-9)
-        f = (C[mine].T * weight[mine]) @ y[mine] + arms.ridge * arms.common
-        assert arms.recent.mu[k] == pytest.approx(np.linalg.solve(B, f), abs=1e-9)
+        assert arms.recent.stamps[k] == block
+        mine = old & (which == k)
+        length = (C[mine] ** 2).sum() / mine.sum()
+        squares = []
+        for i, w in enumerate((np.ones(n)[mine], weight[mine])):
+            B = (C[mine].T * w) @ C[mine] + arms.ridge * np.eye(d)
+            f = (C[mine].T * w) @ y[mine] + arms.ridge * (arms.common + rates[i] * e)
+            assert arms.recent.weights[k, i] == pytest.approx(np.linalg.solve(B, f), abs=1e-9)
+            squares.append(1.0 + length / (np.trace(B) / d))
+        assert arms.recent.scales[k, :2] == pytest.approx(squares, rel=1e-9)
+        assert arms.recent.scales[k, 2] == pytest.approx(np.log(squares[0] / squares[1]) / 2)
+        gone = 1.0 - weight[mine]
+        faded = (C[mine].T * gone) @ C[mine]
+        assert arms.recent.gram[k] == pytest.approx(faded[np.tril_indices(d)], abs=1e-9)
+        assert arms.recent.f[k] == pytest.approx((C[mine].T * gone) @ y[mine], abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -205,8 +218,9 @@ def test_history_at_once_is_what_one_by_one_learns_but_for_the_scale() -> None:
     many._set_common(one.common)
     assert many.means == pytest.approx(one.means, abs=1e-9)
     for arms in (one, many):
-        scaled.fade_all_to(arms.recent, arms.common, arms.stamps, arms._block())
-    assert many.recent.mu == pytest.approx(one.recent.mu, abs=1e-9)
+        scaled.fade_all_recent(arms.kernel_state, arms.recent, arms.common, arms._block())
+    assert many.recent.gram == pytest.approx(one.recent.gram, abs=1e-9)
+    assert many.recent.f == pytest.approx(one.recent.f, abs=1e-9)
 
 
 def test_two_halves_merge_to_the_whole() -> None:
@@ -230,7 +244,7 @@ def test_two_halves_merge_to_the_whole() -> None:
 def test_arms_come_and_are_reset() -> None:
     arms = trained()
     arms.grow(2)
-    assert (arms.arms, len(arms.stamps), arms.recent.mu.shape[0]) == (6, 6, 6)
+    assert (arms.arms, len(arms.recent.stamps), len(arms.recent.gram)) == (6, 6, 6)
     mean, _ = arms.scores(np.ones(5))
     expected = arms.rate + arms.common.sum()
     assert mean[4] == mean[5] == pytest.approx(expected, rel=1e-12)
@@ -243,11 +257,11 @@ def test_forgetting_changes_on_the_way() -> None:
     arms = trained("never")
     arms.set_forget("auto")
     assert arms.forget == "auto"
-    assert np.array_equal(arms.recent.mu, arms.kernel_state.mu)
+    assert not arms.recent.gram.any()  # nothing has faded
     arms.update_many(*history(11, 100, 4, 5))
     arms.set_forget(100.0)
     assert arms.num[scaled.HALF_LIFE] == 100.0
-    assert not arms.stamps.size
+    assert not arms.recent.stamps.size
     mass = arms.num[scaled.MASS]
     arms.update_many(*history(12, 100, 4, 5))
     assert arms.num[scaled.MASS] < mass
@@ -272,11 +286,11 @@ def test_a_way_to_forget_is_checked(forget) -> None:
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.WIDTH, 0.0, x)),
         ("common", lambda x: x[:-1]),
         ("common", lambda x: x * np.nan),
-        ("stamps", lambda x: x[:-1]),
-        ("stamps", lambda x: x + 10**9),
-        ("stamps", lambda x: x - 10**9),
-        ("recent_A", lambda x: x[:-1]),
-        ("recent_mu", lambda x: x * np.inf),
+        ("recent_stamps", lambda x: x[:-1]),
+        ("recent_stamps", lambda x: x + 10**9),
+        ("recent_stamps", lambda x: x - 10**9),
+        ("recent_gram", lambda x: x[:-1]),
+        ("recent_weights", lambda x: x * np.inf),
     ],
 )
 def test_a_damaged_state_is_refused(name, change) -> None:

@@ -522,8 +522,9 @@ def fold_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     """
     K, d = post.mu.shape
     order, ends = by_arm(arms, K)
-    held = np.ones((HELD, d))
-    fold_arms(post, order, ends, C, y, held, np.empty(HELD), np.empty(d, np.uint32), np.empty(d))
+    held, where = np.ones((HELD, d)), np.empty(d, np.uint32)
+    more = np.zeros(K, np.int64)
+    fold_arms(post, order, ends, C, y, more, held, np.empty(HELD), where, np.empty(d))
 
 
 @bare
@@ -533,35 +534,42 @@ def fold_arms(
     ends: Ints,
     C: Floats,
     y: Floats,
+    more: Ints,
     held: Floats,
     outcomes: Floats,
     where: Places,
     g: Floats,
 ) -> None:
-    """Do what `fold_many` does; held: (HELD, d) of ones, outcomes: (HELD,), where, g: (d,)."""
+    """Do what `fold_many` does, where so many `more` examples of each arm follow at once.
+
+    What comes before a refresh among those need not update A, either. held: (HELD, d) of ones,
+    outcomes: (HELD,), where, g: (d,).
+    """
     begin = 0
     for k in range(ends.shape[0]):
         if ends[k] == begin:
             continue
         # How many examples of the arm until its last refresh.
-        after = post.since[k] + ends[k] - begin
+        after = post.since[k] + ends[k] - begin + more[k]
         sums_only = after - after % REFRESH_AFTER - post.since[k]
         place = begin
-        while sums_only > 0:
+        while sums_only > 0 and place < ends[k]:
             # To where sums are settled, or as many times on as there is place for.
             m = SETTLE_AFTER - post.since[k] % SETTLE_AFTER
             if m == SETTLE_AFTER:
                 m = min(HELD, REFRESH_AFTER - post.since[k])
+            m = min(m, ends[k] - place)
             hold(C, y, order[place : place + m], held, outcomes)
             for at in range(place + m, min(place + m + HELD, ends[k])):
                 fetch(C, order[at])
             for r in range(0, m, SETTLE_AFTER):
                 few = min(SETTLE_AFTER, m - r)
-                add_held(post, k, held[r : r + few], outcomes[r : r + few], few, True, where)
+                post.since[k] += few
+                settles = post.since[k] % SETTLE_AFTER == 0
+                add_held(post, k, held[r : r + few], outcomes[r : r + few], few, settles, where)
             place += m
             sums_only -= m
             post.times[k] += m
-            post.since[k] += m
             if post.since[k] >= REFRESH_AFTER:
                 post.since[k] = 0
                 if sums_only == 0:

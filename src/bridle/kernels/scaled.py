@@ -7,30 +7,32 @@ of plays, not of arms: it rises as the better arms are found, and what is worse 
 tried for long. The prior's part of f, ridge·w, stands in the sums of the arm.
 
 Beside what was learned of all plays stands, if it is wanted, what was learned of the recent ones
-alone: sums that fade, halved in so many plays. Both predict each reward before it is learned. By
-how much the recent one predicted better, in log likelihood and never below 0, is its surplus (a
-CUSUM test): once that is large, the world has changed, and the recent one takes the other's place.
+alone: sums that fade from one block of plays to the next. Within a block both predict the rewards
+of an arm by the weights that they had for it as the block began. By how much the recent one
+predicted better, in log likelihood and never below 0, is its surplus (a CUSUM test): once that is
+large, the world has changed, and the recent one takes the other's place.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from bridle.kernels.compiling import njit
+from bridle.kernels.compiling import bare, counted, njit
+from bridle.kernels.lanes import add_products, add_rows, row_products
 from bridle.kernels.posterior import (
-    REFRESH_AFTER,
+    HELD,
+    SETTLE_AFTER,
     add,
     add_scaled,
-    add_sums,
     by_arm,
-    count,
     fold,
+    fold_arms,
+    hold,
     invert,
-    mean_of,
     nonzeros,
-    sd_of,
     settle,
 )
 from bridle.kernels.types import Floats, Ints, Places, Posterior
@@ -38,12 +40,16 @@ from bridle.kernels.types import Floats, Ints, Places, Posterior
 # Places in `num`. The sums are of rewards, 1 and squares: of all that counts; of what is recent.
 COUNT, SUM, MASS, SQUARES, NOISE = range(5)
 NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, WIDTH, HOLD, HALF_LIFE = range(5, 12)
-NUMBERS = 12
+# The mean of all rewards and of recent ones, as the block began.
+RATE, NEW_RATE = range(12, 14)
+NUMBERS = 14
 
 # One observation before all others: its reward, and the square of how far it is off.
 FIRST, FIRST_SQUARE = 0.5, 0.0625
-# Plays in which what is recent is halved; it fades in blocks, of which so many halve it.
-RECENT, BLOCKS = 500.0, 8
+# Where old examples fade, they do so in blocks, of which so many are a half-life.
+BLOCKS = 8
+# Plays in which what is recent is halved, and plays of a block of it.
+RECENT, BLOCK = 500.0, 250
 # No single reward says more than this; in all, a chance of e^-15 a time that nothing has changed.
 MOST_SURPRISED, SURE = 3.0, 15.0
 # Ratios of noise to prior that are tried, half decades, and what is expected of them: log-normal.
@@ -99,24 +105,118 @@ def fade(post: Posterior, common: Floats, k: int, g: float) -> None:
     invert(post, k)
 
 
-@njit(cache=True, inline="always")
-def faded(blocks: int) -> float:
-    """Return what is left of something recent after so many blocks."""
-    return float(2.0 ** (-blocks / BLOCKS))
+class Recent(NamedTuple):
+    """What has faded of the sums of arms, and how their rewards are predicted in this block.
+
+    What is recent is the sums of all plays less these. Twos are of all plays, and of recent ones.
+    """
+
+    gram: Floats  # (K, d(d+1)/2) Σ (1 − w) c cᵀ over plays that count w by now
+    f: Floats  # (K, d) Σ (1 − w) c·y
+    weights: Floats  # (K, 2, d) what predicts y, from c
+    scales: Floats  # (K, 3) the variances of these predictions in units of the noise, and half the
+    # logarithm of their ratio
+    stamps: Ints  # (K,) the block up to which it has faded; −1 − block: weights are of an older one
+
+
+@bare
+def fade_recent(post: Posterior, recent: Recent, common: Floats, k: int, block: int) -> None:
+    """Let what is recent of arm k fade to a block; its weights are to be found anew."""
+    stamp = recent.stamps[k]
+    gone = 1.0 - 2.0 ** (((stamp if stamp >= 0 else -1 - stamp) - block) * (BLOCK / RECENT))
+    recent.stamps[k] = -1 - block
+    if gone == 0.0 or post.times[k] == 0:
+        return
+    old, high, low, new = recent.gram[k], post.gram[k], post.gram_low[k], post.gram_new[k]
+    for p in range(old.shape[0]):
+        old[p] += gone * ((high[p] + (low[p] + new[p])) - old[p])
+    for i in range(common.shape[0]):
+        old[i * (i + 1) // 2 + i] -= gone * post.ridge
+        f = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - post.ridge * common[i]
+        recent.f[k, i] += gone * (f - recent.f[k, i])
 
 
 @njit(cache=True)
-def fade_to(post: Posterior, common: Floats, stamps: Ints, block: int, k: int) -> None:
-    """Let what is recent of arm k fade to the present block; A and μ are right afterwards."""
-    last = stamps[k] if stamps[k] >= 0 else -1 - stamps[k]
-    if last < block and post.times[k] > 0:
-        fade(post, common, k, faded(block - last))
-    elif stamps[k] < 0:
-        invert(post, k)
-    stamps[k] = block
+def fade_all_recent(post: Posterior, recent: Recent, common: Floats, block: int) -> None:
+    """Let what is recent of every arm fade to a block."""
+    for k in range(recent.stamps.shape[0]):
+        fade_recent(post, recent, common, k, block)
 
 
-@njit(cache=True)
+@counted
+def predict(
+    post: Posterior, recent: Recent, common: Floats, num: Floats, k: int, block: int
+) -> None:
+    """Find what predicts the rewards of arm k in this block.
+
+    Within it the variance of a prediction is taken to be the same: that of an arm which knows as
+    much in every direction, for contexts as long as those so far.
+    """
+    fade_recent(post, recent, common, k, block)
+    recent.stamps[k] = block
+    d = common.shape[0]
+    B = np.empty((d, d))
+    factors = np.empty((2, d))
+    length = 1.0
+    for which in range(2):
+        w = recent.weights[k, which]
+        trace = 0.0
+        p = 0
+        for j in range(d):
+            for i in range(j + 1):
+                B[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
+                if which == 1:
+                    B[i, j] -= recent.gram[k, p]
+                p += 1
+            w[j] = post.f[k, j] + (post.f_low[k, j] + post.f_new[k, j])
+            if which == 1:
+                w[j] -= recent.f[k, j]
+            trace += B[j, j]
+        plays = B[d - 1, d - 1] - post.ridge
+        if which == 0 and plays > 0.0:
+            length = (trace - d * post.ridge) / plays
+        w[d - 1] += num[RATE + which] * post.ridge
+        eliminate(B, w, 0.0, post.ridge, B, w, factors)
+        solve(B, w)
+        recent.scales[k, which] = 1.0 + length * d / trace
+    recent.scales[k, 2] = 0.5 * math.log(recent.scales[k, 0] / recent.scales[k, 1])
+
+
+@bare
+def compare(recent: Recent, num: Floats, k: int, c: Floats, y: float, means: Floats) -> None:
+    """Add to the surplus by how much better what is recent predicts; means: (2,) scratch."""
+    row_products(means, recent.weights[k], c)
+    old, new = y - means[0], y - means[1]
+    gain = old * old / recent.scales[k, 0] - new * new / recent.scales[k, 1]
+    gain = 0.5 * gain / (num[NOISE] * num[NOISE]) + recent.scales[k, 2]
+    num[SURPLUS] = max(0.0, num[SURPLUS] + min(max(gain, -MOST_SURPRISED), MOST_SURPRISED))
+
+
+@bare
+def count_reward(num: Floats, y: float, keeps_recent: bool) -> None:
+    """Add a reward to the sums of rewards; those of recent ones fade where a block ends."""
+    num[COUNT] += 1.0
+    num[SUM] += y
+    num[MASS] += 1.0
+    num[SQUARES] += y * y
+    if keeps_recent:
+        num[NEW_SUM] += y
+        num[NEW_MASS] += 1.0
+        num[NEW_SQUARES] += y * y
+        if int(num[COUNT]) % BLOCK == 0:
+            for i in range(NEW_SUM, NEW_SQUARES + 1):
+                num[i] *= 2.0 ** (-BLOCK / RECENT)
+            keep_rates(num)
+
+
+@bare
+def keep_rates(num: Floats) -> None:
+    """Keep the means of rewards as they stand, for the predictions of a block."""
+    num[RATE] = rate_of(num[SUM], num[MASS])
+    num[NEW_RATE] = rate_of(num[NEW_SUM], num[NEW_MASS])
+
+
+@bare
 def fold_one(
     gram: Floats,
     gram_low: Floats,
@@ -128,124 +228,104 @@ def fold_one(
     mu: Floats,
     times: Ints,
     since: Ints,
-    new_gram: Floats,
-    new_gram_low: Floats,
-    new_gram_new: Floats,
-    new_f: Floats,
-    new_f_low: Floats,
-    new_f_new: Floats,
-    new_A: Floats,
-    new_mu: Floats,
-    new_times: Ints,
-    new_since: Ints,
+    old_gram: Floats,
+    old_f: Floats,
+    weights: Floats,
+    scales: Floats,
+    stamps: Ints,
     ridge: float,
     common: Floats,
-    stamps: Ints,
     num: Floats,
     k: int,
     c: Floats,
     y: float,
+    where: Places,
+    g: Floats,
+    means: Floats,
 ) -> bool:
-    """Fold one example into arm k, and into what is recent if that is kept (stamps: (K,), or (0,)).
+    """Fold one example into arm k, and compare it with what is recent if that is kept.
 
     Return whether something is due: the scale is to be found anew, to fade, or to begin anew.
 
-    It takes posteriors in pieces: numba looks up a call with a named tuple 100 times slower.
+    It takes tuples in pieces: numba looks up a call with a named tuple 100 times slower. where, g:
+    (d,), means: (2,) scratch.
     """
     post = Posterior(gram, gram_low, gram_new, f, f_low, f_new, A, mu, times, since, ridge)
-    d = c.shape[0]
-    where = np.empty(d, np.uint32)
-    n = nonzeros(c, where)
-    g = np.empty(d)
-    if stamps.shape[0] > 0:
-        new = Posterior(
-            new_gram,
-            new_gram_low,
-            new_gram_new,
-            new_f,
-            new_f_low,
-            new_f_new,
-            new_A,
-            new_mu,
-            new_times,
-            new_since,
-            ridge,
-        )
-        every = block_of(RECENT)
-        fade_to(new, common, stamps, int(num[COUNT]) // every, k)
-        old_error, old_square = missed(post, k, c, y, where, n, g, rate_of(num[SUM], num[MASS]))
-        error, square = missed(new, k, c, y, where, n, g, rate_of(num[NEW_SUM], num[NEW_MASS]))
-        noise = num[NOISE] * num[NOISE]
-        gain = 0.5 * (
-            (old_error * old_error / old_square - error * error / square) / noise
-            + math.log(old_square / square)
-        )
-        gain = min(max(gain, -MOST_SURPRISED), MOST_SURPRISED)
-        num[SURPLUS] = max(0.0, num[SURPLUS] + gain)
-        fold(new, k, c, y, where, n, g)
-        num[NEW_SUM] += y
-        num[NEW_MASS] += 1.0
-        num[NEW_SQUARES] += y * y
-        if (int(num[COUNT]) + 1) % every == 0:
-            for i in range(NEW_SUM, NEW_SQUARES + 1):
-                num[i] *= 2.0 ** (-1.0 / BLOCKS)
-    fold(post, k, c, y, where, n, g)
-    num[COUNT] += 1.0
-    num[SUM] += y
-    num[MASS] += 1.0
-    num[SQUARES] += y * y
-    seen = int(num[COUNT])
-    if num[SURPLUS] > SURE or seen % eighth(seen) == 0:
-        return True
-    return num[HALF_LIFE] > 0.0 and seen % block_of(num[HALF_LIFE]) == 0
+    keeps = stamps.shape[0] > 0
+    if keeps:
+        recent = Recent(old_gram, old_f, weights, scales, stamps)
+        block = int(num[COUNT]) // BLOCK
+        if stamps[k] != block:
+            predict(post, recent, common, num, k, block)
+        compare(recent, num, k, c, y, means)
+    fold(post, k, c, y, where, nonzeros(c, where), g)
+    count_reward(num, y, keeps)
+    return num[SURPLUS] > SURE or int(num[COUNT]) == next_due(int(num[COUNT]) - 1, num[HALF_LIFE])
+
+
+@bare
+def next_due(count: int, half_life: float) -> int:
+    """Return at which count after this one the scale is found anew, or what was learned fades."""
+    due = count + 1
+    every = eighth(due)
+    while due % every != 0:  # it changes at multiples of itself
+        due += every - due % every
+        every = eighth(due)
+    if half_life > 0.0:
+        block = block_of(half_life)
+        due = min(due, count + block - count % block)
+    return due
 
 
 @njit(cache=True)
 def fold_until_due(
     post: Posterior,
-    new: Posterior,
+    recent: Recent,
     common: Floats,
-    stamps: Ints,
     num: Floats,
     arms: Ints,
     C: Floats,
     y: Floats,
     first: int,
 ) -> tuple[int, bool]:
-    """Fold rows by `fold_one`; return where to go on, and whether something is due before."""
-    for t in range(first, arms.shape[0]):
-        due = fold_one(
-            post.gram,
-            post.gram_low,
-            post.gram_new,
-            post.f,
-            post.f_low,
-            post.f_new,
-            post.A,
-            post.mu,
-            post.times,
-            post.since,
-            new.gram,
-            new.gram_low,
-            new.gram_new,
-            new.f,
-            new.f_low,
-            new.f_new,
-            new.A,
-            new.mu,
-            new.times,
-            new.since,
-            post.ridge,
-            common,
-            stamps,
-            num,
-            arms[t],
-            C[t],
-            y[t],
-        )
-        if due:
-            return t + 1, True
-    return arms.shape[0], False
+    """Do what `fold_one` does with rows first, first + 1, … of C until something is due.
+
+    Return where to go on, and whether something is due before.
+
+    Arms go one after the other through each block. What A and μ are before a refresh nobody asks,
+    but who begins anew, and then they are computed from the sums.
+    """
+    K, d = post.mu.shape
+    keeps = recent.stamps.shape[0] > 0
+    count = int(num[COUNT])
+    due = next_due(count, num[HALF_LIFE])
+    end = min(arms.shape[0], first + due - count)
+    more = np.zeros(K, np.int64)
+    for t in range(first, end):
+        more[arms[t]] += 1
+    held, outcomes, g = np.empty((HELD, d)), np.empty(HELD), np.empty(d)
+    where, means = np.empty(d, np.uint32), np.empty(2)
+    while first < end:
+        last = end
+        if keeps:
+            block = int(num[COUNT]) // BLOCK
+            last = min(end, first + (block + 1) * BLOCK - int(num[COUNT]))
+            for t in range(first, last):
+                if recent.stamps[arms[t]] != block:
+                    predict(post, recent, common, num, arms[t], block)
+                compare(recent, num, arms[t], C[t], y[t], means)
+                if num[SURPLUS] > SURE:
+                    last = t + 1
+                    break
+        for t in range(first, last):
+            count_reward(num, y[t], keeps)
+            more[arms[t]] -= 1
+        order, ends = by_arm(arms[first:last], K)
+        fold_arms(post, order, ends, C[first:last], y[first:last], more, held, outcomes, where, g)
+        first = last
+        if num[SURPLUS] > SURE:
+            return first, True
+    return end, int(num[COUNT]) == due
 
 
 @njit(cache=True)
@@ -257,68 +337,65 @@ def eighth(count: int) -> int:
     return part
 
 
-@njit(cache=True, inline="always")
-def missed(
-    post: Posterior,
-    k: int,
-    c: Floats,
-    y: float,
-    where: Places,
-    n: int,
-    h: Floats,
-    rate: float,
-) -> tuple[float, float]:
-    """Return by how much arm k misses an outcome, and its variance in units of the noise."""
-    drawn = rate * post.ridge * mean_of(post.A[k], c.shape[0] - 1, c, where, n)
-    sd = sd_of(post.A, k, c, where, n, h)
-    return y - (mean_of(post.mu, k, c, where, n) + drawn), 1.0 + sd * sd
-
-
 @njit(cache=True)
-def fold_recent(
-    post: Posterior,
-    common: Floats,
-    stamps: Ints,
-    num: Floats,
-    first: int,
-    arms: Ints,
-    C: Floats,
-    y: Floats,
-) -> None:
-    """Fold examples into what is recent, row t of C as number first + t; nothing is compared.
+def fold_recent(recent: Recent, num: Floats, count: int, arms: Ints, C: Floats, y: Floats) -> None:
+    """Add plays to what is recent as it fades until count + n plays, row t as number count + t.
 
-    Arms go one after the other, and their sums alone are right afterwards: a stamp of −1 − block
-    says that A and μ are to be computed when they are needed.
+    The sums of `recent` are what is recent here, not what has faded. Nothing is compared.
     """
-    K, d = post.mu.shape
-    where = np.empty(d, np.uint32)
-    every = block_of(RECENT)
+    K, d = recent.f.shape
+    n = arms.shape[0]
+    block = (count + n) // BLOCK
     order, ends = by_arm(arms, K)
+    held, outcomes = np.empty((SETTLE_AFTER, d)), np.empty(SETTLE_AFTER)
     begin = 0
     for k in range(K):
-        if ends[k] == begin:
-            continue
-        last = stamps[k] if stamps[k] >= 0 else -1 - stamps[k]
-        for place in range(begin, ends[k]):
-            t = order[place]
-            block = (first + t) // every
-            if last < block and post.times[k] > 0:
-                fade_sums(post, common, k, faded(block - last))
-            last = block
-            add_sums(post, k, C[t], y[t], where, nonzeros(C[t], where))
-            if count(post, k):
-                settle(post, k)
-            if post.since[k] >= REFRESH_AFTER:
-                post.since[k] = 0
-        stamps[k] = -1 - last
+        for first in range(begin, ends[k], SETTLE_AFTER):
+            m = min(SETTLE_AFTER, ends[k] - first)
+            hold(C, y, order[first : first + m], held, outcomes)
+            for r in range(m):
+                root = 2.0 ** (((count + order[first + r]) // BLOCK - block) * (BLOCK / RECENT / 2))
+                outcomes[r] *= root
+                for i in range(d):
+                    held[r, i] *= root
+            add_products(recent.gram[k], held[:m])
+            add_rows(recent.f[k], outcomes[:m], held[:m])
         begin = ends[k]
-    for t in range(arms.shape[0]):
+    for t in range(n):
         num[NEW_SUM] += y[t]
         num[NEW_MASS] += 1.0
         num[NEW_SQUARES] += y[t] * y[t]
-        if (first + t + 1) % every == 0:
+        if (count + t + 1) % BLOCK == 0:
             for i in range(NEW_SUM, NEW_SQUARES + 1):
-                num[i] *= 2.0 ** (-1.0 / BLOCKS)
+                num[i] *= 2.0 ** (-BLOCK / RECENT)
+
+
+@njit(cache=True)
+def turn_recent(post: Posterior, recent: Recent, common: Floats) -> None:
+    """Turn what has faded into what is recent in the sums of `recent`, or back."""
+    for k in range(post.mu.shape[0]):
+        if post.times[k] == 0:
+            continue
+        old = recent.gram[k]
+        for p in range(old.shape[0]):
+            old[p] = (post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])) - old[p]
+        for i in range(common.shape[0]):
+            old[i * (i + 1) // 2 + i] -= post.ridge
+            f = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - post.ridge * common[i]
+            recent.f[k, i] = f - recent.f[k, i]
+
+
+@njit(cache=True)
+def begin_anew(post: Posterior, recent: Recent) -> None:
+    """Take what has faded out of what was learned; nothing has faded then."""
+    for k in range(post.mu.shape[0]):
+        settle(post, k)
+        for p in range(post.gram.shape[1]):
+            add(post.gram[k], post.gram_low[k], p, -recent.gram[k, p])
+            recent.gram[k, p] = 0.0
+        for i in range(post.mu.shape[1]):
+            add(post.f[k], post.f_low[k], i, -recent.f[k, i])
+            recent.f[k, i] = 0.0
 
 
 @njit(cache=True)
@@ -327,13 +404,6 @@ def fade_all(post: Posterior, common: Floats, g: float) -> None:
     for k in range(post.mu.shape[0]):
         if post.times[k] > 0:
             fade(post, common, k, g)
-
-
-@njit(cache=True)
-def fade_all_to(post: Posterior, common: Floats, stamps: Ints, block: int) -> None:
-    """Let what is recent of every arm fade to the present block."""
-    for k in range(post.mu.shape[0]):
-        fade_to(post, common, stamps, block, k)
 
 
 @njit(cache=True)
@@ -368,27 +438,44 @@ def left_of(post: Posterior, common: Floats, k: int, rate: float, B: Floats, h: 
     less(B, common, h)
 
 
-@njit(cache=True)
-def eliminate(B: Floats, h: Floats, floor: float) -> tuple[float, float]:
-    """Eliminate in the upper half of B (d, d), and h: return log det B and hᵀB⁻¹h.
+@bare
+def eliminate(
+    G: Floats, g: Floats, ridge: float, floor: float, B: Floats, h: Floats, factors: Floats
+) -> float:
+    """Eliminate in B = G + ridge·I, of a G whose upper half (d, d) is known, and in h = g.
 
-    No pivot is below the floor, as B is at least that.
+    Return hᵀB⁻¹h. No pivot is below the floor, as B is at least that. B and h may be G and g;
+    factors: (2, d) scratch.
     """
-    d = h.shape[0]
-    log_det = 0.0
+    d = g.shape[0]
     square = 0.0
     for i in range(d):
         row = B[i, i:]
-        pivot = max(row[0], floor)
-        row[0] = pivot
-        log_det += math.log(pivot)
-        square += h[i] * h[i] / pivot
-        for r in range(i + 1, d):
-            x = B[i, r] / pivot
-            if x != 0.0:
-                h[r] -= x * h[i]
-                add_scaled(B[r, r:], -x, B[i, r:])
-    return log_det, square
+        for j in range(d - i):
+            row[j] = G[i, i + j]
+        row[0] += ridge
+        x = g[i]
+        for r in range(i):
+            factors[0, r] = -B[r, i] * factors[1, r]
+            x += factors[0, r] * h[r]
+        add_rows(row, factors[0, :i], B[:i, i:])
+        row[0] = max(row[0], floor)
+        factors[1, i] = 1.0 / row[0]
+        h[i] = x
+        square += x * x * factors[1, i]
+    return square
+
+
+@bare
+def log_det(B: Floats) -> float:
+    """Return the logarithm of the determinant, after `eliminate`."""
+    total, product = 0.0, 1.0
+    for i in range(B.shape[0]):
+        product *= B[i, i]
+        if i % 8 == 7:  # a logarithm costs as much as many products
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
 
 
 @njit(cache=True)
@@ -402,9 +489,9 @@ def solve(B: Floats, h: Floats) -> None:
 
 
 @njit(cache=True)
-def fit(mass: float, rest: float, log_det: float) -> float:
+def fit(mass: float, rest: float, log_ratio: float) -> float:
     """Return the log evidence where squares of `rest` are left, the noise at its best."""
-    return -0.5 * (mass * math.log(max(rest, 1e-9) / max(mass, 1.0)) + log_det)
+    return -0.5 * (mass * math.log(max(rest, 1e-9) / max(mass, 1.0)) + log_ratio)
 
 
 @njit(cache=True)
@@ -465,29 +552,20 @@ def find_common(total: Floats, sums: Floats, num: Floats, find: bool, out: Float
     """Fill what arms have in common; with `find`, how tightly it is held is found by evidence."""
     d = sums.shape[0]
     guess = guess_of(rate_of(num[SUM], num[MASS]), num[NOISE])
-    B = np.empty((d, d))
+    B, factors = np.empty((d, d)), np.empty((2, d))
     if find:
         squares = squares_of(num)
         top = -math.inf
         for ridge in RIDGES:
-            log_det, square = held_by(total, sums, ridge, B, out)
+            square = eliminate(total, sums, ridge, ridge, B, out, factors)
             off = math.log(ridge / guess) / SCALE_DOUBT
-            found = fit(num[MASS], squares - square, log_det - d * math.log(ridge))
+            found = fit(num[MASS], squares - square, log_det(B) - d * math.log(ridge))
             if found - 0.5 * off * off > top:
                 top = found - 0.5 * off * off
                 num[HOLD] = ridge
-    held_by(total, sums, num[HOLD] if num[HOLD] > 0.0 else guess, B, out)
+    held = num[HOLD] if num[HOLD] > 0.0 else guess
+    eliminate(total, sums, held, held, B, out, factors)
     solve(B, out)
-
-
-@njit(cache=True)
-def held_by(total: Floats, sums: Floats, hold: float, B: Floats, h: Floats) -> tuple[float, float]:
-    """Eliminate in total + hold·I, which fills B, and in sums, which fill h: as `eliminate`."""
-    B[:] = total
-    h[:] = sums
-    for i in range(sums.shape[0]):
-        B[i, i] += hold
-    return eliminate(B, h, hold)
 
 
 @njit(cache=True)
@@ -550,34 +628,6 @@ def noise_of(post: Posterior, common: Floats, num: Floats, total: Floats, sums: 
 
 
 @njit(cache=True)
-def evidence(
-    post: Posterior,
-    common: Floats,
-    ridge: float,
-    num: Floats,
-    which: Ints,
-    squares: float,
-    B: Floats,
-    h: Floats,
-) -> float:
-    """Return the log evidence of a ridge, the noise at its best; B (d, d), h: scratch."""
-    d = post.mu.shape[1]
-    rate = rate_of(num[SUM], num[MASS])
-    log_det = 0.0
-    prior = d * math.log(ridge)
-    for k in which:
-        if post.times[k] == 0:
-            continue
-        left_of(post, common, k, rate, B, h)
-        for i in range(d):
-            B[i, i] += ridge
-        one, square = eliminate(B, h, ridge)
-        log_det += one - prior
-        squares -= square
-    return fit(num[MASS], squares, log_det)
-
-
-@njit(cache=True)
 def best_ridge(
     post: Posterior,
     common: Floats,
@@ -592,15 +642,23 @@ def best_ridge(
     Of many arms those are asked that were played most: the others count as noise.
     """
     d = post.mu.shape[1]
-    B = np.empty((d, d))
-    h = np.empty(d)
+    rate = rate_of(num[SUM], num[MASS])
+    G, B, factors = np.empty((d, d)), np.empty((d, d)), np.empty((2, d))
+    g, h = np.empty(d), np.empty(d)
+    explained, ratios = np.zeros(RIDGES.shape[0]), np.zeros(RIDGES.shape[0])
+    for k in np.argsort(-post.times, kind="mergesort")[: max(LEAST_ASKED, WORK // d**3)]:
+        if post.times[k] == 0:
+            break
+        left_of(post, common, k, rate, G, g)
+        for r, ridge in enumerate(RIDGES):
+            explained[r] += eliminate(G, g, ridge, ridge, B, h, factors)
+            ratios[r] += log_det(B) - d * math.log(ridge)
     squares = squares_left(total, sums, common, num)
-    which = np.argsort(-post.times, kind="mergesort")[: max(LEAST_ASKED, WORK // d**3)]
     best = post.ridge
     top = -math.inf
-    for ridge in RIDGES:
+    for r, ridge in enumerate(RIDGES):
         off = math.log(ridge / guess) / doubt
-        found = evidence(post, common, ridge, num, which, squares, B, h) - 0.5 * off * off
+        found = fit(num[MASS], squares - explained[r], ratios[r]) - 0.5 * off * off
         if found > top:
             best = ridge
             top = found

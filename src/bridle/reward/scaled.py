@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +12,18 @@ from bridle import validation
 from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import posterior as kernel
 from bridle.kernels import scaled
-from bridle.kernels.scaled import COUNT, HALF_LIFE, MASS, NOISE, SQUARES, SUM, SURPLUS, WIDTH
-from bridle.kernels.types import Floats, Ints, Posterior
+from bridle.kernels.scaled import (
+    COUNT,
+    HALF_LIFE,
+    MASS,
+    NOISE,
+    SQUARES,
+    SUM,
+    SURPLUS,
+    WIDTH,
+    Recent,
+)
+from bridle.kernels.types import Floats, Ints, Places, Posterior
 from bridle.reward.base import AUTO, HALF_LIVES, NEVER, Forget, half_life_of
 from bridle.reward.posterior import LinearArms, arrays_of, untrained
 
@@ -60,8 +70,8 @@ class ScaledArms(LinearArms):
         self.num = np.zeros(scaled.NUMBERS)
         self.num[WIDTH] = 1.0
         self.num[NOISE] = np.sqrt(scaled.FIRST_SQUARE)
-        self.recent = _none(self.features, self.ridge)
-        self.stamps: Ints = np.zeros(0, np.int64)
+        self.recent = _all_recent(0, features, 0)
+        self._work = _work(features)
         self.set_forget(forget)
 
     @property
@@ -106,15 +116,13 @@ class ScaledArms(LinearArms):
         """Let examples fade in another way from now on; what has faded stays so."""
         self.num[HALF_LIFE] = half_life_of(forget, "ScaledArms")
         self.num[SURPLUS] = 0.0
-        if forget == "auto" and not self.stamps.size:
-            # What was learned so far is as recent as any.
-            self.recent = _copied(self.kernel_state)
-            self.stamps = np.full(self.arms, self._block(), np.int64)
-            self.num[scaled.NEW_SUM : SURPLUS] = self.num[SUM:NOISE]
-        elif forget != "auto":
-            self.recent = _none(self.features, self.ridge)
-            self.stamps = np.zeros(0, np.int64)
-            self.num[scaled.NEW_SUM : SURPLUS] = 0.0
+        if (forget == "auto") == self._keeps_recent:
+            return
+        # What was learned so far is as recent as any.
+        arms = self.arms if forget == "auto" else 0
+        self.recent = _all_recent(arms, self.features, self._block())
+        self.num[scaled.NEW_SUM : SURPLUS] = self.num[SUM:NOISE] if arms else 0.0
+        scaled.keep_rates(self.num)
 
     def update(self, arm: int, context: npt.ArrayLike, outcome: float) -> None:
         """Fold one example into an arm, and find the scale anew where it is time."""
@@ -128,14 +136,14 @@ class ScaledArms(LinearArms):
         """Fold an example that was checked before. True: `rescale` is to be called."""
         due: bool = scaled.fold_one(
             *self.kernel_state[:-1],
-            *self.recent[:-1],
+            *self.recent,
             self.kernel_state.ridge,
             self.common,
-            self.stamps,
             self.num,
             arm,
             context,
             outcome,
+            *self._work,
         )
         return due
 
@@ -169,7 +177,6 @@ class ScaledArms(LinearArms):
                 self.kernel_state,
                 self.recent,
                 self.common,
-                self.stamps,
                 self.num,
                 arms,
                 C,
@@ -184,25 +191,24 @@ class ScaledArms(LinearArms):
 
         The last examples are recent. It is not looked for changes within.
         """
-        num, before = self.num, int(self.num[COUNT])
-        if self.stamps.size:
+        num, before, n = self.num, int(self.num[COUNT]), len(outcomes)
+        keeps, post = self._keeps_recent, self.kernel_state
+        if keeps:
+            block = (before + n) // scaled.BLOCK
+            scaled.fade_all_recent(post, self.recent, self.common, block)
+            scaled.turn_recent(post, self.recent, self.common)
             C = with_last(contexts[-TAIL:], self.features)
-            first = len(outcomes) - len(C)
-            scaled.fold_recent(
-                self.recent,
-                self.common,
-                self.stamps,
-                num,
-                before + first,
-                arms[first:],
-                C,
-                outcomes[first:],
-            )
-        kernel.sum_many(self.kernel_state, arms, contexts, outcomes)
-        num[COUNT] += len(outcomes)
+            first = n - len(C)
+            last = (arms[first:], C, outcomes[first:])
+            scaled.fold_recent(self.recent, num, before + first, *last)
+        kernel.sum_many(post, arms, contexts, outcomes)
+        num[COUNT] += n
         for place, terms in ((SUM, outcomes), (SQUARES, outcomes * outcomes)):
             num[place] = kernel.add_in_order(float(num[place]), terms)
-        num[MASS] += len(outcomes)
+        num[MASS] += n
+        if keeps:
+            scaled.turn_recent(post, self.recent, self.common)
+            scaled.keep_rates(num)
         self._find_at_once(int(num[COUNT]).bit_length() > before.bit_length())
 
     def scores(self, context: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -222,20 +228,18 @@ class ScaledArms(LinearArms):
     def grow(self, arms: int = 1) -> None:
         """Add arms that know nothing yet, after the others."""
         super().grow(arms)
-        if self.stamps.size:
-            new = arrays_of(self._untrained(arms))
-            old = arrays_of(self.recent)
-            joined = {name: np.concatenate([old[name], new[name]]) for name in old}
-            self.recent = Posterior(**joined, ridge=self.ridge)
-            self.stamps = np.concatenate([self.stamps, np.full(arms, self._block(), np.int64)])
+        if self._keeps_recent:
+            new = _all_recent(arms, self.features, self._block())
+            pairs = zip(self.recent, new, strict=True)
+            self.recent = Recent(*(np.concatenate(pair) for pair in pairs))
 
     def reset(self, arm: int) -> None:
         """Forget every example of one arm; the mean of all rewards and the noise stay."""
         super().reset(arm)
-        if self.stamps.size:
-            new = arrays_of(self._untrained(1))
-            for name, mine in arrays_of(self.recent).items():
-                mine[arm] = new[name][0]
+        if self._keeps_recent:
+            new = _all_recent(1, self.features, self._block())
+            for mine, blank in zip(self.recent, new, strict=True):
+                mine[arm] = blank[0]
 
     def merge(self, other: LinearArms) -> None:
         """Take in what `other` learned apart from these arms; the scale is found anew.
@@ -249,37 +253,38 @@ class ScaledArms(LinearArms):
         its = other.copy()
         its._change_ridge(self.ridge)
         its._set_common(self.common)
-        pairs = [(self.kernel_state, its.kernel_state)]
-        if self.stamps.size:
-            for each in (self, its):
-                scaled.fade_all_to(each.recent, each.common, each.stamps, each._block())
-            pairs.append((self.recent, its.recent))
-            self.num[scaled.NEW_SUM : SURPLUS] += its.num[scaled.NEW_SUM : SURPLUS]
-        for mine, others in pairs:
-            scaled.expect(others, its.common, -1.0)
-            kernel.merge_sums(mine, others)
-            kernel.refresh_all(mine)
+        for each in (self, its):
+            block = each._block()
+            scaled.fade_all_recent(each.kernel_state, each.recent, each.common, block)
+        for mine, others in zip(self.recent[:2], its.recent[:2], strict=True):
+            mine += others
+        scaled.expect(its.kernel_state, its.common, -1.0)
+        kernel.merge_sums(self.kernel_state, its.kernel_state)
+        kernel.refresh_all(self.kernel_state)
         self.num[COUNT:NOISE] += its.num[COUNT:NOISE]
-        if self.stamps.size:
-            self.stamps[:] = self._block()
+        self.num[scaled.NEW_SUM : SURPLUS] += its.num[scaled.NEW_SUM : SURPLUS]
+        self.recent.stamps[:] = -1 - self._block()
+        scaled.keep_rates(self.num)
         self._find(True)
 
     def copy(self) -> ScaledArms:
         """Arms with the same knowledge that learn apart from now on."""
         twin = object.__new__(ScaledArms)
-        twin.kernel_state, twin.recent = _copied(self.kernel_state), _copied(self.recent)
-        twin.num, twin.stamps, twin._kept = self.num.copy(), self.stamps.copy(), None
-        twin.common = self.common.copy()
+        mine = arrays_of(self.kernel_state)
+        twin.kernel_state = Posterior(
+            **{name: part.copy() for name, part in mine.items()}, ridge=self.ridge
+        )
+        twin.recent = Recent(*(part.copy() for part in self.recent))
+        twin.num, twin.common, twin._kept = self.num.copy(), self.common.copy(), None
+        twin._work = _work(self.features)
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that the arms know, as named arrays."""
         state = {**super().to_state(), "num": self.num.copy(), "common": self.common.copy()}
-        if self.stamps.size:
-            recent = {
-                f"recent_{name}": part.copy() for name, part in arrays_of(self.recent).items()
-            }
-            state |= {**recent, "stamps": self.stamps.copy()}
+        if self._keeps_recent:
+            recent = self.recent._asdict().items()
+            state |= {f"recent_{name}": part.copy() for name, part in recent}
         return state
 
     @classmethod
@@ -288,13 +293,9 @@ class ScaledArms(LinearArms):
         if not isinstance(state, Mapping) or not {"num", "common", "ridge"} <= set(state):
             raise CorruptState("ScaledArms needs the arrays 'num', 'common' and 'ridge', too.")
         parts = dict(state)
-        num, common, ridge = parts.pop("num"), parts.pop("common"), parts["ridge"]
-        stamps = parts.pop("stamps", np.zeros(0, np.int64))
-        recent = {
-            name.removeprefix("recent_"): parts.pop(name)
-            for name in list(parts)
-            if name.startswith("recent_")
-        }
+        num, common = parts.pop("num"), parts.pop("common")
+        names = [f"recent_{name}" for name in Recent._fields]
+        recent = [parts.pop(name) for name in names if name in parts]
         self = super().from_state(parts)
         _check_numbers(num)
         right = common.shape == (self.features,) and common.dtype == np.float64
@@ -302,32 +303,29 @@ class ScaledArms(LinearArms):
             raise CorruptState("ScaledArms: array 'common' is not what it must be.")
         if (num[HALF_LIFE] == AUTO) != bool(recent):
             raise CorruptState("ScaledArms: what is recent is there exactly where it is 'auto'.")
-        self.recent = _none(self.features, self.ridge)
+        self.num, self.common, self._work = num.copy(), common.copy(), _work(self.features)
+        self.recent = _all_recent(self.arms if recent else 0, self.features, self._block())
         if recent:
-            self.recent = LinearArms.from_state({**recent, "ridge": ridge}).kernel_state
-        block = int(num[COUNT]) // int(scaled.block_of(scaled.RECENT))
-        if (
-            stamps.shape != (self.arms if recent else 0,)
-            or stamps.dtype != np.int64
-            or (recent and self.recent.mu.shape != self.kernel_state.mu.shape)
-            or (np.maximum(stamps, -1 - stamps) > block).any()
-        ):
-            raise CorruptState("ScaledArms: what is recent is not of these arms.")
-        self.num, self.stamps, self.common = num.copy(), stamps.copy(), common.copy()
+            _check_recent(recent, self.recent, self._block())
+            self.recent = Recent(*(part.copy() for part in recent))
         return self
 
+    @property
+    def _keeps_recent(self) -> bool:
+        return bool(self.recent.stamps.size)
+
     def _block(self) -> int:
-        return int(self.num[COUNT]) // int(scaled.block_of(scaled.RECENT))
+        return int(self.num[COUNT]) // scaled.BLOCK
 
     def _begin_anew(self) -> None:
         """Let what is recent take the place of what was learned."""
-        scaled.fade_all_to(self.recent, self.common, self.stamps, self._block())
-        mine, new = arrays_of(self.kernel_state), arrays_of(self.recent)
-        for name in mine:
-            if name != "times":  # plays are counted on
-                mine[name][:] = new[name]
-        self.num[SUM:NOISE] = self.num[scaled.NEW_SUM : SURPLUS]
-        self.num[SURPLUS] = 0.0
+        post, num = self.kernel_state, self.num
+        scaled.fade_all_recent(post, self.recent, self.common, self._block())
+        scaled.begin_anew(post, self.recent)
+        kernel.refresh_all(post)
+        num[SUM:NOISE] = num[scaled.NEW_SUM : SURPLUS]
+        num[SURPLUS] = 0.0
+        scaled.keep_rates(num)
 
     def _find(self, ridge: bool) -> None:
         """Find what arms have in common and the noise anew, and the ridge if asked."""
@@ -344,18 +342,14 @@ class ScaledArms(LinearArms):
         total, sums = self._totals()
         self.num[NOISE] = scaled.scatter(self.num)  # until more is known
         common = self._found_common(total, sums, ridge)
-        both = (self.kernel_state, self.recent)
-        for post in both:
-            scaled.expect(post, common - self.common, 1.0)
+        scaled.expect(self.kernel_state, common - self.common, 1.0)
         self.common = common
         if ridge:
             guess = scaled.guess_of(self.rate, self.noise)
             found = self._found_ridge(total, sums, guess, scaled.SCALE_DOUBT)
-            for post in both:
-                scaled.change_prior(post, common, found - post.ridge)
-            self.kernel_state, self.recent = (post._replace(ridge=found) for post in both)
+            scaled.change_prior(self.kernel_state, common, found - self.ridge)
+            self.kernel_state = self.kernel_state._replace(ridge=found)
         kernel.refresh_all(self.kernel_state)
-        self.stamps = np.where(self.stamps < 0, self.stamps, -1 - self.stamps)
         self._find_noise(total, sums)
 
     def _totals(self) -> tuple[Floats, Floats]:
@@ -381,17 +375,13 @@ class ScaledArms(LinearArms):
         self._kept = None
 
     def _set_common(self, common: Floats) -> None:
-        for post in (self.kernel_state, self.recent):
-            scaled.shift(post, common - self.common)
+        scaled.shift(self.kernel_state, common - self.common)
         self.common = common.copy()
 
     def _change_ridge(self, ridge: float) -> None:
-        both = []
-        for post in (self.kernel_state, self.recent):
-            scaled.change_prior(post, self.common, ridge - post.ridge)
-            both.append(post._replace(ridge=ridge))
-            kernel.refresh_all(both[-1])
-        self.kernel_state, self.recent = both
+        scaled.change_prior(self.kernel_state, self.common, ridge - self.ridge)
+        self.kernel_state = self.kernel_state._replace(ridge=ridge)
+        kernel.refresh_all(self.kernel_state)
 
     def _untrained(self, arms: int) -> Posterior:
         """Return arms that expect what all have in common."""
@@ -408,14 +398,30 @@ def with_last(contexts: Floats, width: int) -> Floats:
     return np.hstack([contexts, np.ones((len(contexts), 1))])
 
 
-def _none(features: int, ridge: float) -> Posterior:
-    return untrained(0, features, ridge)
-
-
-def _copied(post: Posterior) -> Posterior:
-    return Posterior(
-        **{name: part.copy() for name, part in arrays_of(post).items()}, ridge=post.ridge
+def _all_recent(arms: int, features: int, block: int) -> Recent:
+    """Return arms of which nothing has faded up to a block."""
+    return Recent(
+        gram=np.zeros((arms, features * (features + 1) // 2)),
+        f=np.zeros((arms, features)),
+        weights=np.zeros((arms, 2, features)),
+        scales=np.zeros((arms, 3)),
+        stamps=np.full(arms, -1 - block, np.int64),
     )
+
+
+def _work(features: int) -> tuple[Places, Floats, Floats]:
+    """Return what `fold` works in."""
+    return np.zeros(features, np.uint32), np.zeros(features), np.zeros(2)
+
+
+def _check_recent(given: Sequence[npt.NDArray[Any]], blank: Recent, block: int) -> None:
+    """Raise `CorruptState` unless arrays are what is recent of such arms."""
+    right = len(given) == len(blank) and all(
+        one.shape == other.shape and one.dtype == other.dtype and np.isfinite(one).all()
+        for one, other in zip(given, blank, strict=True)
+    )
+    if not right or (np.maximum(given[-1], -1 - given[-1]) > block).any():
+        raise CorruptState("ScaledArms: what is recent is not of these arms.")
 
 
 def _check_numbers(num: npt.NDArray[Any]) -> None:
