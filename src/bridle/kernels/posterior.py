@@ -247,7 +247,7 @@ def add_held(
     settles: bool,
     where: Places,
 ) -> None:
-    """Add the first m rows of `held`, (SETTLE_AFTER, d), to the newest sums of arm k; settle them.
+    """Add the first m rows of `held`, (≥ m, d), to the newest sums of arm k; settle them.
 
     The sums of `add_sums`, in its order, with each of them read and written once. Zeros that are
     not skipped change no bit. `where` (d) is scratch.
@@ -260,7 +260,7 @@ def add_held(
             filled += 1
     if d <= FEW or 2 * filled >= d:
         add_rows(post.f_new[k], outcomes[:m], X)
-        if settles and m == SETTLE_AFTER:  # so nothing was in the newest sums before
+        if settles and m >= SETTLE_AFTER:  # so nothing was in the newest sums before
             settle_products(post.gram[k], post.gram_low[k], X)
             add_pairs(post.f[k], post.f_low[k], post.f_new[k])
             return
@@ -598,14 +598,15 @@ def sum_many(post: Posterior, arms: Ints, C: Floats, y: Floats) -> None:
     """Add examples to the sums of their arms, in order; A and μ are to be computed anew."""
     K, d = post.mu.shape
     order, ends = by_arm(arms, K)
-    held = np.ones((SETTLE_AFTER, d))
-    outcomes, where = np.empty(SETTLE_AFTER), np.empty(d, np.uint32)
+    held = np.ones((HELD, d))
+    outcomes, where = np.empty(HELD), np.empty(d, np.uint32)
     begin = 0
     for k in range(K):
-        for first in range(begin, ends[k], SETTLE_AFTER):
-            m = min(SETTLE_AFTER, ends[k] - first)
+        settle(post, k)
+        for first in range(begin, ends[k], HELD):
+            m = min(HELD, ends[k] - first)
             hold(C, y, order[first : first + m], held, outcomes)
-            for at in range(first + m, min(first + m + SETTLE_AFTER, ends[K - 1])):
+            for at in range(first + m, min(first + m + HELD, ends[K - 1])):
                 fetch(C, order[at])
             add_held(post, k, held[:m], outcomes[:m], m, True, where)
         post.times[k] += ends[k] - begin

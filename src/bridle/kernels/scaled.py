@@ -24,7 +24,6 @@ from bridle.kernels.compiling import bare, counted, njit
 from bridle.kernels.lanes import add_products, add_rows, row_products
 from bridle.kernels.posterior import (
     HELD,
-    SETTLE_AFTER,
     add,
     add_scaled,
     by_arm,
@@ -347,11 +346,11 @@ def fold_recent(recent: Recent, num: Floats, count: int, arms: Ints, C: Floats, 
     n = arms.shape[0]
     block = (count + n) // BLOCK
     order, ends = by_arm(arms, K)
-    held, outcomes = np.empty((SETTLE_AFTER, d)), np.empty(SETTLE_AFTER)
+    held, outcomes = np.empty((HELD, d)), np.empty(HELD)
     begin = 0
     for k in range(K):
-        for first in range(begin, ends[k], SETTLE_AFTER):
-            m = min(SETTLE_AFTER, ends[k] - first)
+        for first in range(begin, ends[k], HELD):
+            m = min(HELD, ends[k] - first)
             hold(C, y, order[first : first + m], held, outcomes)
             for r in range(m):
                 root = 2.0 ** (((count + order[first + r]) // BLOCK - block) * (BLOCK / RECENT / 2))
