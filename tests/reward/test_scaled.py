@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bridle.errors import CorruptState, InvalidValue
 from bridle.kernels import scaled
+from bridle.kernels.posterior import refresh_all
 from bridle.reward.scaled import ScaledArms
 
 
@@ -27,6 +28,14 @@ def trained(forget="auto", seed: int = 3, n: int = 700, K: int = 4, d: int = 5) 
     return arms
 
 
+def take_prior(arms: ScaledArms, other: ScaledArms) -> None:
+    """Expect of arms what others expect."""
+    scaled.change_precision(arms.kernel_state, arms.prior, *held(other))
+    arms.kernel_state = arms.kernel_state._replace(ridge=other.ridge)
+    scaled.change_mean(arms.kernel_state, arms.prior, other.prior[scaled.MEAN])
+    refresh_all(arms.kernel_state)
+
+
 def same_bits(one: ScaledArms, other: ScaledArms) -> bool:
     a, b = one.to_state(), other.to_state()
     return a.keys() == b.keys() and all(a[x].tobytes() == b[x].tobytes() for x in a)
@@ -38,26 +47,44 @@ def pooled(C, y, rate: float, hold: float):
     return np.linalg.solve(B, C.T @ (y - rate))
 
 
-def dense(which, C, y, weight, ridge: float, rate: float, common, K: int):
+def dense(which, C, y, weight, slopes: float, intercept: float, rate: float, common, K: int):
     """Solve it the plain way: log evidence but for a constant, squares left, means, inverses."""
     d, mass = C.shape[1], weight.sum()
+    prior = np.full(d, slopes)
+    prior[-1] = intercept
     left = y - rate - C @ common
     rest, log_det = (weight * left**2).sum(), 0.0
     means, inverses = np.zeros((K, d)), np.zeros((K, d, d))
     for k in range(K):
         w, X = weight[which == k], C[which == k]
-        B = (X.T * w) @ X + ridge * np.eye(d)
+        B = (X.T * w) @ X + np.diag(prior)
         h = (X.T * w) @ left[which == k]
         inverses[k] = np.linalg.inv(B)
         means[k] = inverses[k] @ h
         rest -= h @ means[k]
-        log_det += np.linalg.slogdet(B)[1] - d * np.log(ridge)
+        log_det += np.linalg.slogdet(B)[1] - np.log(prior).sum()
     return -0.5 * (mass * np.log(rest / mass) + log_det), rest, means + common, inverses
+
+
+def held(arms: ScaledArms) -> tuple[float, float]:
+    """Return the precisions of slopes and of the intercept."""
+    return float(arms.prior[scaled.PRECISION, 0]), arms.ridge
 
 
 def best(found: dict[float, float], guess: float, doubt: float) -> float:
     """Return the value of the highest posterior."""
     return max(found, key=lambda x: found[x] - 0.5 * (np.log(x / guess) / doubt) ** 2)
+
+
+def best_pair(found: dict[tuple[float, float], float], guess: float, doubt: float):
+    """Return the precisions of slopes and of the intercept, and how much looser that is."""
+
+    def posterior(pair: tuple[float, float]) -> float:
+        off, far = np.log(pair[0] / guess) / doubt, np.log(pair[1]) / scaled.LOOSER_DOUBT
+        return found[pair] - 0.5 * (off**2 + far**2)
+
+    slopes, looser = max(found, key=posterior)
+    return slopes, slopes * looser
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.3])
@@ -72,8 +99,8 @@ def test_noise_and_priors_are_those_of_the_evidence(noise, at_once) -> None:
         arms.fold_many(which, C, y)
         guess = (((y - rate) ** 2).sum() + 0.0625) / (n + 1) / unit
         same = np.zeros(n, np.int64)  # as if all were plays of one arm
-        held = {x: dense(same, C, y, one, x, rate, 0 * C[0], 1)[0] for x in scaled.RIDGES}
-        hold, doubt = best(held, guess, scaled.SCALE_DOUBT), scaled.SCALE_DOUBT
+        tight = {x: dense(same, C, y, one, x, x, rate, 0 * C[0], 1)[0] for x in scaled.RIDGES}
+        hold, doubt = best(tight, guess, scaled.SCALE_DOUBT), scaled.SCALE_DOUBT
         assert arms.num[scaled.HOLD] == hold
     else:
         arms.update_many(which[:-1], C[:-1], y[:-1])
@@ -81,15 +108,29 @@ def test_noise_and_priors_are_those_of_the_evidence(noise, at_once) -> None:
         arms.update_many(which[-1:], C[-1:], y[-1:])
     assert arms.rate == pytest.approx(rate, abs=1e-12)
     common = pooled(C, y, rate, hold)
-    assert arms.common == pytest.approx(common, abs=1e-9)
-    found = {x: dense(which, C, y, one, x, rate, common, K)[0] for x in scaled.RIDGES}
-    assert arms.ridge == best(found, guess, doubt)
-    _, rest, means, inverses = dense(which, C, y, one, arms.ridge, rate, arms.common, K)
+    assert arms.prior[scaled.MEAN] == pytest.approx(common, abs=1e-9)
+    pairs = [(x, q) for x in scaled.RIDGES for q in scaled.LOOSER]
+    found = {(x, q): dense(which, C, y, one, x, q * x, rate, common, K)[0] for x, q in pairs}
+    precision = best_pair(found, guess, doubt)
+    assert (arms.prior[scaled.PRECISION, 0], arms.ridge) == precision
+    _, rest, means, inverses = dense(which, C, y, one, *precision, rate, common, K)
     assert arms.noise == pytest.approx(np.sqrt((rest + 0.0625) / (n + 1)), abs=1e-9)
     mean, sd = arms.scores(C[0])
     assert mean == pytest.approx(rate * C[0, -1] + means @ C[0], abs=1e-9)
     square = np.einsum("i,kij,j->k", C[0], inverses, C[0])
     assert sd == pytest.approx(arms.noise * np.sqrt(square), abs=1e-9)
+
+
+def test_where_arms_differ_everywhere_alike_the_intercept_is_held_more_loosely() -> None:
+    which, C, y = history(17, 1024, 40, 5)
+    level = np.random.default_rng(18).uniform(0.1, 0.9, 40)
+    arms, other = (ScaledArms(arms=40, features=5, forget="never") for _ in range(2))
+    arms.update_many(which, C, np.clip(0.1 * (y - 0.5) + level[which], 0.0, 1.0))
+    slopes, intercept = held(arms)
+    assert intercept <= 0.1 * slopes
+    other.update_many(which, C, y)  # here each weight varies as much as any
+    slopes, intercept = held(other)
+    assert intercept >= 0.3 * slopes
 
 
 def test_an_untried_arm_is_expected_to_earn_what_is_earned_in_such_a_context() -> None:
@@ -146,7 +187,7 @@ def test_a_half_life_is_a_weight_for_each_block() -> None:
     weight = 2.0 ** (-passed * block / half_life)
     rate = ((weight * y).sum() + 0.5) / (weight.sum() + 1.0)
     assert arms.rate == pytest.approx(rate, abs=1e-9)
-    _, _, means, _ = dense(which, C, y, weight, arms.ridge, rate, arms.common, K)
+    _, _, means, _ = dense(which, C, y, weight, *held(arms), rate, arms.prior[scaled.MEAN], K)
     assert arms.scores(C[0])[0] == pytest.approx(rate + means @ C[0], abs=1e-9)
 
 
@@ -169,8 +210,9 @@ def test_what_is_recent_is_a_weight_for_each_block() -> None:
         length = (C[mine] ** 2).sum() / mine.sum()
         squares = []
         for i, w in enumerate((np.ones(n)[mine], weight[mine])):
-            B = (C[mine].T * w) @ C[mine] + arms.ridge * np.eye(d)
-            f = (C[mine].T * w) @ y[mine] + arms.ridge * (arms.common + rates[i] * e)
+            prior = np.diag(arms.prior[scaled.PRECISION])
+            B = (C[mine].T * w) @ C[mine] + prior
+            f = (C[mine].T * w) @ y[mine] + prior @ (arms.prior[scaled.MEAN] + rates[i] * e)
             assert arms.recent.weights[k, i] == pytest.approx(np.linalg.solve(B, f), abs=1e-9)
             squares.append(1.0 + length / (np.trace(B) / d))
         assert arms.recent.scales[k, :2] == pytest.approx(squares, rel=1e-9)
@@ -212,13 +254,12 @@ def test_history_at_once_is_what_one_by_one_learns_but_for_the_scale() -> None:
     assert many.num[: scaled.NOISE] == pytest.approx(one.num[: scaled.NOISE], rel=1e-12)
     new = slice(scaled.NEW_SUM, scaled.SURPLUS)
     assert many.num[new] == pytest.approx(one.num[new], rel=1e-12)
-    assert many.ridge in scaled.RIDGES
+    assert held(many)[0] in scaled.RIDGES
     assert many.noise == pytest.approx(one.noise, rel=0.05)
-    many._change_ridge(one.ridge)
-    many._set_common(one.common)
+    take_prior(many, one)
     assert many.means == pytest.approx(one.means, abs=1e-9)
     for arms in (one, many):
-        scaled.fade_all_recent(arms.kernel_state, arms.recent, arms.common, arms._block())
+        scaled.fade_all_recent(arms.kernel_state, arms.recent, arms.prior, arms._block())
     assert many.recent.gram == pytest.approx(one.recent.gram, abs=1e-9)
     assert many.recent.f == pytest.approx(one.recent.f, abs=1e-9)
 
@@ -231,8 +272,7 @@ def test_two_halves_merge_to_the_whole() -> None:
     b.update_many(which[300:], C[300:], y[300:])
     a.merge(b)
     assert a.num[: scaled.NOISE] == pytest.approx(whole.num[: scaled.NOISE], rel=1e-12)
-    whole._change_ridge(a.ridge)
-    whole._set_common(a.common)
+    take_prior(whole, a)
     assert a.means == pytest.approx(whole.means, abs=1e-9)
     both = trained()
     both.merge(trained(seed=4))
@@ -246,7 +286,7 @@ def test_arms_come_and_are_reset() -> None:
     arms.grow(2)
     assert (arms.arms, len(arms.recent.stamps), len(arms.recent.gram)) == (6, 6, 6)
     mean, _ = arms.scores(np.ones(5))
-    expected = arms.rate + arms.common.sum()
+    expected = arms.rate + arms.prior[scaled.MEAN].sum()
     assert mean[4] == mean[5] == pytest.approx(expected, rel=1e-12)
     arms.reset(0)
     assert arms.scores(np.ones(5))[0][0] == pytest.approx(expected, rel=1e-12)
@@ -284,8 +324,10 @@ def test_a_way_to_forget_is_checked(forget) -> None:
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.HALF_LIFE, 0.0, x)),
         ("num", lambda x: x * np.nan),
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.WIDTH, 0.0, x)),
-        ("common", lambda x: x[:-1]),
-        ("common", lambda x: x * np.nan),
+        ("prior", lambda x: x[:, :-1]),
+        ("prior", lambda x: x * np.nan),
+        ("prior", lambda x: x * [[1.0], [0.5]]),
+        ("prior", lambda x: x + [[0.0], [1.0]]),
         ("recent_stamps", lambda x: x[:-1]),
         ("recent_stamps", lambda x: x + 10**9),
         ("recent_stamps", lambda x: x - 10**9),

@@ -1,10 +1,13 @@
 """Arms that find their scale: the noise, the prior's mean and precision, and when to begin anew.
 
-Before an arm is played its weights are N(r̄e + w, s²/ridge·I): e is the trailing 1 of contexts, r̄
-the mean of all rewards, and w (`common`) explains r − r̄ of all plays, of whatever arm. So an arm
+Before an arm is played its weights are N(r̄e + w, s²Λ⁻¹): e is the trailing 1 of contexts, r̄ the
+mean of all rewards, and w explains r − r̄ of all plays, of whatever arm. Λ is diagonal, with one
+precision for the intercept and another for all slopes: arms differ more in how much they earn
+everywhere than in what moves it. `prior` (2, d) is w and Λ; the ridge of `post` is the intercept's
+precision, which is never the larger one. So an arm
 that nobody tried is expected to earn what is earned on average in such a context. That average is
 of plays, not of arms: it rises as the better arms are found, and what is worse than it is not
-tried for long. The prior's part of f, ridge·w, stands in the sums of the arm.
+tried for long. The prior's part of f, Λw, stands in the sums of the arm.
 
 Beside what was learned of all plays stands, if it is wanted, what was learned of the recent ones
 alone: sums that fade from one block of plays to the next. Within a block both predict the rewards
@@ -42,6 +45,8 @@ NEW_SUM, NEW_MASS, NEW_SQUARES, SURPLUS, WIDTH, HOLD, HALF_LIFE = range(5, 12)
 # The mean of all rewards and of recent ones, as the block began.
 RATE, NEW_RATE = range(12, 14)
 NUMBERS = 14
+# Rows of `prior`: what weights are expected to be, beside r̄e; and Λ, how tightly.
+MEAN, PRECISION = 0, 1
 
 # One observation before all others: its reward, and the square of how far it is off.
 FIRST, FIRST_SQUARE = 0.5, 0.0625
@@ -56,6 +61,9 @@ MOST_SURPRISED, SURE = 3.0, 15.0
 # arms that seem bad, and a prior that is too tight keeps it so.
 RIDGES = np.array([m * 10.0**e for e in range(7) for m in (3.0, 10.0)])
 RIDGE_GUESS, RIDGE_DOUBT = 10.0, 0.5
+# The same of the intercept, in units of the ridge of slopes; the guess is 1.
+LOOSER = np.array([1.0, 0.3, 0.1, 0.03])
+LOOSER_DOUBT = 1.0
 # Finding a ridge costs d³ an arm: so many numbers at most, but some arms in any case.
 WORK, LEAST_ASKED = 2_000_000, 8
 # Of what arms have in common, and of all where a history is learned at once, the guess is a
@@ -80,7 +88,7 @@ def block_of(half_life: float) -> int:
 
 
 @njit(cache=True)
-def fade_sums(post: Posterior, common: Floats, k: int, g: float) -> None:
+def fade_sums(post: Posterior, prior: Floats, k: int, g: float) -> None:
     """Multiply the sums of arm k by g; the prior is whole, A and μ are to be computed anew."""
     settle(post, k)
     d = post.mu.shape[1]
@@ -91,17 +99,25 @@ def fade_sums(post: Posterior, common: Floats, k: int, g: float) -> None:
         for i in range(sums.shape[0]):
             sums[i] *= g
     for i in range(d):
-        prior = post.ridge * (1.0 - g)
-        add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, prior)
-        add(post.f[k], post.f_low[k], i, prior * common[i])
+        more = prior[PRECISION, i] * (1.0 - g)
+        add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, more)
+        add(post.f[k], post.f_low[k], i, more * prior[MEAN, i])
     post.since[k] = 0
 
 
 @njit(cache=True)
-def fade(post: Posterior, common: Floats, k: int, g: float) -> None:
+def fade(post: Posterior, prior: Floats, k: int, g: float) -> None:
     """Multiply what arm k has learned by g."""
-    fade_sums(post, common, k, g)
+    fade_sums(post, prior, k, g)
     invert(post, k)
+
+
+@njit(cache=True, inline="always")
+def earned(post: Posterior, prior: Floats, k: int, i: int) -> float:
+    """Return Σ c_i r of arm k, without the prior's part."""
+    f: float = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i])
+    f -= prior[PRECISION, i] * prior[MEAN, i]
+    return f
 
 
 class Recent(NamedTuple):
@@ -119,7 +135,7 @@ class Recent(NamedTuple):
 
 
 @bare
-def fade_recent(post: Posterior, recent: Recent, common: Floats, k: int, block: int) -> None:
+def fade_recent(post: Posterior, recent: Recent, prior: Floats, k: int, block: int) -> None:
     """Let what is recent of arm k fade to a block; its weights are to be found anew."""
     stamp = recent.stamps[k]
     gone = 1.0 - 2.0 ** (((stamp if stamp >= 0 else -1 - stamp) - block) * (BLOCK / RECENT))
@@ -129,31 +145,31 @@ def fade_recent(post: Posterior, recent: Recent, common: Floats, k: int, block: 
     old, high, low, new = recent.gram[k], post.gram[k], post.gram_low[k], post.gram_new[k]
     for p in range(old.shape[0]):
         old[p] += gone * ((high[p] + (low[p] + new[p])) - old[p])
-    for i in range(common.shape[0]):
-        old[i * (i + 1) // 2 + i] -= gone * post.ridge
-        f = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - post.ridge * common[i]
+    for i in range(prior.shape[1]):
+        old[i * (i + 1) // 2 + i] -= gone * prior[PRECISION, i]
+        f = earned(post, prior, k, i)
         recent.f[k, i] += gone * (f - recent.f[k, i])
 
 
 @njit(cache=True)
-def fade_all_recent(post: Posterior, recent: Recent, common: Floats, block: int) -> None:
+def fade_all_recent(post: Posterior, recent: Recent, prior: Floats, block: int) -> None:
     """Let what is recent of every arm fade to a block."""
     for k in range(recent.stamps.shape[0]):
-        fade_recent(post, recent, common, k, block)
+        fade_recent(post, recent, prior, k, block)
 
 
 @counted
 def predict(
-    post: Posterior, recent: Recent, common: Floats, num: Floats, k: int, block: int
+    post: Posterior, recent: Recent, prior: Floats, num: Floats, k: int, block: int
 ) -> None:
     """Find what predicts the rewards of arm k in this block.
 
     Within it the variance of a prediction is taken to be the same: that of an arm which knows as
     much in every direction, for contexts as long as those so far.
     """
-    fade_recent(post, recent, common, k, block)
+    fade_recent(post, recent, prior, k, block)
     recent.stamps[k] = block
-    d = common.shape[0]
+    d = prior.shape[1]
     B = np.empty((d, d))
     factors = np.empty((2, d))
     length = 1.0
@@ -173,9 +189,9 @@ def predict(
             trace += B[j, j]
         plays = B[d - 1, d - 1] - post.ridge
         if which == 0 and plays > 0.0:
-            length = (trace - d * post.ridge) / plays
+            length = (trace - prior[PRECISION].sum()) / plays
         w[d - 1] += num[RATE + which] * post.ridge
-        eliminate(B, w, 0.0, post.ridge, B, w, factors)
+        eliminate(B, w, 0.0, 0.0, post.ridge, B, w, factors)
         solve(B, w)
         recent.scales[k, which] = 1.0 + length * d / trace
     recent.scales[k, 2] = 0.5 * math.log(recent.scales[k, 0] / recent.scales[k, 1])
@@ -233,7 +249,7 @@ def fold_one(
     scales: Floats,
     stamps: Ints,
     ridge: float,
-    common: Floats,
+    prior: Floats,
     num: Floats,
     k: int,
     c: Floats,
@@ -255,7 +271,7 @@ def fold_one(
         recent = Recent(old_gram, old_f, weights, scales, stamps)
         block = int(num[COUNT]) // BLOCK
         if stamps[k] != block:
-            predict(post, recent, common, num, k, block)
+            predict(post, recent, prior, num, k, block)
         compare(recent, num, k, c, y, means)
     fold(post, k, c, y, where, nonzeros(c, where), g)
     count_reward(num, y, keeps)
@@ -280,7 +296,7 @@ def next_due(count: int, half_life: float) -> int:
 def fold_until_due(
     post: Posterior,
     recent: Recent,
-    common: Floats,
+    prior: Floats,
     num: Floats,
     arms: Ints,
     C: Floats,
@@ -311,7 +327,7 @@ def fold_until_due(
             last = min(end, first + (block + 1) * BLOCK - int(num[COUNT]))
             for t in range(first, last):
                 if recent.stamps[arms[t]] != block:
-                    predict(post, recent, common, num, arms[t], block)
+                    predict(post, recent, prior, num, arms[t], block)
                 compare(recent, num, arms[t], C[t], y[t], means)
                 if num[SURPLUS] > SURE:
                     last = t + 1
@@ -370,7 +386,7 @@ def fold_recent(recent: Recent, num: Floats, count: int, arms: Ints, C: Floats, 
 
 
 @njit(cache=True)
-def turn_recent(post: Posterior, recent: Recent, common: Floats) -> None:
+def turn_recent(post: Posterior, recent: Recent, prior: Floats) -> None:
     """Turn what has faded into what is recent in the sums of `recent`, or back."""
     for k in range(post.mu.shape[0]):
         if post.times[k] == 0:
@@ -378,10 +394,9 @@ def turn_recent(post: Posterior, recent: Recent, common: Floats) -> None:
         old = recent.gram[k]
         for p in range(old.shape[0]):
             old[p] = (post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])) - old[p]
-        for i in range(common.shape[0]):
-            old[i * (i + 1) // 2 + i] -= post.ridge
-            f = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - post.ridge * common[i]
-            recent.f[k, i] = f - recent.f[k, i]
+        for i in range(prior.shape[1]):
+            old[i * (i + 1) // 2 + i] -= prior[PRECISION, i]
+            recent.f[k, i] = earned(post, prior, k, i) - recent.f[k, i]
 
 
 @njit(cache=True)
@@ -398,15 +413,15 @@ def begin_anew(post: Posterior, recent: Recent) -> None:
 
 
 @njit(cache=True)
-def fade_all(post: Posterior, common: Floats, g: float) -> None:
+def fade_all(post: Posterior, prior: Floats, g: float) -> None:
     """Multiply what every arm has learned by g."""
     for k in range(post.mu.shape[0]):
         if post.times[k] > 0:
-            fade(post, common, k, g)
+            fade(post, prior, k, g)
 
 
 @njit(cache=True)
-def learned(post: Posterior, common: Floats, k: int, B: Floats, f: Floats) -> None:
+def learned(post: Posterior, prior: Floats, k: int, B: Floats, f: Floats) -> None:
     """Fill the upper half of Σ c cᵀ (d, d) and Σ c r (d) of arm k, without the prior's part."""
     d = f.shape[0]
     p = 0
@@ -414,8 +429,8 @@ def learned(post: Posterior, common: Floats, k: int, B: Floats, f: Floats) -> No
         for i in range(j + 1):
             B[i, j] = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
             p += 1
-        B[j, j] -= post.ridge
-        f[j] = post.f[k, j] + (post.f_low[k, j] + post.f_new[k, j]) - post.ridge * common[j]
+        B[j, j] -= prior[PRECISION, j]
+        f[j] = earned(post, prior, k, j)
 
 
 @njit(cache=True)
@@ -428,23 +443,30 @@ def less(B: Floats, weights: Floats, h: Floats) -> None:
 
 
 @njit(cache=True)
-def left_of(post: Posterior, common: Floats, k: int, rate: float, B: Floats, h: Floats) -> None:
+def left_of(post: Posterior, prior: Floats, k: int, rate: float, B: Floats, h: Floats) -> None:
     """Fill the upper half of Σ c cᵀ, and Σ c (r − r̄ − cᵀw): what the prior of arm k misses."""
-    learned(post, common, k, B, h)
+    learned(post, prior, k, B, h)
     d = h.shape[0]
     for i in range(d):
         h[i] -= rate * B[i, d - 1]
-    less(B, common, h)
+    less(B, prior[MEAN], h)
 
 
 @bare
 def eliminate(
-    G: Floats, g: Floats, ridge: float, floor: float, B: Floats, h: Floats, factors: Floats
+    G: Floats,
+    g: Floats,
+    slopes: float,
+    intercept: float,
+    floor: float,
+    B: Floats,
+    h: Floats,
+    factors: Floats,
 ) -> float:
-    """Eliminate in B = G + ridge·I, of a G whose upper half (d, d) is known, and in h = g.
+    """Eliminate in B = G + Λ, of a G whose upper half (d, d) is known, and in h = g.
 
-    Return hᵀB⁻¹h. No pivot is below the floor, as B is at least that. B and h may be G and g;
-    factors: (2, d) scratch.
+    Λ is diagonal: what is given for slopes, and last for the intercept. Return hᵀB⁻¹h. No pivot is
+    below the floor, as B is at least that. B and h may be G and g; factors: (2, d) scratch.
     """
     d = g.shape[0]
     square = 0.0
@@ -452,7 +474,7 @@ def eliminate(
         row = B[i, i:]
         for j in range(d - i):
             row[j] = G[i, i + j]
-        row[0] += ridge
+        row[0] += slopes if i < d - 1 else intercept
         x = g[i]
         for r in range(i):
             factors[0, r] = -B[r, i] * factors[1, r]
@@ -525,7 +547,7 @@ def width_of(mass: float) -> float:
 
 
 @njit(cache=True)
-def add_up(post: Posterior, common: Floats, num: Floats, total: Floats, sums: Floats) -> None:
+def add_up(post: Posterior, prior: Floats, num: Floats, total: Floats, sums: Floats) -> None:
     """Fill the upper half of Σ c cᵀ (d, d), and Σ c (r − r̄) (d), over the plays of all arms."""
     K, d = post.mu.shape
     total[:] = 0.0
@@ -538,9 +560,8 @@ def add_up(post: Posterior, common: Floats, num: Floats, total: Floats, sums: Fl
             for i in range(j + 1):
                 total[i, j] += post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
                 p += 1
-            total[j, j] -= post.ridge
-            sums[j] += post.f[k, j] + (post.f_low[k, j] + post.f_new[k, j])
-            sums[j] -= post.ridge * common[j]
+            total[j, j] -= prior[PRECISION, j]
+            sums[j] += earned(post, prior, k, j)
     rate = rate_of(num[SUM], num[MASS])
     for i in range(d):
         sums[i] -= rate * total[i, d - 1]
@@ -556,35 +577,36 @@ def find_common(total: Floats, sums: Floats, num: Floats, find: bool, out: Float
         squares = squares_of(num)
         top = -math.inf
         for ridge in RIDGES:
-            square = eliminate(total, sums, ridge, ridge, B, out, factors)
+            square = eliminate(total, sums, ridge, ridge, ridge, B, out, factors)
             off = math.log(ridge / guess) / SCALE_DOUBT
             found = fit(num[MASS], squares - square, log_det(B) - d * math.log(ridge))
             if found - 0.5 * off * off > top:
                 top = found - 0.5 * off * off
                 num[HOLD] = ridge
     held = num[HOLD] if num[HOLD] > 0.0 else guess
-    eliminate(total, sums, held, held, B, out, factors)
+    eliminate(total, sums, held, held, held, B, out, factors)
     solve(B, out)
 
 
 @njit(cache=True)
-def shift(post: Posterior, change: Floats) -> None:
-    """Add so much to what all arms have in common."""
+def shift(post: Posterior, prior: Floats, common: Floats) -> None:
+    """Change what arms have in common; A and μ are right afterwards."""
     K, d = post.mu.shape
     for k in range(K):
         for i in range(d):
-            x = post.ridge * change[i]
+            x = prior[PRECISION, i] * (common[i] - prior[MEAN, i])
             add(post.f[k], post.f_low[k], i, x)
             add_scaled(post.mu[k], x, post.A[k, i])
+    prior[MEAN] = common
 
 
 @njit(cache=True)
-def squares_left(total: Floats, sums: Floats, common: Floats, num: Floats) -> float:
+def squares_left(total: Floats, sums: Floats, prior: Floats, num: Floats) -> float:
     """Return Σ(r − r̄ − cᵀw)² of all that counts, of what `add_up` found."""
     rest = squares_of(num)
-    for i in range(common.shape[0]):
-        rest -= 2.0 * common[i] * sums[i]
-    return rest + through(total, common)
+    for i in range(prior.shape[1]):
+        rest -= 2.0 * prior[MEAN, i] * sums[i]
+    return rest + through(total, prior[MEAN])
 
 
 @njit(cache=True)
@@ -599,15 +621,15 @@ def through(total: Floats, common: Floats) -> float:
 
 
 @njit(cache=True)
-def noise_of(post: Posterior, common: Floats, num: Floats, total: Floats, sums: Floats) -> float:
+def noise_of(post: Posterior, prior: Floats, num: Floats, total: Floats, sums: Floats) -> float:
     """Return the standard deviation of the noise: that of rewards which arms do not explain.
 
     The square is Σ(r − r̄ − cᵀw)² − Σ_k h_kᵀδ_k a reward, with h_k = Σ c (r − r̄ − cᵀw) = H_k − G_k w
-    and δ_k = (G_k + λI)⁻¹h_k. As G_k δ_k = h_k − λδ_k, no G_k is needed but in Σ_k wᵀG_k w.
+    and δ_k = (G_k + Λ)⁻¹h_k. As G_k δ_k = h_k − Λδ_k, no G_k is needed but in Σ_k wᵀG_k w.
     """
     K, d = post.mu.shape
     rate = rate_of(num[SUM], num[MASS])
-    rest = squares_left(total, sums, common, num) - through(total, common)
+    rest = squares_left(total, sums, prior, num) - through(total, prior[MEAN])
     last = d * (d - 1) // 2  # where the last column of a packed half begins
     for k in range(K):
         if post.times[k] == 0:
@@ -617,26 +639,25 @@ def noise_of(post: Posterior, common: Floats, num: Floats, total: Floats, sums: 
             ones = post.gram[k, p] + (post.gram_low[k, p] + post.gram_new[k, p])
             if i == d - 1:
                 ones -= post.ridge
-            H = post.f[k, i] + (post.f_low[k, i] + post.f_new[k, i]) - post.ridge * common[i]
-            H -= rate * ones
+            H = earned(post, prior, k, i) - rate * ones
             one = 1.0 if i == d - 1 else 0.0
-            mean = rate * (one - post.ridge * post.A[k, d - 1, i]) + common[i]
+            mean = rate * (one - post.ridge * post.A[k, d - 1, i]) + prior[MEAN, i]
             moved = post.mu[k, i] - mean
-            rest -= H * (moved - common[i]) + post.ridge * common[i] * moved
+            rest -= H * (moved - prior[MEAN, i]) + prior[PRECISION, i] * prior[MEAN, i] * moved
     return math.sqrt((max(rest, 0.0) + FIRST_SQUARE) / (num[MASS] + 1.0))
 
 
 @njit(cache=True)
-def best_ridge(
+def best_prior(
     post: Posterior,
-    common: Floats,
+    prior: Floats,
     num: Floats,
     total: Floats,
     sums: Floats,
     guess: float,
     doubt: float,
-) -> float:
-    """Return the ridge, of those that are tried, with the highest posterior.
+) -> tuple[float, float]:
+    """Return the precisions of slopes and of the intercept with the highest posterior.
 
     Of many arms those are asked that were played most: the others count as noise.
     """
@@ -644,40 +665,50 @@ def best_ridge(
     rate = rate_of(num[SUM], num[MASS])
     G, B, factors = np.empty((d, d)), np.empty((d, d)), np.empty((2, d))
     g, h = np.empty(d), np.empty(d)
-    explained, ratios = np.zeros(RIDGES.shape[0]), np.zeros(RIDGES.shape[0])
+    explained = np.zeros((LOOSER.shape[0], RIDGES.shape[0]))
+    ratios = np.zeros((LOOSER.shape[0], RIDGES.shape[0]))
     for k in np.argsort(-post.times, kind="mergesort")[: max(LEAST_ASKED, WORK // d**3)]:
         if post.times[k] == 0:
             break
-        left_of(post, common, k, rate, G, g)
-        for r, ridge in enumerate(RIDGES):
-            explained[r] += eliminate(G, g, ridge, ridge, B, h, factors)
-            ratios[r] += log_det(B) - d * math.log(ridge)
-    squares = squares_left(total, sums, common, num)
-    best = post.ridge
+        left_of(post, prior, k, rate, G, g)
+        for r, slopes in enumerate(RIDGES):
+            for q, looser in enumerate(LOOSER):
+                intercept = looser * slopes
+                explained[q, r] += eliminate(G, g, slopes, intercept, intercept, B, h, factors)
+                ratios[q, r] += log_det(B) - (d * math.log(slopes) + math.log(looser))
+    squares = squares_left(total, sums, prior, num)
+    best = (prior[PRECISION, 0], prior[PRECISION, d - 1])
     top = -math.inf
-    for r, ridge in enumerate(RIDGES):
-        off = math.log(ridge / guess) / doubt
-        found = fit(num[MASS], squares - explained[r], ratios[r]) - 0.5 * off * off
-        if found > top:
-            best = ridge
-            top = found
+    for r, slopes in enumerate(RIDGES):
+        for q, looser in enumerate(LOOSER):
+            off, far = math.log(slopes / guess) / doubt, math.log(looser) / LOOSER_DOUBT
+            found = fit(num[MASS], squares - explained[q, r], ratios[q, r])
+            found -= 0.5 * (off * off + far * far)
+            if found > top:
+                best = (slopes, looser * slopes)
+                top = found
     return best
 
 
 @njit(cache=True)
-def change_prior(post: Posterior, common: Floats, by: float) -> None:
-    """Add `by` to the ridge in the sums of every arm; A and μ are to be computed anew by it."""
+def change_precision(post: Posterior, prior: Floats, slopes: float, intercept: float) -> None:
+    """Change the prior's precision in the sums of arms; A and μ are to be computed anew by it."""
     K, d = post.mu.shape
-    for k in range(K):
-        for i in range(d):
+    for i in range(d):
+        new = slopes if i < d - 1 else intercept
+        by = new - prior[PRECISION, i]
+        prior[PRECISION, i] = new
+        for k in range(K):
             add(post.gram[k], post.gram_low[k], i * (i + 1) // 2 + i, by)
-            add(post.f[k], post.f_low[k], i, by * common[i])
+            add(post.f[k], post.f_low[k], i, by * prior[MEAN, i])
 
 
 @njit(cache=True)
-def expect(post: Posterior, common: Floats, times: float) -> None:
-    """Add what arms have in common to sums that expect nothing of it; -1 takes it out."""
+def change_mean(post: Posterior, prior: Floats, common: Floats) -> None:
+    """Change what arms have in common in their sums; μ is to be computed anew."""
     K, d = post.mu.shape
-    for k in range(K):
-        for i in range(d):
-            add(post.f[k], post.f_low[k], i, times * (post.ridge * common[i]))
+    for i in range(d):
+        by = prior[PRECISION, i] * (common[i] - prior[MEAN, i])
+        prior[MEAN, i] = common[i]
+        for k in range(K):
+            add(post.f[k], post.f_low[k], i, by)

@@ -17,6 +17,7 @@ from bridle.kernels.scaled import (
     HALF_LIFE,
     MASS,
     NOISE,
+    PRECISION,
     SQUARES,
     SUM,
     SURPLUS,
@@ -37,10 +38,11 @@ class ScaledArms(LinearArms):
     """LinearArms that find their prior and the noise in what they learn, and forget.
 
     Before it is played an arm is expected to earn what is earned on average in such a context: its
-    weights are N(r̄e + w, s²/ridge·I), e the trailing 1 of contexts, r̄ the mean of all rewards, w
-    what explains r − r̄ of all plays together. The noise s, w, and the ridge are found in what was
+    weights are N(r̄e + w, s²Λ⁻¹), e the trailing 1 of contexts, r̄ the mean of all rewards, w what
+    explains r − r̄ of all plays together, Λ diagonal with one precision for the intercept and one
+    for all slopes. The noise s, w, and Λ are found in what was
     learned of all arms, at fixed counts of examples: s and w eight times while the count doubles,
-    the ridge, by its evidence, whenever it is four times what it was. So the spread of a draw,
+    Λ, by its evidence, whenever it is four times what it was. So the spread of a draw,
     v·`unit`·√(cᵀB⁻¹c), needs no knowledge of how large rewards are or how much they scatter.
 
     Whoever folds one by one calls `rescale` where `fold` says so; `update` does it by itself.
@@ -65,7 +67,8 @@ class ScaledArms(LinearArms):
 
     def __init__(self, *, arms: int, features: int, forget: Forget = "auto") -> None:
         super().__init__(arms=arms, features=features, ridge=scaled.RIDGE_GUESS)
-        self.common: Floats = np.zeros(features)
+        self.prior: Floats = np.zeros((2, features))
+        self.prior[PRECISION] = scaled.RIDGE_GUESS
         self.kernel_state = self._untrained(arms)
         self.num = np.zeros(scaled.NUMBERS)
         self.num[WIDTH] = 1.0
@@ -138,7 +141,7 @@ class ScaledArms(LinearArms):
             *self.kernel_state[:-1],
             *self.recent,
             self.kernel_state.ridge,
-            self.common,
+            self.prior,
             self.num,
             arm,
             context,
@@ -154,7 +157,7 @@ class ScaledArms(LinearArms):
             self._begin_anew()
         if num[HALF_LIFE] > 0.0 and n % (every := scaled.block_of(num[HALF_LIFE])) == 0:
             g = 2.0 ** (-every / float(num[HALF_LIFE]))
-            scaled.fade_all(self.kernel_state, self.common, g)
+            scaled.fade_all(self.kernel_state, self.prior, g)
             num[SUM:NOISE] *= g
         self._find(n >= 16 and n & (n - 1) == 0 and n.bit_length() % 2 == 1)
 
@@ -176,7 +179,7 @@ class ScaledArms(LinearArms):
             first, due = scaled.fold_until_due(
                 self.kernel_state,
                 self.recent,
-                self.common,
+                self.prior,
                 self.num,
                 arms,
                 C,
@@ -195,8 +198,8 @@ class ScaledArms(LinearArms):
         keeps, post = self._keeps_recent, self.kernel_state
         if keeps:
             block = (before + n) // scaled.BLOCK
-            scaled.fade_all_recent(post, self.recent, self.common, block)
-            scaled.turn_recent(post, self.recent, self.common)
+            scaled.fade_all_recent(post, self.recent, self.prior, block)
+            scaled.turn_recent(post, self.recent, self.prior)
             C = with_last(contexts[-TAIL:], self.features)
             first = n - len(C)
             last = (arms[first:], C, outcomes[first:])
@@ -207,7 +210,7 @@ class ScaledArms(LinearArms):
             num[place] = kernel.add_in_order(float(num[place]), terms)
         num[MASS] += n
         if keeps:
-            scaled.turn_recent(post, self.recent, self.common)
+            scaled.turn_recent(post, self.recent, self.prior)
             scaled.keep_rates(num)
         self._find_at_once(int(num[COUNT]).bit_length() > before.bit_length())
 
@@ -251,14 +254,14 @@ class ScaledArms(LinearArms):
             wanted = f"ScaledArms of the same (arms, features, forget) {kind}"
             raise InvalidValue("other", "ScaledArms.merge", wanted, other)
         its = other.copy()
-        its._change_ridge(self.ridge)
-        its._set_common(self.common)
         for each in (self, its):
             block = each._block()
-            scaled.fade_all_recent(each.kernel_state, each.recent, each.common, block)
+            scaled.fade_all_recent(each.kernel_state, each.recent, each.prior, block)
         for mine, others in zip(self.recent[:2], its.recent[:2], strict=True):
             mine += others
-        scaled.expect(its.kernel_state, its.common, -1.0)
+        # Of its sums all that is left of the prior is what `merge_sums` takes out.
+        scaled.change_mean(its.kernel_state, its.prior, np.zeros(self.features))
+        scaled.change_precision(its.kernel_state, its.prior, self.ridge, self.ridge)
         kernel.merge_sums(self.kernel_state, its.kernel_state)
         kernel.refresh_all(self.kernel_state)
         self.num[COUNT:NOISE] += its.num[COUNT:NOISE]
@@ -275,13 +278,13 @@ class ScaledArms(LinearArms):
             **{name: part.copy() for name, part in mine.items()}, ridge=self.ridge
         )
         twin.recent = Recent(*(part.copy() for part in self.recent))
-        twin.num, twin.common, twin._kept = self.num.copy(), self.common.copy(), None
+        twin.num, twin.prior, twin._kept = self.num.copy(), self.prior.copy(), None
         twin._work = _work(self.features)
         return twin
 
     def to_state(self) -> dict[str, npt.NDArray[Any]]:
         """All that the arms know, as named arrays."""
-        state = {**super().to_state(), "num": self.num.copy(), "common": self.common.copy()}
+        state = {**super().to_state(), "num": self.num.copy(), "prior": self.prior.copy()}
         if self._keeps_recent:
             recent = self.recent._asdict().items()
             state |= {f"recent_{name}": part.copy() for name, part in recent}
@@ -290,20 +293,18 @@ class ScaledArms(LinearArms):
     @classmethod
     def from_state(cls, state: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Arms as they were at `to_state`: what follows has the same bits as with no pause."""
-        if not isinstance(state, Mapping) or not {"num", "common", "ridge"} <= set(state):
-            raise CorruptState("ScaledArms needs the arrays 'num', 'common' and 'ridge', too.")
+        if not isinstance(state, Mapping) or not {"num", "prior"} <= set(state):
+            raise CorruptState("ScaledArms needs the arrays 'num' and 'prior', too.")
         parts = dict(state)
-        num, common = parts.pop("num"), parts.pop("common")
+        num, prior = parts.pop("num"), parts.pop("prior")
         names = [f"recent_{name}" for name in Recent._fields]
         recent = [parts.pop(name) for name in names if name in parts]
         self = super().from_state(parts)
         _check_numbers(num)
-        right = common.shape == (self.features,) and common.dtype == np.float64
-        if not right or not np.isfinite(common).all():
-            raise CorruptState("ScaledArms: array 'common' is not what it must be.")
+        _check_prior(prior, self.features, self.ridge)
         if (num[HALF_LIFE] == AUTO) != bool(recent):
             raise CorruptState("ScaledArms: what is recent is there exactly where it is 'auto'.")
-        self.num, self.common, self._work = num.copy(), common.copy(), _work(self.features)
+        self.num, self.prior, self._work = num.copy(), prior.copy(), _work(self.features)
         self.recent = _all_recent(self.arms if recent else 0, self.features, self._block())
         if recent:
             _check_recent(recent, self.recent, self._block())
@@ -320,42 +321,37 @@ class ScaledArms(LinearArms):
     def _begin_anew(self) -> None:
         """Let what is recent take the place of what was learned."""
         post, num = self.kernel_state, self.num
-        scaled.fade_all_recent(post, self.recent, self.common, self._block())
+        scaled.fade_all_recent(post, self.recent, self.prior, self._block())
         scaled.begin_anew(post, self.recent)
         kernel.refresh_all(post)
         num[SUM:NOISE] = num[scaled.NEW_SUM : SURPLUS]
         num[SURPLUS] = 0.0
         scaled.keep_rates(num)
 
-    def _find(self, ridge: bool) -> None:
-        """Find what arms have in common and the noise anew, and the ridge if asked."""
+    def _find(self, precision: bool) -> None:
+        """Find what arms have in common and the noise anew, and the prior's precision if asked."""
         total, sums = self._totals()
         self._set_common(self._found_common(total, sums, False))
-        if ridge:
-            found = self._found_ridge(total, sums, scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT)
-            if found != self.ridge:
-                self._change_ridge(found)
+        if precision:
+            self._find_precision(total, sums, scaled.RIDGE_GUESS, scaled.RIDGE_DOUBT)
         self._find_noise(total, sums)
 
-    def _find_at_once(self, ridge: bool) -> None:
+    def _find_at_once(self, precision: bool) -> None:
         """Find all of it where only the sums are right, and compute A and μ by them."""
         total, sums = self._totals()
         self.num[NOISE] = scaled.scatter(self.num)  # until more is known
-        common = self._found_common(total, sums, ridge)
-        scaled.expect(self.kernel_state, common - self.common, 1.0)
-        self.common = common
-        if ridge:
+        common = self._found_common(total, sums, precision)
+        scaled.change_mean(self.kernel_state, self.prior, common)
+        if precision:
             guess = scaled.guess_of(self.rate, self.noise)
-            found = self._found_ridge(total, sums, guess, scaled.SCALE_DOUBT)
-            scaled.change_prior(self.kernel_state, common, found - self.ridge)
-            self.kernel_state = self.kernel_state._replace(ridge=found)
+            self._find_precision(total, sums, guess, scaled.SCALE_DOUBT)
         kernel.refresh_all(self.kernel_state)
         self._find_noise(total, sums)
 
     def _totals(self) -> tuple[Floats, Floats]:
         d = self.features
         total, sums = np.empty((d, d)), np.empty(d)
-        scaled.add_up(self.kernel_state, self.common, self.num, total, sums)
+        scaled.add_up(self.kernel_state, self.prior, self.num, total, sums)
         return total, sums
 
     def _found_common(self, total: Floats, sums: Floats, hold: bool) -> Floats:
@@ -363,30 +359,31 @@ class ScaledArms(LinearArms):
         scaled.find_common(total, sums, self.num, hold, common)
         return common
 
-    def _found_ridge(self, total: Floats, sums: Floats, guess: float, doubt: float) -> float:
-        return float(
-            scaled.best_ridge(self.kernel_state, self.common, self.num, total, sums, guess, doubt)
-        )
+    def _find_precision(self, total: Floats, sums: Floats, guess: float, doubt: float) -> None:
+        """Find the prior's precision anew; where it changes, compute A and μ by it."""
+        post = self.kernel_state
+        slopes, intercept = scaled.best_prior(post, self.prior, self.num, total, sums, guess, doubt)
+        if (slopes, intercept) != (self.prior[PRECISION, 0], self.ridge):
+            scaled.change_precision(post, self.prior, slopes, intercept)
+            self.kernel_state = post._replace(ridge=intercept)
+            kernel.refresh_all(self.kernel_state)
 
     def _find_noise(self, total: Floats, sums: Floats) -> None:
         num = self.num
-        num[NOISE] = scaled.noise_of(self.kernel_state, self.common, num, total, sums)
+        num[NOISE] = scaled.noise_of(self.kernel_state, self.prior, num, total, sums)
         num[WIDTH] = scaled.width_of(num[MASS])
         self._kept = None
 
     def _set_common(self, common: Floats) -> None:
-        scaled.shift(self.kernel_state, common - self.common)
-        self.common = common.copy()
-
-    def _change_ridge(self, ridge: float) -> None:
-        scaled.change_prior(self.kernel_state, self.common, ridge - self.ridge)
-        self.kernel_state = self.kernel_state._replace(ridge=ridge)
-        kernel.refresh_all(self.kernel_state)
+        scaled.shift(self.kernel_state, self.prior, common)
 
     def _untrained(self, arms: int) -> Posterior:
         """Return arms that expect what all have in common."""
-        post = untrained(arms, self.features, self.ridge)
-        scaled.expect(post, self.common, 1.0)
+        post, prior = untrained(arms, self.features, self.ridge), np.zeros((2, self.features))
+        prior[PRECISION] = self.ridge
+        slopes = float(self.prior[PRECISION, 0])
+        scaled.change_precision(post, prior, slopes, self.ridge)
+        scaled.change_mean(post, prior, self.prior[scaled.MEAN])
         kernel.refresh_all(post)
         return post
 
@@ -439,3 +436,13 @@ def _check_numbers(num: npt.NDArray[Any]) -> None:
     )
     if not sane:
         raise CorruptState("ScaledArms: array 'num' holds numbers out of range.")
+
+
+def _check_prior(prior: npt.NDArray[Any], features: int, ridge: float) -> None:
+    """Raise `CorruptState` unless arms of this ridge can have it."""
+    right = prior.shape == (2, features) and prior.dtype == np.float64
+    if not right or not np.isfinite(prior).all():
+        raise CorruptState("ScaledArms: array 'prior' is not what it must be.")
+    held = prior[PRECISION]
+    if held[-1] != ridge or not (held[:-1] == held[0]).all() or held[0] < ridge:
+        raise CorruptState("ScaledArms: array 'prior' does not go with the ridge.")
