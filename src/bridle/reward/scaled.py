@@ -97,6 +97,11 @@ class ScaledArms(LinearArms):
         return float(scaled.rate_of(self.num[SUM], self.num[MASS]))
 
     @property
+    def common(self) -> Floats:
+        """What all arms are expected to have in common beside r̄, w: (d,)."""
+        return self.prior[scaled.MEAN].copy()
+
+    @property
     def pull(self) -> float:
         """How far the means of arms are drawn to r̄: see `kernels.loop.pull_of`."""
         total, mass = self.num[SUM : MASS + 1].tolist()  # without a call of a kernel
