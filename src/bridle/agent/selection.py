@@ -612,27 +612,30 @@ class Selector:
             marks = marks.astype(np.int8)
         start, number = self._key(case.id, self._doubt_start, self._doubt_named)
         key = np.uint64(doubt.look_key(np.uint64(keys.key_of(start, number)), look))
-        unit = state.limits_state.unit_of
-        costs = np.zeros(int(unit.max()) + 1)
+        limits = state.limits_state
+        costs, lessons = np.zeros((2, limits.accounts))
         price = state.settings.answer_price
         assert price is not None  # only logs of the first form have none
         for u, cost in state.costs.get(here, {}).items():
             costs[u] = cost
-        lessons = np.zeros(len(costs))
         for u, cost in state.lessons.items():
             lessons[u] = cost
+        # Where nothing is safe, any arm would do; summed by kind, as in a simulation.
+        starved = 0.0
+        if limits.pairs is not None and not (marks == questions.SAFE).any():
+            starved = float(costs.sum())
         k, worth, lesson, pays = questions.nearest(
             parts[4],
             parts[5],
             seen.hope,
             seen.information,
             marks,
-            unit,
+            limits.account_of,
             costs,
             lessons,
             price,
-            np.ones(len(costs)),
-            0.0,
+            limits.dearer(case.row, np.arange(len(costs))),
+            starved,
             key,
             np.empty(len(costs)),
             np.empty(len(costs), np.int64),
@@ -694,9 +697,9 @@ class Selector:
     def _asked_about(self, case: Case) -> Bools | None:
         """Return of which arms another decision awaits an answer here; None if of none."""
         state = self._state
-        unit_of = state.limits_state.unit_of
-        units = [unit_of[k] for k in state.questions.asked_about(case)]
-        return np.isin(unit_of, units) if units else None
+        account_of = state.limits_state.account_of
+        accounts = [account_of[k] for k in state.questions.asked_about(case)]
+        return np.isin(account_of, accounts) if accounts else None
 
     def _odds(self, parts: Floats, marks: Any, said: Any, k: int, waiting: bool) -> Odds:
         """Return the exact probability of each outcome of a look."""
