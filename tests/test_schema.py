@@ -436,7 +436,7 @@ def test_values_are_frozen_slotted_and_comparable():
     assert category == Category("x", ("a",)) and category != Labels("x", ["a"])
     assert Labels("x", ["a", "b"], missing={"b", "a"}).missing == ("a", "b")
     assert Labels("x", ["a", "b"], missing=["b", "a", "b"]).missing == ("a", "b")
-    assert repr(Flag("x")) == "Flag(name='x', missing=None)"
+    assert repr(Flag("x")) == "Flag(name='x', missing=None, optional=False)"
     assert "_" not in repr(MIXED)
 
 

@@ -627,6 +627,14 @@ class Settings:
             raise InvalidValue("arms", owner, "at least one arm", self.arms)
         if not isinstance(self.features, Schema):
             raise InvalidValue("features", owner, "a Schema", self.features)
+        if self.features.optional:
+            wanted = "without optional features: only arms may lack some"
+            remedy = (
+                "Give them in each context; or give a gap a word of its own ('unrated'), or "
+                "declare what to take for it (missing=)."
+            )
+            got = self.features.optional[0][0]
+            raise InvalidValue("features", owner, wanted, got, remedy)
         self._encode_arms()
         self._resolve()
         policy_to_json(self.policy)

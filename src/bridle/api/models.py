@@ -102,6 +102,12 @@ class CandidateForm(Form):
     features: FeaturesOfArm = None
 
 
+Optional: TypeAlias = Annotated[
+    bool,
+    Field(description="Of arms: it may be left out and then is not known, so limits are in doubt"),
+]
+
+
 class NumberForm(Form):
     """A number, scaled to [0, 1] if it has a range."""
 
@@ -112,6 +118,7 @@ class NumberForm(Form):
     clip: bool = False
     missing: float | None = None
     unit: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+    optional: Optional = False
 
 
 class FlagForm(Form):
@@ -120,6 +127,7 @@ class FlagForm(Form):
     kind: Literal["flag"]
     name: Words
     missing: bool | None = None
+    optional: Optional = False
 
 
 Values: TypeAlias = Annotated[tuple[Words, ...], Field(min_length=1, max_length=1_000)]
@@ -132,6 +140,7 @@ class CategoryForm(Form):
     name: Words
     values: Values
     missing: Words | Annotated[tuple[Words, ...], Field(max_length=0)] | None = None
+    optional: Optional = False
 
 
 class LabelsForm(Form):
@@ -141,6 +150,7 @@ class LabelsForm(Form):
     name: Words
     values: Values
     missing: Annotated[tuple[Words, ...], Field(max_length=1_000)] | None = None
+    optional: Optional = False
 
 
 class IdForm(Form):
@@ -400,7 +410,9 @@ def _width(features: FeaturesForm) -> int:
     if isinstance(features, int):
         return features
     return sum(
-        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
+        0
+        if isinstance(one, IdForm)
+        else (len(one.values) if isinstance(one, CategoryForm | LabelsForm) else 1) + one.optional
         for one in features
     )
 

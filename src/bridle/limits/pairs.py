@@ -176,7 +176,8 @@ class PairLimits(Beliefs):
         named = checked_groups(groups, len(A), OWNER)
         self._make(context, arm, [str(g) for g in dict.fromkeys(named) if g is not None])
         self._kinds: Floats = np.empty((0, self._space.arm.width))
-        self._number: dict[bytes, int] = {}  # of each kind
+        self._number: dict[bytes, int] = {}  # of each kind, by its name
+        self._names: list[bytes] = []
         self._kind_of: Ints = np.empty(0, np.int64)
         self._answers: list[_Answer] = []
         self._kept: dict[bytes, _Kept] = {}
@@ -223,6 +224,11 @@ class PairLimits(Beliefs):
     def kinds(self) -> int:
         """Number of kinds of arms."""
         return len(self._kinds)
+
+    def unknown(self, arm: int) -> tuple[str, ...]:
+        """Return the names of the features of an arm that are not known."""
+        row = self._kinds[self._kind_of[arm]]
+        return tuple(one.name for one, gap in self._space.arm.schema.optional if row[gap] > 0.5)
 
     def dearer(self, context: Floats, kinds: Ints | None = None) -> Floats:
         """Return by how much an answer is dearer in a context, for kinds of arms; all by default.
@@ -364,7 +370,7 @@ class PairLimits(Beliefs):
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
         A = validation.vector(row, self._space.arm.schema.width, "row", owner)[None]
         self._kind_of = self._kind_of.copy()
-        self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner))[0]
+        self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner), k)[0]
         self._dearer = self._by_kind = None
         self._forget_kept()
 
@@ -610,7 +616,8 @@ class PairLimits(Beliefs):
         there = np.flatnonzero(row != 0.0)
         rows: Floats = np.tile(row, (len(there) + 1, 1))
         rows[np.arange(len(there)) + 1, there] = 0.0
-        p = self._inner.predict(Grid(self._space, context[None] + 0.0, rows)).p.tolist()
+        names = [self._names[self._kind_of[unit]], *(one.tobytes() for one in rows[1:])]
+        p = self._inner.predict(Grid(self._space, context[None] + 0.0, rows, names)).p.tolist()
         parts = tuple(
             ((i,), float(row[i]), p[0] - without)
             for i, without in zip(there.tolist(), p[1:], strict=True)
@@ -665,7 +672,7 @@ class PairLimits(Beliefs):
         twin.__dict__.update(self.__dict__)
         twin._inner = self._inner.copy()
         twin._answers = list(self._answers)
-        twin._number = dict(self._number)
+        twin._number, twin._names = dict(self._number), list(self._names)
         twin._forget_kept()
         return twin
 
@@ -721,8 +728,16 @@ class PairLimits(Beliefs):
             raise CorruptState(f"{OWNER}: an arm is of a kind that cannot be.")
         self._kinds, self._kind_of = kinds.copy(), kind_of.copy()
         self._dearer = self._by_kind = None
-        self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
-        if len(self._number) != len(kinds):
+        arm_of = {kind: k for k, kind in enumerate(kind_of.tolist())}
+        lacks = self._space.arm.open(self._kinds)
+        # What lacks a feature is the kind of one arm, or of none any more.
+        self._names = [
+            row.tobytes() + (_own(arm_of.get(i, ~i)) if lacks[i] else b"")
+            for i, row in enumerate(self._kinds)
+        ]
+        self._number = {name: i for i, name in enumerate(self._names)}
+        several = np.bincount(kind_of, minlength=len(kinds))[lacks].max(initial=0) > 1
+        if len(self._number) != len(kinds) or several:
             raise CorruptState(f"{OWNER}: two kinds are the same.")
         contexts, rows = rest.pop("contexts"), rest.pop("rows")
         said, bits = rest.pop("said"), rest.pop("keys")
@@ -743,7 +758,8 @@ class PairLimits(Beliefs):
         ]
         counts: dict[bytes, dict[bytes, list[int]]] = {}
         for a in self._answers:
-            counts.setdefault(a.context, {}).setdefault(a.row, [0, 0])[not a.allowed] += 1
+            name = self._name(a.row, a.arm)
+            counts.setdefault(a.context, {}).setdefault(name, [0, 0])[not a.allowed] += 1
         head = "inner/"
         own = {k.removeprefix(head): array for k, array in rest.items() if k.startswith(head)}
         if len(own) != len(rest):
@@ -759,7 +775,8 @@ class PairLimits(Beliefs):
         new = [str(g) for g in dict.fromkeys(groups) if g is not None and str(g) not in have]
         if new:
             self._regroup((*have, *new))
-        self._kind_of = np.concatenate([self._kind_of, self._numbered(rows, groups)])
+        found = self._numbered(rows, groups, self.arms)
+        self._kind_of = np.concatenate([self._kind_of, found])
         self._dearer = self._by_kind = None
         self._forget_kept()
 
@@ -768,8 +785,9 @@ class PairLimits(Beliefs):
         more = np.zeros(len(groups) - len(self._space.arm.groups))
         self._make(self._space.context.schema, self._space.arm.schema, groups)
         self._kinds = np.concatenate([self._kinds, np.tile(more, (len(self._kinds), 1))], axis=1)
-        self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
-        tail = more.tobytes()
+        tail, old = more.tobytes(), len(self._kinds[:1].tobytes()) - len(more.tobytes())
+        self._names = [name[:old] + tail + name[old:] for name in self._names]
+        self._number = {name: i for i, name in enumerate(self._names)}
         self._refold([a._replace(row=a.row + tail) for a in self._answers])
 
     def _with_groups(self, rows: Floats, groups: Sequence[str | int | None]) -> Floats:
@@ -780,14 +798,25 @@ class PairLimits(Beliefs):
                 flags[i, have[str(group)]] = 1.0
         return np.concatenate([rows + 0.0, flags], axis=1)
 
-    def _numbered(self, rows: Floats, groups: Sequence[str | int | None]) -> Ints:
-        """Return the kind of each of some arms; those that are new are added."""
+    def _name(self, row: bytes, arm: int) -> bytes:
+        """Return what answers about an arm are counted by: its features, or itself if it lacks any."""
+        lacks = self._space.arm.open(np.frombuffer(row)[None])[0]
+        return row + _own(arm) if lacks else row
+
+    def _numbered(self, rows: Floats, groups: Sequence[str | int | None], first: int) -> Ints:
+        """Return the kind of each of some arms, numbered from `first` on; those new are added.
+
+        An arm that lacks a feature is a kind of its own: others with the same gap are unlike it.
+        """
         new: list[Floats] = []
         out: Ints = np.empty(len(rows), np.int64)
-        for i, row in enumerate(self._with_groups(rows, groups)):
-            name = row.tobytes()
+        whole = self._with_groups(rows, groups)
+        lacks = self._space.arm.open(whole)
+        for i, row in enumerate(whole):
+            name = row.tobytes() + (_own(first + i) if lacks[i] else b"")
             if name not in self._number:
                 self._number[name] = len(self._number)
+                self._names.append(name)
                 new.append(row)
             out[i] = self._number[name]
         if new:
@@ -795,7 +824,8 @@ class PairLimits(Beliefs):
         return out
 
     def _grid(self, contexts: Floats, kinds: Ints) -> Grid:
-        return Grid(self._space, contexts, self._kinds[kinds])
+        names = [self._names[i] for i in kinds.tolist()]
+        return Grid(self._space, contexts, self._kinds[kinds], names)
 
     @property
     def _widest(self) -> int:
@@ -804,7 +834,7 @@ class PairLimits(Beliefs):
 
     def _one(self, answer: _Answer) -> Grid:
         context, row = (np.frombuffer(raw)[None] + 0.0 for raw in (answer.context, answer.row))
-        return Grid(self._space, context, row)
+        return Grid(self._space, context, row, [self._name(answer.row, answer.arm)])
 
     def _fold(self, answer: _Answer) -> Prediction:
         self._forget_kept()
@@ -915,6 +945,11 @@ class _Kept:
         self.parts[here, 2] = found.sd
         self.row_of[kinds] = np.arange(self._rows, n)
         self._rows = n
+
+
+def _own(arm: int) -> bytes:
+    """Return what the name of an arm's own kind ends with."""
+    return arm.to_bytes(8, "little", signed=True)
 
 
 def _short(names: Sequence[str]) -> list[str]:
