@@ -364,8 +364,8 @@ class Schema:
 
     `width` is the number of columns, d, and `columns` has a readable label for each; `names_items`
     is whether one of the features is an `Id`. `encoded` has the features with columns, all but the
-    `Id`, each with its first column, and `numbers` those of them that are a `Number`. `optional` has
-    those that may be left out, each with the column that says so.
+    `Id`, each with its first column, and `numbers` those of them that are a `Number`. `optional`
+    has those that may be left out, each with the column that says so.
 
     Parameters
     ----------

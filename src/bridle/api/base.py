@@ -83,7 +83,7 @@ ClientId: TypeAlias = Annotated[
         "is refused with 409. No whole number: those are the agent's.",
     ),
 ]
-_Value: TypeAlias = bool | int | float | str | list[str] | list[str | None] | None
+_Value: TypeAlias = bool | int | float | str | list[str] | None
 ContextForm: TypeAlias = Annotated[
     dict[Words, _Value] | list[float],
     Field(

@@ -77,10 +77,11 @@ OTHERWISE = (
 MAX_PAIRS = 10_000
 
 FeaturesOfArm: TypeAlias = Annotated[
-    ContextForm | None,
+    dict[Words, bool | int | float | str | list[str | None] | None] | list[float] | None,
     Field(
+        max_length=MAX_WIDTH,
         description="What it is like, by the agent's `arm_features`: by name; or a list, where "
-        "all of those are plain numbers"
+        "all of those are plain numbers",
     ),
 ]
 

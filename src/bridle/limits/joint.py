@@ -148,7 +148,7 @@ class Side:
 
     def open(self, rows: Floats) -> Bools:
         """Return which rows lack a feature, so that it is not known what they are: (n,)."""
-        out: Bools = (rows[:, self.gaps] > 0.5).any(axis=1)
+        out: Bools = np.asarray((rows[:, self.gaps] > 0.5).any(axis=1))
         return out
 
     def fillings(self, row: Floats) -> tuple[Floats, Ints]:

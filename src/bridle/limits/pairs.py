@@ -799,7 +799,7 @@ class PairLimits(Beliefs):
         return np.concatenate([rows + 0.0, flags], axis=1)
 
     def _name(self, row: bytes, arm: int) -> bytes:
-        """Return what answers about an arm are counted by: its features, or itself if it lacks any."""
+        """Return what answers about an arm are counted by: its row, or itself if it lacks any."""
         lacks = self._space.arm.open(np.frombuffer(row)[None])[0]
         return row + _own(arm) if lacks else row
 
