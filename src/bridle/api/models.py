@@ -20,7 +20,7 @@ from bridle.agent.config import (
     Teaching,
 )
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.api.base import MAX_WIDTH, ArmName, ContextForm, Form, Note, Words
+from bridle.api.base import MAX_WIDTH, ArmName, Form, Note, Words
 from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
 from bridle.policies import Policy, policy_of

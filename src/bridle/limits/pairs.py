@@ -7,7 +7,6 @@ equal features are one *kind*: what is believed is worked out once for each kind
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -31,7 +30,7 @@ from bridle.limits.rules import (
     checked_groups,
     doubt_of,
 )
-from bridle.schema import Schema
+from bridle.schema import Category, Schema
 
 __all__ = ["PAIR_KINDS", "PairLimits", "PairReading"]
 
@@ -42,6 +41,8 @@ MAX_ARMS = 1_000_000
 MAX_KEPT = 64_000_000
 # Answers that are kept, to be folded again where one is taken back.
 MAX_ANSWERS = 1_000_000
+# What was believed after so many answers is kept, at a few places, to fold anew from there.
+MARKED, MOST_MARKS = 16, 8
 # So many exceptions, and words that are unsure, are named in a sentence.
 SHOWN = 5
 # Contexts, and kinds of arms, that are looked at before a sentence says that a word is denied.
@@ -59,6 +60,8 @@ class PairReading(NamedTuple):
         Words of an arm, or several of them together.
     exceptions : tuple of int
         Arms of which the teacher said otherwise.
+    likely : tuple of str
+        Words that are probably denied: rules believe it, and it is not yet sure.
     """
 
     where: str
@@ -66,19 +69,23 @@ class PairReading(NamedTuple):
     unsure: tuple[str, ...]
     allowed: tuple[str, ...]
     exceptions: tuple[int, ...] = ()
+    likely: tuple[str, ...] = ()
 
     def sentence(self, names: Sequence[str] = (), everywhere: str = "all") -> str:
-        """Return it as a sentence; of what is unsure, and of exceptions, no more than a few.
+        """Return it as a sentence: all that is denied, exceptions, and last a few of the unsure.
 
-        >>> PairReading("under 13", ("Horror",), (), (), (0,)).sentence(["Gremlins"])
-        'under 13: not Horror; exceptions: Gremlins'
+        >>> reading = PairReading("under 13", ("Horror", "R"), ("Drama", "War"), (), (0,), ("PG",))
+        >>> reading.sentence(["Gremlins"])
+        'under 13: not Horror or R; probably not PG; exceptions: Gremlins; unsure (2): Drama, War'
         """
-        parts = [", ".join(f"not {name}" for name in self.denied)] if self.denied else []
-        if self.unsure:
-            parts.append(f"unsure: {_listed(self.unsure)}")
+        parts = [f"not {_either(self.denied)}"] if self.denied else []
+        if self.likely:
+            parts.append(f"probably not {_either(self.likely)}")
         if self.exceptions:
             said = [str(names[k]) if k < len(names) else f"arm {k}" for k in self.exceptions]
             parts.append(f"exceptions: {_listed(said)}")
+        if self.unsure:
+            parts.append(f"unsure ({len(self.unsure):,}): {_listed(self.unsure)}")
         return f"{self.where or everywhere}: {'; '.join(parts) or 'all is allowed'}"
 
 
@@ -174,12 +181,12 @@ class PairLimits(Beliefs):
         }
         A = validation.matrix(rows, arm.width, "rows", OWNER)
         named = checked_groups(groups, len(A), OWNER)
+        self._answers: list[_Answer] = []
         self._make(context, arm, [str(g) for g in dict.fromkeys(named) if g is not None])
         self._kinds: Floats = np.empty((0, self._space.arm.width))
         self._number: dict[bytes, int] = {}  # of each kind, by its name
         self._names: list[bytes] = []
         self._kind_of: Ints = np.empty(0, np.int64)
-        self._answers: list[_Answer] = []
         self._kept: dict[bytes, _Kept] = {}
         self._by_kind: tuple[Ints, Ints] | None = None
         self._taught: Bools | None = None  # the terms that any answer has held
@@ -193,10 +200,13 @@ class PairLimits(Beliefs):
             space, self.kind, doubt=self.doubt, **self._given
         )
         self._space = space
-        self._inner = Mixture(space, members, prior, doubt=self.doubt, error=self._given["error"])
+        error = self._given["error"]
+        self._mixture = Mixture(space, members, prior, doubt=self.doubt, error=error)
+        # How many of the answers it holds, and what it was after some of them, the last ones last.
+        self._folded, self._marks = 0, list[tuple[int, Mixture]]()
         rooms = [m.room for m in members.values() if m.room is not None]
         self.room = min(rooms, default=None)
-        self.floor = self._inner._floor
+        self.floor = self._mixture._floor
 
     # -- what it is about --------------------------------------------------------------------
 
@@ -294,6 +304,8 @@ class PairLimits(Beliefs):
             raise LimitReached("answers about pairs", MAX_ANSWERS, "Begin the limits anew.")
         row = self._kinds[self._kind_of[arm]]
         given = _Answer((context + 0.0).tobytes(), row.tobytes(), arm, allowed, key)
+        self._forget_kept()
+        self._settle()
         before = self._fold(given)
         self._answers.append(given)
         return before
@@ -531,45 +543,54 @@ class PairLimits(Beliefs):
         """Return what rules believe, by words of a context: first what holds in all contexts.
 
         Rules that are short sentences, weighed among themselves; what the members by degrees say is
-        in the probabilities alone. A word is denied only where these agree: where pairs that hold
-        it are denied as surely as others are played; else it is unsure. Exceptions are arms of
-        which the teacher said otherwise than is said of their features.
+        in the probabilities alone. A word is denied only where these agree: where all pairs that
+        hold it, as far as they are looked at, are surely denied; where rules alone deny it, it
+        probably is. Of words that stand together, only those that some arm has. Exceptions are arms
+        of which the teacher said otherwise than is said of their features.
         """
-        chance = self._chances()
-        d = self._space.context.width
+        rules = [n for n, m in self._inner.members.items() if isinstance(m, JointRules)]
+        if not rules:
+            return []
+        d, deep = self._space.context.width, self._deepest
+        where = [(), *((column,) for column in self._space.context.columns.tolist())]
+        if deep[0] == 2:
+            where += [self._space.context.term(t) for t in self._many(0)]
+        used = np.unique(self._kind_of)
+        held = self._kinds[used] > self._space.arm.thresholds
+        words = self._space.arm.columns[held[:, self._space.arm.columns].any(axis=0)].tolist()
+        arms = [(), *((column,) for column in words)]
+        if deep[1] == 2:
+            arms += [pair for pair in self._pairs_of(words) if held[:, pair].all(axis=1).any()]
         names = _short(self._space.names)
-        by_context: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {(): {}}
-        for column in self._space.context.columns.tolist():
-            by_context[(column,)] = {}
-        for term, p in chance.items():
-            of_context = tuple(column for column in term if column < d)
-            of_arm = tuple(column for column in term if column >= d)
-            by_context.setdefault(of_context, {})[of_arm] = p
-        gone: set[tuple[int, ...]] = {
-            arm
-            for arm, p in by_context[()].items()
-            if self._sure(p) and self._surely_denied((), arm)
-        }
+        chance, own = self._denial(where, arms), self._chances()
+        kinds = [used[held[:, list(arm)].all(axis=1)] for arm in arms]
+        gone = self._gone(chance, where, arms, kinds)
         out = []
-        for where, terms in by_context.items():
-            told: tuple[list[str], list[str], list[str]] = ([], [], [])
-            here = set(gone)
-            for arm, p in sorted(terms.items(), key=lambda each: (len(each[0]), each[0])):
-                if where and any(set(other) <= set(arm) for other in here):
+        for i, these in enumerate(where):
+            told: tuple[list[str], ...] = ([], [], [], [])
+            apart = self._exceptions_in(these)
+            but = set(self._kind_of[list(apart)].tolist())
+            here = set() if not these else {*gone}
+            for j, arm in enumerate(arms):
+                if any(set(other) <= set(arm) for other in here):
                     continue  # says nothing new
-                place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
-                if place == 0 and not self._surely_denied(where, arm):
-                    place = 1
-                if place == 0:
-                    if any(set(other) < set(arm) for other in here):
-                        continue
+                p = chance[i, j]
+                if len(arm) > 1:  # what single words do not say
+                    p = own.get((*these, *(d + column for column in arm)), 0.0)
+                place = 0 if p >= 0.5 else 2 if p > self.doubt else 3
+                if not these and arm in gone:
+                    place = 0
+                elif place == 0:
+                    looked = [kind for kind in kinds[j].tolist() if kind not in but]
+                    place = 0 if self._surely_denied(these, looked, arm) and these else 1
+                if place < 2:
                     here.add(arm)
-                told[place].append(" with ".join(names[c] for c in arm) or "anything")
-            if len(where) < 2 or told[0]:
-                words = " with ".join(names[column] for column in where)
-                found = self._exceptions_in(where)
-                denied, unsure, allowed = map(tuple, told)
-                out.append(PairReading(words, denied, unsure, allowed, found))
+                word = " with ".join(names[d + column] for column in arm) or "anything"
+                told[place].append(word)
+            if len(these) < 2 or told[0]:
+                denied, likely, unsure, allowed = map(tuple, told)
+                word = " with ".join(names[column] for column in these)
+                out.append(PairReading(word, denied, unsure, allowed, apart, likely))
         return out
 
     def sentences(self, names: Sequence[str] = ()) -> list[str]:
@@ -598,7 +619,7 @@ class PairLimits(Beliefs):
         told: tuple[list[str], list[str], list[str]] = ([], [], [])
         for word, p in chance.items():
             place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
-            if place == 0 and not self._surely_denied(word, (), row[None]):
+            if place == 0 and not self._surely_denied(word, [int(self._kind_of[unit])]):
                 place = 1
             told[place].append(" with ".join(short[column] for column in word) or "anything")
         return Reading(*map(tuple, told))
@@ -651,7 +672,7 @@ class PairLimits(Beliefs):
         given = next(same, _Answer(raw, row, arm, allowed, 0))
         twin = self.copy()
         bits = int(keys.aside(np.uint64(given.key)))
-        twin._inner = self._inner.without(self._one(given), allowed, bits)
+        twin._mixture = self._inner.without(self._one(given), allowed, bits)
         return twin
 
     # -- state -------------------------------------------------------------------------------
@@ -666,11 +687,14 @@ class PairLimits(Beliefs):
         every = self._inner.members.values()
         return float(sum(m.refit_seconds(max(n, len(self._answers))) for m in every))
 
+    def __deepcopy__(self, memo: object) -> PairLimits:
+        return self.copy()
+
     def copy(self) -> PairLimits:
         """Return limits with the same knowledge that learn apart from now on."""
         twin = object.__new__(PairLimits)
         twin.__dict__.update(self.__dict__)
-        twin._inner = self._inner.copy()
+        twin._mixture, twin._marks = self._mixture.copy(), list(self._marks)
         twin._answers = list(self._answers)
         twin._number, twin._names = dict(self._number), list(self._names)
         twin._forget_kept()
@@ -764,7 +788,8 @@ class PairLimits(Beliefs):
         own = {k.removeprefix(head): array for k, array in rest.items() if k.startswith(head)}
         if len(own) != len(rest):
             raise CorruptState(f"{OWNER}: no place for {sorted(rest)!r:.200}.")
-        self._inner.read(own, counts)
+        self._mixture.read(own, counts)
+        self._folded = n
         self._forget_kept()
         return self
 
@@ -836,15 +861,48 @@ class PairLimits(Beliefs):
         context, row = (np.frombuffer(raw)[None] + 0.0 for raw in (answer.context, answer.row))
         return Grid(self._space, context, row, [self._name(answer.row, answer.arm)])
 
+    @property
+    def _inner(self) -> Mixture:
+        """What was learned from all answers."""
+        self._settle()
+        return self._mixture
+
+    def _settle(self) -> None:
+        while self._folded < len(self._answers):
+            self._fold(self._answers[self._folded])
+
     def _fold(self, answer: _Answer) -> Prediction:
-        self._forget_kept()
-        return self._inner.fold(self._one(answer), answer.allowed, answer.key)
+        before = self._mixture.fold(self._one(answer), answer.allowed, answer.key)
+        self._folded += 1
+        if self._folded % MARKED == 0:
+            self._marks.append((self._folded, self._mixture.copy()))
+            places = [0, *(at for at, _ in self._marks)]
+            if len(self._marks) > MOST_MARKS:
+                # The last are the nearest to one another: mostly it is late answers that change.
+                gaps = [
+                    (after - before) / (self._folded - at + 1)
+                    for before, at, after in zip(places, places[1:], places[2:], strict=False)
+                ]
+                del self._marks[gaps.index(min(gaps))]
+        return before
 
     def _refold(self, answers: Sequence[_Answer]) -> None:
-        self._inner.clear()
+        """Put these answers in the place of all others, and learn anew from the first that differs.
+
+        Once what is believed is asked for; from the last of the places that are kept before it.
+        """
+        both = zip(answers, self._answers, strict=False)
+        same = next((n for n, (new, old) in enumerate(both) if new != old), None)
+        same = min(len(answers), len(self._answers)) if same is None else same
         self._answers = list(answers)
-        for answer in self._answers:
-            self._fold(answer)
+        if same < self._folded:
+            self._marks = [mark for mark in self._marks if mark[0] <= same]
+            if self._marks:
+                self._folded, mixture = self._marks[-1]
+                self._mixture = mixture.copy()
+            else:
+                self._folded = 0
+                self._mixture.clear()
         self._forget_kept()
 
     def _forget_kept(self) -> None:
@@ -854,35 +912,111 @@ class PairLimits(Beliefs):
     def _sure(self, p: float) -> bool:
         return p >= 1.0 - self.doubt
 
-    def _surely_denied(
-        self, where: Sequence[int], arm: Sequence[int], rows: Floats | None = None
-    ) -> bool:
-        """Return whether pairs that hold words of a context and an arm are surely denied.
+    @property
+    def _deepest(self) -> tuple[int, int]:
+        """How many words of a context and of an arm a term of any rules holds at most."""
+        rules = [m for m in self._inner.members.values() if isinstance(m, JointRules)]
+        each = [rule.family.orders for rule in rules]
+        return max((a for a, _ in each), default=0), max((b for _, b in each), default=0)
 
-        On average over contexts that were taught about and over kinds of arms (or `rows`); over a
-        pair that holds nothing else, where there is none.
+    def _many(self, which: int) -> range:
+        """Return the numbers of the terms of two words of a side."""
+        side = self._space.arm if which else self._space.context
+        return range(1 + side.words, side.terms(2))
+
+    def _pairs_of(self, words: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the terms of two words of an arm, both of these."""
+        known = set(words)
+        each = (self._space.arm.term(t) for t in self._many(1))
+        return [pair for pair in each if known.issuperset(pair)]
+
+    def _bare(self, which: int, terms: Sequence[tuple[int, ...]]) -> Floats:
+        """Return rows of contexts (0), or arms (1), that hold some words and nothing else."""
+        side = self._space.arm if which else self._space.context
+        rows: Floats = np.zeros((len(terms), side.width))
+        for row, term in zip(rows, terms, strict=True):
+            row[list(term)] = 1.0
+        return rows
+
+    def _denial(self, where: Sequence[tuple[int, ...]], arms: Sequence[tuple[int, ...]]) -> Floats:
+        """Return the probability that rules deny an arm with some words in a context with some.
+
+        It is that of any rule about no more than these words: (where, arms).
         """
-        d = self._space.context.width
-        words, found = list(where), dict[bytes, None]()
+        members = {n: m for n, m in self._inner.members.items() if isinstance(m, JointRules)}
+        weights = np.array([self._inner.weights[name] + 1e-300 for name in members])
+        rows = self._bare(1, arms)
+        out: Floats = np.zeros((len(where), len(arms)))
+        each = max(1, joint.BLOCK // (self._widest * max(1, len(arms))))
+        for at in range(0, len(where), each):
+            few = where[at : at + each]
+            grid = Grid(self._space, self._bare(0, few), rows)
+            for weight, member in zip(weights / weights.sum(), members.values(), strict=True):
+                p = member.predictive(grid)[0].reshape(len(few), -1)
+                out[at : at + each] += weight * (1.0 - p)
+        return out
+
+    def _gone(
+        self,
+        chance: Floats,
+        where: Sequence[tuple[int, ...]],
+        arms: Sequence[tuple[int, ...]],
+        kinds: Sequence[Ints],
+    ) -> set[tuple[int, ...]]:
+        """Return the words of arms that are surely denied in all contexts.
+
+        By a rule of their own, or by one for each value of a feature.
+        """
+        values = [
+            [where.index((column,)) for column in range(at, at + len(one.values))]
+            for one, at in self._space.context.schema.encoded
+            if isinstance(one, Category)
+        ]
+        out: set[tuple[int, ...]] = set()
+        for j, arm in enumerate(arms):
+            if not arm or any(set(other) <= set(arm) for other in out):
+                continue
+            likely = chance[0, j] >= 0.5 or any((chance[of, j] >= 0.5).all() for of in values)
+            if likely and self._surely_denied((), kinds[j].tolist(), arm):
+                out.add(arm)
+        return out
+
+    def _contexts_with(self, words: Sequence[int]) -> Floats:
+        """Return contexts that hold some words: those that answers were about, the newest first.
+
+        Without words, and where there are none, contexts that hold a single word, too.
+        """
+        found: dict[bytes, None] = {}
+        above = self._space.context.thresholds
         for answer in reversed(self._answers):
             context = np.frombuffer(answer.context)
-            if (context[words] > self._space.context.thresholds[words]).all():
+            if (context[list(words)] > above[list(words)]).all():
                 found[answer.context] = None
             if len(found) == LOOKED:
                 break
-        contexts: Floats = np.zeros((1, d))
-        contexts[0, words] = 1.0
-        if found:
-            contexts = np.frombuffer(b"".join(found)).reshape(-1, d) + 0.0
-        own = [column - d for column in arm]
-        if rows is None:
-            has = (self._kinds[:, own] > self._space.arm.thresholds[own]).all(axis=1)
-            rows = self._kinds[np.flatnonzero(has)[:LOOKED]]
-            if not len(rows):
-                rows = np.zeros((1, self._space.arm.width))
-                rows[0, own] = 1.0
-        p = self._inner.predict(Grid(self._space, contexts, rows), alike=False).p
-        return math.fsum(p.tolist()) <= self.doubt * len(p)
+        rows = [np.frombuffer(raw) + 0.0 for raw in found]
+        if not words:
+            met = np.array(rows).reshape(-1, len(above)) > above
+            new = [c for c in self._space.context.columns.tolist() if not met[:, c].any()]
+            rows += list(self._bare(0, [(column,) for column in new[:LOOKED]]))
+        return np.array(rows) if rows else self._bare(0, [tuple(words)])
+
+    def _surely_denied(
+        self, where: Sequence[int], kinds: Sequence[int], arm: Sequence[int] = ()
+    ) -> bool:
+        """Return whether all pairs of contexts with some words and kinds of arms are surely denied.
+
+        As far as they are looked at: contexts that were taught about, and some of the kinds. Where
+        there are none, of an arm that has the words `arm` and nothing else.
+        """
+        which = np.array([kind for kind in kinds if not self._space.arm.open(self._kinds[[kind]])])
+        contexts = self._contexts_with(where)
+        if len(which):
+            spread = np.linspace(0, len(which) - 1, min(len(which), LOOKED)).astype(np.int64)
+            grid = self._grid(contexts, which[spread])
+        else:
+            grid = Grid(self._space, contexts, self._bare(1, [tuple(arm)]))
+        return bool((self._inner.predict(grid).p < self.doubt).all())
 
     def _chances(self) -> dict[tuple[int, ...], float]:
         """Return the probability that each term is denied, by the rules, weighed among them."""
@@ -900,15 +1034,19 @@ class PairLimits(Beliefs):
         """Return the arms of which the last answer in such a context differs from its features."""
         if not where:
             return ()
-        last: dict[tuple[bytes, int], _Answer] = {}
+        last: dict[bytes, dict[int, _Answer]] = {}
         for answer in self._answers:
             if all(np.frombuffer(answer.context)[column] > 0.5 for column in where):
-                last[answer.context, answer.arm] = answer
+                last.setdefault(answer.context, {})[answer.arm] = answer
         out: dict[int, None] = {}
-        for answer in last.values():
-            p = float(self._inner.predict(self._one(answer), alike=False).p[0])
-            if (answer.allowed and p < 0.5) or (not answer.allowed and p >= 0.5):
-                out[answer.arm] = None
+        for context, given in last.items():
+            row, each = np.frombuffer(context)[None] + 0.0, list(given.values())
+            rows = np.frombuffer(b"".join(a.row for a in each)).reshape(len(each), -1) + 0.0
+            names = [self._name(a.row, a.arm) for a in each]
+            p = self._inner.predict(Grid(self._space, row, rows, names), alike=False).p.tolist()
+            for answer, q in zip(each, p, strict=True):
+                if (answer.allowed and q < 0.5) or (not answer.allowed and q >= 0.5):
+                    out[answer.arm] = None
         return tuple(sorted(out))
 
 
@@ -958,6 +1096,10 @@ def _short(names: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(name) for name in names]
 
 
+def _either(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
 def _listed(words: Sequence[str]) -> str:
     more = len(words) - SHOWN
-    return f"{', '.join(words[:SHOWN])}{f' and {more} more' if more > 0 else ''}"
+    return f"{', '.join(words[:SHOWN])}{f' and {more:,} more' if more > 0 else ''}"
