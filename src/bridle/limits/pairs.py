@@ -548,9 +548,6 @@ class PairLimits(Beliefs):
         probably is. Of words that stand together, only those that some arm has. Exceptions are arms
         of which the teacher said otherwise than is said of their features.
         """
-        rules = [n for n, m in self._inner.members.items() if isinstance(m, JointRules)]
-        if not rules:
-            return []
         d, deep = self._space.context.width, self._deepest
         where = [(), *((column,) for column in self._space.context.columns.tolist())]
         if deep[0] == 2:
@@ -692,6 +689,7 @@ class PairLimits(Beliefs):
 
     def copy(self) -> PairLimits:
         """Return limits with the same knowledge that learn apart from now on."""
+        self._settle()
         twin = object.__new__(PairLimits)
         twin.__dict__.update(self.__dict__)
         twin._mixture, twin._marks = self._mixture.copy(), list(self._marks)
