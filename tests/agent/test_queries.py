@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -369,13 +370,13 @@ def test_what_an_unknown_arm_could_be(name, hint):
 def test_a_hint_compares_few_names(monkeypatch):
     arms = [Arm(f"film {k}", f"The film {k}") for k in range(20_000)]
     seen = []
-    real = config.difflib.get_close_matches
+    real = difflib.get_close_matches
 
     def counted(word, names, **more):
         seen.append(len(names))
         return real(word, names, **more)
 
-    monkeypatch.setattr(config.difflib, "get_close_matches", counted)
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
     assert "'film 1'" in config.meant("film 1x", arms, None)
     assert seen and max(seen) <= config.MOST_NEAR + 1
 

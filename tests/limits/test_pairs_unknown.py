@@ -195,8 +195,8 @@ def test_it_is_asked_about_and_played_once_it_is_allowed() -> None:
     agent = agent_of(budget=10, answer_price=0.0)
     made = agent.decide({"band": "under 13"}, among=["bare"])
     assert isinstance(made, Question) and made.arm == "bare"
-    made = agent.answer(made, allowed=True).then
-    assert isinstance(made, Decision)
+    then = agent.answer(made, allowed=True).then
+    assert isinstance(then, Decision)
     again = agent.decide({"band": "under 13"}, among=["bare"])
     assert isinstance(again, Decision)
 
@@ -232,6 +232,7 @@ def test_contexts_are_given_in_full() -> None:
 
 def test_settings_in_a_log_keep_what_is_optional() -> None:
     agent = agent_of()
+    assert agent.settings.arm_features is not None
     again = Schema.from_json(agent.settings.arm_features.to_json())
     assert again == FILMS and again.optional == FILMS.optional
     plain = Schema([Labels("genres", ["Horror"], missing=())])
