@@ -12,7 +12,7 @@ import pytest
 from bridle.errors import CorruptState, InvalidValue
 from bridle.limits import PairLimits, joint, limits_from_state, pairs
 from bridle.limits.joint import Family, Grid, Side, Space
-from bridle.limits.pairs import PairReading
+from bridle.limits.readings import PairReading
 from bridle.schema import Category, Flag, Labels, Number, Schema
 
 BANDS = Schema([Category("band", ["under 13", "teens", "adult"])])
@@ -397,14 +397,19 @@ def test_what_is_denied_comes_first_and_whole_and_what_is_unsure_last() -> None:
 
 
 def test_words_that_no_arm_has_together_are_not_said() -> None:
-    some = ROWS[[0, 4, 6, 7]]  # no arm has Crime with Drama
+    some = ROWS[[0, 4, 6, 7]]  # Horror and Comedy, Comedy and Drama, Horror, Comedy
     limits = limits_of("rules", rows=some, crosses=True)
-    limits.learn(np.eye(3)[0], 0, False, 1)
-    said = " ".join(word for one in limits.readings() for part in one[1:4] for word in part)
-    assert "Horror with Comedy" in said and "Crime with Drama" not in said
+    for key, (arm, allowed) in enumerate([(2, True), (3, True), (0, False)]):
+        limits.learn(np.eye(3)[0], arm, allowed, key)
+
+    def said() -> str:
+        lines = limits.readings()
+        return " ".join(word for one in lines for word in (*one.denied, *one.likely, *one.unsure))
+
+    assert "Horror with Comedy" in said() and "Comedy with Drama" in said()
+    assert "Crime" not in said() and "Horror with Drama" not in said()
     limits.change(0, ROWS[7])
-    said = " ".join(word for one in limits.readings() for part in one[1:4] for word in part)
-    assert "Horror with Comedy" not in said
+    assert "Horror with Comedy" not in said() and "Comedy with Drama" in said()
 
 
 def test_what_is_not_sure_yet_is_probably_denied() -> None:

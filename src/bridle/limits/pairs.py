@@ -21,6 +21,7 @@ from bridle.limits import joint
 from bridle.limits.base import Answer, Attribution, Beliefs, Prediction
 from bridle.limits.joint import Grid, JointRules, Mixture, Side, Space
 from bridle.limits.mixture import DEGREES, DOUBT
+from bridle.limits.readings import PairReading, Reader
 from bridle.limits.rules import (
     CHAINS,
     DAMAGE,
@@ -30,7 +31,7 @@ from bridle.limits.rules import (
     checked_groups,
     doubt_of,
 )
-from bridle.schema import Category, Schema
+from bridle.schema import Schema
 
 __all__ = ["PAIR_KINDS", "PairLimits", "PairReading"]
 
@@ -43,50 +44,6 @@ MAX_KEPT = 64_000_000
 MAX_ANSWERS = 1_000_000
 # What was believed after so many answers is kept, at a few places, to fold anew from there.
 MARKED, MOST_MARKS = 16, 8
-# So many exceptions, and words that are unsure, are named in a sentence.
-SHOWN = 5
-# Contexts, and kinds of arms, that are looked at before a sentence says that a word is denied.
-LOOKED = 48
-
-
-class PairReading(NamedTuple):
-    """What is believed of pairs whose contexts share a word, read back.
-
-    Attributes
-    ----------
-    where : str
-        The word of the context, "under 13"; empty: all contexts.
-    denied, unsure, allowed : tuple of str
-        Words of an arm, or several of them together.
-    exceptions : tuple of int
-        Arms of which the teacher said otherwise.
-    likely : tuple of str
-        Words that are probably denied: rules believe it, and it is not yet sure.
-    """
-
-    where: str
-    denied: tuple[str, ...]
-    unsure: tuple[str, ...]
-    allowed: tuple[str, ...]
-    exceptions: tuple[int, ...] = ()
-    likely: tuple[str, ...] = ()
-
-    def sentence(self, names: Sequence[str] = (), everywhere: str = "all") -> str:
-        """Return it as a sentence: all that is denied, exceptions, and last a few of the unsure.
-
-        >>> reading = PairReading("under 13", ("Horror", "R"), ("Drama", "War"), (), (0,), ("PG",))
-        >>> reading.sentence(["Gremlins"])
-        'under 13: not Horror or R; probably not PG; exceptions: Gremlins; unsure (2): Drama, War'
-        """
-        parts = [f"not {_either(self.denied)}"] if self.denied else []
-        if self.likely:
-            parts.append(f"probably not {_either(self.likely)}")
-        if self.exceptions:
-            said = [str(names[k]) if k < len(names) else f"arm {k}" for k in self.exceptions]
-            parts.append(f"exceptions: {_listed(said)}")
-        if self.unsure:
-            parts.append(f"unsure ({len(self.unsure):,}): {_listed(self.unsure)}")
-        return f"{self.where or everywhere}: {'; '.join(parts) or 'all is allowed'}"
 
 
 class _Answer(NamedTuple):
@@ -542,53 +499,9 @@ class PairLimits(Beliefs):
     def readings(self) -> list[PairReading]:
         """Return what rules believe, by words of a context: first what holds in all contexts.
 
-        Rules that are short sentences, weighed among themselves; what the members by degrees say is
-        in the probabilities alone. A word is denied only where these agree: where all pairs that
-        hold it, as far as they are looked at, are surely denied; where rules alone deny it, it
-        probably is. Of words that stand together, only those that some arm has. Exceptions are arms
-        of which the teacher said otherwise than is said of their features.
+        See `bridle.limits.readings`.
         """
-        d, deep = self._space.context.width, self._deepest
-        where = [(), *((column,) for column in self._space.context.columns.tolist())]
-        if deep[0] == 2:
-            where += [self._space.context.term(t) for t in self._many(0)]
-        used = np.unique(self._kind_of)
-        held = self._kinds[used] > self._space.arm.thresholds
-        words = self._space.arm.columns[held[:, self._space.arm.columns].any(axis=0)].tolist()
-        arms = [(), *((column,) for column in words)]
-        if deep[1] == 2:
-            arms += [pair for pair in self._pairs_of(words) if held[:, pair].all(axis=1).any()]
-        names = _short(self._space.names)
-        chance, own = self._denial(where, arms), self._chances()
-        kinds = [used[held[:, list(arm)].all(axis=1)] for arm in arms]
-        gone = self._gone(chance, where, arms, kinds)
-        out = []
-        for i, these in enumerate(where):
-            told: tuple[list[str], ...] = ([], [], [], [])
-            apart = self._exceptions_in(these)
-            but = set(self._kind_of[list(apart)].tolist())
-            here = set() if not these else {*gone}
-            for j, arm in enumerate(arms):
-                if any(set(other) <= set(arm) for other in here):
-                    continue  # says nothing new
-                p = chance[i, j]
-                if len(arm) > 1:  # what single words do not say
-                    p = own.get((*these, *(d + column for column in arm)), 0.0)
-                place = 0 if p >= 0.5 else 2 if p > self.doubt else 3
-                if not these and arm in gone:
-                    place = 0
-                elif place == 0:
-                    looked = [kind for kind in kinds[j].tolist() if kind not in but]
-                    place = 0 if self._surely_denied(these, looked, arm) and these else 1
-                if place < 2:
-                    here.add(arm)
-                word = " with ".join(names[d + column] for column in arm) or "anything"
-                told[place].append(word)
-            if len(these) < 2 or told[0]:
-                denied, likely, unsure, allowed = map(tuple, told)
-                word = " with ".join(names[column] for column in these)
-                out.append(PairReading(word, denied, unsure, allowed, apart, likely))
-        return out
+        return Reader(self).readings()
 
     def sentences(self, names: Sequence[str] = ()) -> list[str]:
         """Return what is believed in sentences; those that say nothing are left out.
@@ -604,22 +517,7 @@ class PairLimits(Beliefs):
         `names` are those of the columns of a context.
         """
         validation.IntRange(0, self.arms - 1).check(unit, "unit", f"{OWNER}.describe")
-        row = self._kinds[self._kind_of[unit]]
-        side, d = self._space.arm, self._space.context.width
-        held = set((side.columns[row[side.columns] > side.above] + d).tolist())
-        chance: dict[tuple[int, ...], float] = {}
-        for term, p in self._chances().items():
-            if {column for column in term if column >= d} <= held:
-                word = tuple(column for column in term if column < d)
-                chance[word] = max(chance.get(word, 0.0), p)
-        short = _short(names)
-        told: tuple[list[str], list[str], list[str]] = ([], [], [])
-        for word, p in chance.items():
-            place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
-            if place == 0 and not self._surely_denied(word, [int(self._kind_of[unit])]):
-                place = 1
-            told[place].append(" with ".join(short[column] for column in word) or "anything")
-        return Reading(*map(tuple, told))
+        return Reader(self).of_arm(unit, names)
 
     def read(self, unit: int, schema: Schema, alone: Floats, never: Collection[str]) -> Reading:
         """Return what is to be said of an arm in a sentence."""
@@ -910,143 +808,6 @@ class PairLimits(Beliefs):
     def _sure(self, p: float) -> bool:
         return p >= 1.0 - self.doubt
 
-    @property
-    def _deepest(self) -> tuple[int, int]:
-        """How many words of a context and of an arm a term of any rules holds at most."""
-        rules = [m for m in self._inner.members.values() if isinstance(m, JointRules)]
-        each = [rule.family.orders for rule in rules]
-        return max((a for a, _ in each), default=0), max((b for _, b in each), default=0)
-
-    def _many(self, which: int) -> range:
-        """Return the numbers of the terms of two words of a side."""
-        side = self._space.arm if which else self._space.context
-        return range(1 + side.words, side.terms(2))
-
-    def _pairs_of(self, words: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return the terms of two words of an arm, both of these."""
-        known = set(words)
-        each = (self._space.arm.term(t) for t in self._many(1))
-        return [pair for pair in each if known.issuperset(pair)]
-
-    def _bare(self, which: int, terms: Sequence[tuple[int, ...]]) -> Floats:
-        """Return rows of contexts (0), or arms (1), that hold some words and nothing else."""
-        side = self._space.arm if which else self._space.context
-        rows: Floats = np.zeros((len(terms), side.width))
-        for row, term in zip(rows, terms, strict=True):
-            row[list(term)] = 1.0
-        return rows
-
-    def _denial(self, where: Sequence[tuple[int, ...]], arms: Sequence[tuple[int, ...]]) -> Floats:
-        """Return the probability that rules deny an arm with some words in a context with some.
-
-        It is that of any rule about no more than these words: (where, arms).
-        """
-        members = {n: m for n, m in self._inner.members.items() if isinstance(m, JointRules)}
-        weights = np.array([self._inner.weights[name] + 1e-300 for name in members])
-        rows = self._bare(1, arms)
-        out: Floats = np.zeros((len(where), len(arms)))
-        each = max(1, joint.BLOCK // (self._widest * max(1, len(arms))))
-        for at in range(0, len(where), each):
-            few = where[at : at + each]
-            grid = Grid(self._space, self._bare(0, few), rows)
-            for weight, member in zip(weights / weights.sum(), members.values(), strict=True):
-                p = member.predictive(grid)[0].reshape(len(few), -1)
-                out[at : at + each] += weight * (1.0 - p)
-        return out
-
-    def _gone(
-        self,
-        chance: Floats,
-        where: Sequence[tuple[int, ...]],
-        arms: Sequence[tuple[int, ...]],
-        kinds: Sequence[Ints],
-    ) -> set[tuple[int, ...]]:
-        """Return the words of arms that are surely denied in all contexts.
-
-        By a rule of their own, or by one for each value of a feature.
-        """
-        values = [
-            [where.index((column,)) for column in range(at, at + len(one.values))]
-            for one, at in self._space.context.schema.encoded
-            if isinstance(one, Category)
-        ]
-        out: set[tuple[int, ...]] = set()
-        for j, arm in enumerate(arms):
-            if not arm or any(set(other) <= set(arm) for other in out):
-                continue
-            likely = chance[0, j] >= 0.5 or any((chance[of, j] >= 0.5).all() for of in values)
-            if likely and self._surely_denied((), kinds[j].tolist(), arm):
-                out.add(arm)
-        return out
-
-    def _contexts_with(self, words: Sequence[int]) -> Floats:
-        """Return contexts that hold some words: those that answers were about, the newest first.
-
-        Without words, and where there are none, contexts that hold a single word, too.
-        """
-        found: dict[bytes, None] = {}
-        above = self._space.context.thresholds
-        for answer in reversed(self._answers):
-            context = np.frombuffer(answer.context)
-            if (context[list(words)] > above[list(words)]).all():
-                found[answer.context] = None
-            if len(found) == LOOKED:
-                break
-        rows = [np.frombuffer(raw) + 0.0 for raw in found]
-        if not words:
-            met = np.array(rows).reshape(-1, len(above)) > above
-            new = [c for c in self._space.context.columns.tolist() if not met[:, c].any()]
-            rows += list(self._bare(0, [(column,) for column in new[:LOOKED]]))
-        return np.array(rows) if rows else self._bare(0, [tuple(words)])
-
-    def _surely_denied(
-        self, where: Sequence[int], kinds: Sequence[int], arm: Sequence[int] = ()
-    ) -> bool:
-        """Return whether all pairs of contexts with some words and kinds of arms are surely denied.
-
-        As far as they are looked at: contexts that were taught about, and some of the kinds. Where
-        there are none, of an arm that has the words `arm` and nothing else.
-        """
-        which = np.array([kind for kind in kinds if not self._space.arm.open(self._kinds[[kind]])])
-        contexts = self._contexts_with(where)
-        if len(which):
-            spread = np.linspace(0, len(which) - 1, min(len(which), LOOKED)).astype(np.int64)
-            grid = self._grid(contexts, which[spread])
-        else:
-            grid = Grid(self._space, contexts, self._bare(1, [tuple(arm)]))
-        return bool((self._inner.predict(grid).p < self.doubt).all())
-
-    def _chances(self) -> dict[tuple[int, ...], float]:
-        """Return the probability that each term is denied, by the rules, weighed among them."""
-        rules = {n: m for n, m in self._inner.members.items() if isinstance(m, JointRules)}
-        weights = [self._inner.weights[name] + 1e-300 for name in rules]
-        out: dict[tuple[int, ...], float] = {}
-        for weight, member in zip(weights, rules.values(), strict=True):
-            share = weight / sum(weights)
-            for number, p in enumerate(member.marginals().tolist()):
-                term = member.family.term(number)
-                out[term] = out.get(term, 0.0) + share * p
-        return out
-
-    def _exceptions_in(self, where: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the arms of which the last answer in such a context differs from its features."""
-        if not where:
-            return ()
-        last: dict[bytes, dict[int, _Answer]] = {}
-        for answer in self._answers:
-            if all(np.frombuffer(answer.context)[column] > 0.5 for column in where):
-                last.setdefault(answer.context, {})[answer.arm] = answer
-        out: dict[int, None] = {}
-        for context, given in last.items():
-            row, each = np.frombuffer(context)[None] + 0.0, list(given.values())
-            rows = np.frombuffer(b"".join(a.row for a in each)).reshape(len(each), -1) + 0.0
-            names = [self._name(a.row, a.arm) for a in each]
-            p = self._inner.predict(Grid(self._space, row, rows, names), alike=False).p.tolist()
-            for answer, q in zip(each, p, strict=True):
-                if (answer.allowed and q < 0.5) or (not answer.allowed and q >= 0.5):
-                    out[answer.arm] = None
-        return tuple(sorted(out))
-
 
 class _Kept:
     """What was predicted in one context since the last answer, by kind of arm.
@@ -1086,18 +847,3 @@ class _Kept:
 def _own(arm: int) -> bytes:
     """Return what the name of an arm's own kind ends with."""
     return arm.to_bytes(8, "little", signed=True)
-
-
-def _short(names: Sequence[str]) -> list[str]:
-    """Return the words that columns stand for; the whole names where two share a word."""
-    short = [str(name).partition("=")[2] or str(name) for name in names]
-    return short if len(set(short)) == len(short) else [str(name) for name in names]
-
-
-def _either(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-
-
-def _listed(words: Sequence[str]) -> str:
-    more = len(words) - SHOWN
-    return f"{', '.join(words[:SHOWN])}{f' and {more:,} more' if more > 0 else ''}"
