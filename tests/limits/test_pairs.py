@@ -12,7 +12,7 @@ import pytest
 from bridle.errors import CorruptState, InvalidValue
 from bridle.limits import PairLimits, joint, limits_from_state, pairs
 from bridle.limits.joint import Family, Grid, Side, Space
-from bridle.limits.readings import PairReading
+from bridle.limits.pairs import PairReading
 from bridle.schema import Category, Flag, Labels, Number, Schema
 
 BANDS = Schema([Category("band", ["under 13", "teens", "adult"])])
