@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridle import Agent, BehaviorConstrained, Thompson
+from bridle.agent import state
 from bridle.agent.commands import Commands
-from bridle.agent.events import Decided, Retracted
+from bridle.agent.events import ArmsChanged, Decided, Retracted
 from bridle.agent.outcomes import Decision
 from bridle.agent.selection import Selector
 from bridle.agent.state import AgentState
@@ -242,6 +243,11 @@ def spends_a_decision_on_a_bad_reward(patch):
     return Agent
 
 
+def keeps_features_as_they_were(patch):
+    patch.setitem(state._FOLDERS, ArmsChanged, lambda self, event: None)
+    return Agent
+
+
 BROKEN = [
     ("agent", "same_seed_same_agent", deaf_to_its_seed),
     ("agent", "verb_is_make_then_apply", hasty),
@@ -255,6 +261,7 @@ BROKEN = [
     ("agent", "retraction_leaves_what_stands", keeps_what_was_retracted),
     ("agent", "restart_is_no_restart", forgets_its_questions),
     ("agent", "replay_agrees", logs_without_among),
+    ("agent", "features_of_arms_last", keeps_features_as_they_were),
     ("agent", "log_survives_json", logs_ids_as_given),
     ("agent", "sink_that_raises_changes_nothing", folds_before_it_tells),
     ("agent", "what_it_hands_out_is_a_copy", hands_out_its_own_arrays),

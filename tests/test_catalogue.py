@@ -37,24 +37,25 @@ def test_a_csv_becomes_arms_with_inferred_features(films):
     assert got.arms[2].label == "Toy Story, 2"
     assert got.schema == Schema(
         [
-            Labels("genres", ["Comedy", "Family", "Horror"], missing=()),
-            Category("rating", ["G", "PG", "R"], missing=()),
-            Number("year", 1979, 2009, clip=True, missing=1999),
-            Flag("sequel", missing=False),
+            Labels("genres", ["Comedy", "Family", "Horror"], optional=True),
+            Category("rating", ["G", "PG", "R"], optional=True),
+            Number("year", 1979, 2009, clip=True, missing=1999, optional=True),
+            Flag("sequel", optional=True),
         ]
     )
     assert dict(got.arms[3].features) == {
-        "genres": (),
+        "genres": None,
         "rating": None,
-        "year": 1999.0,
+        "year": None,
         "sequel": False,
     }
     assert got.describe() == [
         "4 arms of films.csv: ids from 'id', labels from 'title'",
-        "genres: any of 3 words: Comedy, Family, Horror; missing in 1",
-        "rating: one of 3 words: G, PG, R; missing in 1",
-        "year: a number from 1979 to 2009, clipped; if missing 1999; missing in 1",
-        "sequel: yes or no; if missing no",
+        "genres: any of 3 words: Comedy, Family, Horror; missing in 1, which limits are in doubt "
+        "about",
+        "rating: one of 3 words: G, PG, R; missing in 1, which limits are in doubt about",
+        "year: a number from 1979 to 2009, clipped; missing in 1, which limits are in doubt about",
+        "sequel: yes or no",
         "plot: left out: not asked for",
     ]
 
@@ -117,13 +118,23 @@ def test_whole_numbers_flags_and_lists_of_frames():
     )
     got = read_catalogue(frame)
     assert [arm.id for arm in got.arms] == [3, 1, 2]
-    assert got.schema.columns == ("tags=a", "tags=b", "fresh", "size")  # type: ignore[union-attr]
-    assert got.arms[2].features["size"] == 1.75  # type: ignore[call-overload,index]
+    assert got.schema.columns == (  # type: ignore[union-attr]
+        "tags=a",
+        "tags=b",
+        "tags unknown",
+        "fresh",
+        "fresh unknown",
+        "size",
+        "size unknown",
+    )
+    assert [arm.features["tags"] for arm in got.arms] == [("a", "b"), (), None]  # type: ignore[call-overload,index]
+    assert got.arms[2].features["size"] is None  # type: ignore[call-overload,index]
+    assert got.arms[2].features.row[5] == 0.5  # type: ignore[union-attr]
     assert set(got.left_out) == {"when", "same"}
     arrays = [{"id": np.int64(5), "tags": np.array(["b"]), "size": np.float32(2.0)}]
     again = read_catalogue(arrays, features=got.schema)
     assert again.arms[0] == Arm(5, features=again.arms[0].features)
-    assert dict(again.arms[0].features) == {"tags": ("b",), "fresh": False, "size": 2.0}
+    assert dict(again.arms[0].features) == {"tags": ("b",), "fresh": None, "size": 2.0}
     floats = [{"id": 4.0, "size": 1}, {"id": 6.0, "size": 2}]
     assert [arm.id for arm in read_catalogue(floats).arms] == [4, 6]
 
@@ -135,13 +146,13 @@ def test_columns_that_say_nothing_of_others_are_left_out():
     ]
     rows[0]["long"] = "y" * 300
     got = read_catalogue(rows)
-    assert got.schema.columns == ("few=w0", "few=w1", "few=w2")  # type: ignore[union-attr]
+    assert got.schema.columns == ("few=w0", "few=w1", "few=w2", "few unknown")  # type: ignore[union-attr]
     assert got.left_out == {
         "title": "200 distinct words, more than most_words=50",
         "many": "100 distinct words, more than most_words=50",
         "long": "texts longer than 200 characters",
     }
-    assert read_catalogue(rows, most_words=100, features=["many"]).schema.width == 100  # type: ignore[union-attr]
+    assert read_catalogue(rows, most_words=100, features=["many"]).schema.width == 101  # type: ignore[union-attr]
     few = read_catalogue(rows[:12])
     assert few.left_out["title"] == "another word in each row, which says nothing of other arms"
 
@@ -170,7 +181,8 @@ def test_declared_features_hold_their_words_and_ranges(films):
     )
     assert got.left_out.keys() == {"rating", "sequel", "plot"}
     mixed = read_catalogue(films, features=[full.features[1], "rating"])
-    assert mixed.schema.columns == ("year", "rating=G", "rating=PG", "rating=R")  # type: ignore[union-attr]
+    words = ("rating=G", "rating=PG", "rating=R", "rating unknown")
+    assert mixed.schema.columns == ("year", *words)  # type: ignore[union-attr]
 
 
 BAD = [

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections import ChainMap, OrderedDict
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -71,10 +72,14 @@ def numbers(draw, name="x"):
 def features(draw, name):
     kind = draw(st.sampled_from(["number", "flag", "category", "labels"]))
     if kind == "number":
-        return draw(numbers(name))
+        found = draw(numbers(name))
+        optional = found.low is not None and draw(st.booleans())
+        return replace(found, optional=True) if optional else found
     if kind == "flag":
-        return Flag(name, draw(st.none() | st.booleans()))
+        return draw(st.sampled_from([Flag(name, optional=True), Flag(name), Flag(name, True)]))
     values = draw(word_lists)
+    if draw(st.booleans()):
+        return (Category if kind == "category" else Labels)(name, values, optional=True)
     if kind == "category":
         return Category(name, values, draw(st.none() | st.just(()) | st.sampled_from(values)))
     return Labels(name, values, draw(st.none() | st.lists(st.sampled_from(values))))
@@ -89,6 +94,8 @@ def schemas(draw):
 
 @st.composite
 def value_of(draw, feature):
+    if feature.optional and draw(st.booleans()):
+        return None
     if isinstance(feature, Number):
         if feature.low is None or feature.clip:
             return draw(finite)
@@ -96,9 +103,10 @@ def value_of(draw, feature):
     if isinstance(feature, Flag):
         return draw(st.booleans())
     if isinstance(feature, Category):
-        none = [None] if feature.missing == () else []
+        none = [None] if feature.missing == () else [()] if feature.optional else []
         return draw(st.sampled_from([*feature.values, *none]))
-    return draw(st.lists(st.sampled_from(feature.values)))
+    more = [None] if feature.optional else []
+    return draw(st.lists(st.sampled_from([*feature.values, *more])))
 
 
 @st.composite
@@ -141,6 +149,51 @@ def test_none_and_an_absent_key_are_missing_alike():
     assert absent.tolist() == none.tolist() == [0, 1, 0, 0, 0, 1, 0, 0]
     schema = Schema([Number("a", 0, 10, missing=5), Flag("b", True), Category("c", ["x"], "x")])
     assert schema.encode({}).tolist() == [0.5, 1, 1]
+
+
+def test_none_of_the_words_is_not_the_same_as_not_given():
+    schema: Any = Schema(
+        [
+            Labels("genres", ["Comedy", "Horror"], optional=True),
+            Category("rating", ["G", "R"], optional=True),
+            Number("year", 1980, 2020, optional=True, missing=1990),
+            Flag("new", optional=True),
+        ]
+    )
+    assert schema.width == 2 + 1 + 2 + 1 + 2 + 2
+    assert [(one.name, at) for one, at in schema.optional] == [
+        ("genres", 2),
+        ("rating", 5),
+        ("year", 7),
+        ("new", 9),
+    ]
+    assert schema.columns[2] == "genres unknown"
+    assert schema.encode({}).tolist() == [0, 0, 1, 0, 0, 1, 0.25, 1, 0, 1]
+    assert schema.decode(schema.encode({})) == dict.fromkeys(("genres", "rating", "year", "new"))
+    none = {"genres": (), "rating": (), "year": 1980.0, "new": False}
+    assert schema.encode(none).tolist() == [0.0] * 10 and schema.decode([0.0] * 10) == none
+    more = schema.encode({"genres": ["Horror", None], "rating": "R"})
+    assert more.tolist()[:6] == [0, 1, 1, 0, 1, 0]
+    assert schema.decode(more)["genres"] == ("Horror", None)
+    assert Schema.from_json(schema.to_json()) == schema
+    assert [one.get("optional") for one in Schema([Flag("x")]).to_json()] == [None]
+    with pytest.raises(InvalidValue, match="False where there is no range"):
+        Number("x", optional=True)
+    for made in (Flag, lambda *given, **more: Labels("g", ["a"], *given[1:], **more)):
+        with pytest.raises(InvalidValue, match="left out where the feature is optional"):
+            made("x", missing=False if made is Flag else (), optional=True)
+    with pytest.raises(InvalidValue, match="of distinct names"):
+        Schema([Flag("a", optional=True), Flag("a unknown")])
+    strict = Schema([Labels("g", ["a"])])
+    refused(strict.encode, {"g": [None]}, "'g'", "a set, list or tuple of its values")
+    refused(strict.encode, {}, "'g'", "given")
+
+
+def test_optional_numbers_in_a_list():
+    schema: Any = Schema([Number("a", 0, 10, optional=True), Number("b")])
+    assert schema.encode([None, 2]).tolist() == [0.5, 1, 2]
+    assert schema.encode_many([[10, 2], [None, 3]]).tolist() == [[1, 0, 2], [0.5, 1, 3]]
+    assert schema.encode(np.array([10.0, 2.0])).tolist() == [1, 0, 2]
 
 
 def test_missing_numbers_in_a_list():
@@ -436,7 +489,7 @@ def test_values_are_frozen_slotted_and_comparable():
     assert category == Category("x", ("a",)) and category != Labels("x", ["a"])
     assert Labels("x", ["a", "b"], missing={"b", "a"}).missing == ("a", "b")
     assert Labels("x", ["a", "b"], missing=["b", "a", "b"]).missing == ("a", "b")
-    assert repr(Flag("x")) == "Flag(name='x', missing=None)"
+    assert repr(Flag("x")) == "Flag(name='x', missing=None, optional=False)"
     assert "_" not in repr(MIXED)
 
 

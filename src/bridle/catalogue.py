@@ -77,6 +77,8 @@ class Column:
         Rows in which it has no value.
     unknown : int
         Rows with words that the schema does not have, where those are ignored.
+    optional : bool
+        Whether it is not known there, so that limits are in doubt.
     """
 
     name: str
@@ -84,13 +86,15 @@ class Column:
     words: str
     missing: int = 0
     unknown: int = 0
+    optional: bool = False
 
     def sentence(self) -> str:
         """Return it as a sentence."""
         said = f"{self.name}: {self.role + ': ' if self.role == 'left out' else ''}{self.words}"
+        doubt = ", which limits are in doubt about" if self.optional else ""
         if self.unknown:
-            said += f"; unknown words ignored in {self.unknown:,} rows"
-        return f"{said}; missing in {self.missing:,}" if self.missing else said
+            said += f"; unknown words ignored in {self.unknown:,} rows{doubt}"
+        return f"{said}; missing in {self.missing:,}{doubt}" if self.missing else said
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,8 +160,9 @@ def read_catalogue(
     another word in each of ten rows or more: it says nothing of other arms.
 
     A value is missing if it is absent, None, not a number, or in text files empty or "NA", "null"
-    and the like. Where a feature is inferred, missing words are none of the words, a missing flag
-    is no, a missing number the median of those seen. Of declared features the schema says it.
+    and the like. Where a feature is inferred, it is optional: what is missing is not known, and
+    limits are in doubt where it may matter. A list that is empty, or a separator alone ("|"), says
+    that an arm has none of the words. Of declared features the schema says what a gap means.
 
     Parameters
     ----------
@@ -178,7 +183,8 @@ def read_catalogue(
     most_words : int, default 50
         How many distinct words a column that is inferred may have.
     unknown : {"error", "ignore"}
-        What to do with a word that a declared feature does not have.
+        What to do with a word that a declared feature does not have. Ignored: if the feature is
+        optional, it is not (wholly) known of the arm.
     encoding, delimiter : str
         Of a csv file.
 
@@ -201,7 +207,7 @@ def read_catalogue(
     >>> print("\n".join(catalogue.describe()))
     2 arms of rows: ids from 'id', labels from 'title'
     genres: any of 3 words: Comedy, Family, Horror
-    year: a number from 1979 to 2009, clipped; if missing 1994
+    year: a number from 1979 to 2009, clipped
     """
     validation.one_of(unknown, ("error", "ignore"), "unknown", OWNER)
     MOST_WORDS.check(most_words, "most_words", OWNER)
@@ -252,7 +258,7 @@ def _wanted(features: Features, table: _Table, used: set[str]) -> tuple[list[Enc
             table.check(one, "features")
             infer.append(one)
         elif isinstance(one, Number | Flag | Category | Labels):
-            if one.name not in table.columns and one.missing is None:
+            if one.name not in table.columns and one.missing is None and not one.optional:
                 table.check(one.name, "features")
             declared.append(one)
         elif isinstance(one, Id):
@@ -331,7 +337,7 @@ class _Reading:
         if all(map(_is_flag, there)):
             if len({_flag(one) for one in there}) == 1 and len(there) == len(self._table):
                 return "the same in all rows"
-            return Flag(name, missing=False)
+            return Flag(name, optional=True)
         values = list(map(_number, there))
         if None not in values:
             return self._number(name, [v for v in values if v is not None])
@@ -347,14 +353,15 @@ class _Reading:
             return f"texts longer than {LONGEST} characters"
         if len(words) == len(there) >= TELLING:
             return "another word in each row, which says nothing of other arms"
-        return Category(name, sorted(words), missing=())
+        return Category(name, sorted(words), optional=True)
 
     def _number(self, name: str, values: list[float]) -> Number | str:
         low, high = min(values), max(values)
         if low == high:
             return "the same in all rows"
         middle = float(np.median(values))
-        return Number(name, low, high, clip=True, missing=min(max(middle, low), high))
+        middle = min(max(middle, low), high)
+        return Number(name, low, high, clip=True, missing=middle, optional=True)
 
     def _labels(self, name: str, there: list[object]) -> Labels | str:
         words = {word for one in there for word in self._split(one)}
@@ -364,7 +371,7 @@ class _Reading:
             return f"{len(words):,} distinct words, more than most_words={self._most}"
         if any(len(word) > LONGEST for word in words):
             return f"texts longer than {LONGEST} characters"
-        return Labels(name, sorted(words), missing=())
+        return Labels(name, sorted(words), optional=True)
 
     def _split(self, value: object) -> list[str]:
         if isinstance(value, list | tuple | set | frozenset):
@@ -386,15 +393,17 @@ class _Reading:
             for i, value in enumerate(column):
                 if _is_missing(value):
                     missing += 1
-                    plain: object = feature.missing
-                    if plain is None:
-                        remedy = "Declare in the schema what to take if it is missing."
+                    plain: object = None if feature.optional else feature.missing
+                    if plain is None and not feature.optional:
+                        remedy = "Declare that it may be left out: optional=True."
                         raise InvalidValue(name, self._table.where(i), "given", value, remedy)
                 else:
                     plain, ignored = self._plain(feature, value, i)
                     unknown += ignored
                 feature._write(plain, rows[i], at, self._table.where(i))
-            told[name] = Column(name, "feature", _words_of(feature), missing, unknown)
+            told[name] = Column(
+                name, "feature", _words_of(feature), missing, unknown, feature.optional
+            )
         return rows
 
     def _plain(self, feature: Encoded, value: object, i: int) -> tuple[object, bool]:
@@ -419,18 +428,21 @@ class _Reading:
         kept = [word for word in words if word in feature._index]
         if single:
             taken: object = kept[0] if kept else feature.missing
-            if taken is None:
-                remedy = "Declare missing=() in the schema, for none of the words."
+            if taken is None and not feature.optional:
+                remedy = "Declare optional=True in the schema: then it is not known."
                 raise InvalidValue(
                     feature.name, self._table.where(i), "a known word", value, remedy
                 )
             return taken, bool(new)
+        holes = isinstance(value, list | tuple | set | frozenset) and any(map(_is_missing, value))
+        if feature.optional and (new or holes):
+            return [*kept, None], bool(new)  # there is more, which nobody knows here
         return kept, bool(new)
 
 
 def _words_of(feature: Encoded) -> str:
     """Return a feature in words."""
-    absent = feature.missing
+    absent = None if feature.optional else feature.missing
     if isinstance(feature, Flag):
         return "yes or no" + ("" if absent is None else f"; if missing {'yes' if absent else 'no'}")
     if isinstance(feature, Number):

@@ -8,10 +8,13 @@ A kind of feature is a frozen dataclass in the union `Encoded`, and offers:
 
 - `name`, its key in the context, and `missing`, the value to take where that is absent or None;
   None if it must be given. Both are checked in `__post_init__`, which raises `InvalidValue`.
+- `optional`, whether it may be left out and then is not known. Its last column says that it is not
+  given (`Schema.optional`): 1 there, and nothing in the others.
 - `_write(value, row, at, owner)`: write a value into a row of zeros, from its first column `at` on,
   or raise `InvalidValue`. `_read(row, at)`: return the value again; `_write` makes the same bits of
   it.
-- One column, called as the feature is, or one for each of its `values` (see `_Words`).
+- One column, called as the feature is, or one for each of its `values` (see `_Words`); and one
+  more if it is optional.
 - 0 and 1 in its columns, as rules take them for words; or else it is in `Schema.numbers`.
 - Its fields as JSON: texts, numbers, truth values, None and tuples of texts. The name of its class
   in lower case is its kind in JSON and over HTTP, for ever.
@@ -95,6 +98,9 @@ class Number:
         The value, in raw units and in the range, to take if the key is absent or None.
     unit : str, optional
         What it is counted in, for people to read: "kg". 1 to 40 characters.
+    optional : bool
+        It may be left out and then is not known, which a second column says; it needs a range.
+        Rewards are predicted as if it were `missing`, by default the middle of its range.
     """
 
     name: str
@@ -103,6 +109,7 @@ class Number:
     clip: bool = False
     missing: float | None = None
     unit: str | None = None
+    optional: bool = False
     _range: FloatRange = field(init=False, repr=False, compare=False)
     _shift: float = field(init=False, repr=False, compare=False)
     _span: float = field(init=False, repr=False, compare=False)
@@ -123,12 +130,19 @@ class Number:
             _store(self, missing=self._range.check(self.missing, "missing", owner))
         if self.unit is not None:
             text(self.unit, "unit", owner, MAX_UNIT)
+        if truth(self.optional, "optional", owner) and self.low is None:
+            remedy = "Declare low and high."
+            raise InvalidValue("optional", owner, "False where there is no range", True, remedy)
 
     def scale(self, raw: float) -> float:
         """Map a raw value, in the range or not, to encoded units: monotone, rounding included."""
         return (raw + self._shift) / self._span
 
     def _write(self, value: object, row: Floats, at: int, owner: str) -> None:
+        if value is None and self.optional:
+            row[at] = 0.5 if self.missing is None else self.scale(self.missing)
+            row[at + 1] = 1.0
+            return
         if type(value) is not float or not self._range.low <= value <= self._range.high:
             wanted = RAW if self.clip else self._range
             try:
@@ -138,7 +152,9 @@ class Number:
             value = min(max(raw, self._range.low), self._range.high)
         row[at] = (value + self._shift) / self._span
 
-    def _read(self, row: Sequence[float], at: int) -> float:
+    def _read(self, row: Sequence[float], at: int) -> float | None:
+        if self.optional and row[at + 1] >= 0.5:
+            return None
         if self.low is None or self.high is None:
             return row[at]
         # Many raw values have this encoding: take one with few digits. Rounding on the way back
@@ -163,21 +179,28 @@ class Flag:
     ----------
     name, missing : str, bool (optional)
         Its key in the context, and the value to take if that is absent or None.
+    optional : bool
+        It may be left out and then is not known, which a second column says.
     """
 
     name: str
     missing: bool | None = None
+    optional: bool = False
 
     def __post_init__(self) -> None:
         owner = f"Flag {text(self.name, 'name', 'Flag')!r}"
         if self.missing is not None:
             _store(self, missing=truth(self.missing, "missing", owner))
+        _check_optional(self.optional, self.missing, owner)
 
     def _write(self, value: object, row: Floats, at: int, owner: str) -> None:
-        row[at] = truth(value, self.name, owner)
+        if value is None and self.optional:
+            row[at + 1] = 1.0
+        else:
+            row[at] = truth(value, self.name, owner)
 
-    def _read(self, row: Sequence[float], at: int) -> bool:
-        return row[at] >= 0.5
+    def _read(self, row: Sequence[float], at: int) -> bool | None:
+        return None if self.optional and row[at + 1] >= 0.5 else row[at] >= 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +210,7 @@ class _Words:
     name: str
     values: Sequence[str]
     missing: str | Sequence[str] | None = None
+    optional: bool = False
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -202,6 +226,7 @@ class _Words:
             places = self._places(self.missing, "missing", owner)
             if not isinstance(self.missing, str):
                 _store(self, missing=tuple(values[i] for i in sorted(set(places))))
+        _check_optional(self.optional, self.missing, owner)
 
     def _places(self, value: Any, name: str, owner: str) -> list[int]:
         expected = "a set, list or tuple of its values"
@@ -215,11 +240,17 @@ class _Words:
             raise InvalidValue(name, owner, expected, wrong, known(wrong, self.values)) from None
 
     def _write(self, value: object, row: Floats, at: int, owner: str) -> None:
+        if value is None and self.optional:
+            row[at + len(self.values)] = 1.0
+            return
         for place in self._places(value, self.name, owner):
             row[at + place] = 1.0
 
     def _read(self, row: Sequence[float], at: int) -> Any:
-        return tuple(v for i, v in enumerate(self.values) if row[at + i] >= 0.5)
+        there = tuple(v for i, v in enumerate(self.values) if row[at + i] >= 0.5)
+        if self.optional and row[at + len(self.values)] >= 0.5:
+            return (*there, None) if there else None
+        return there
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,17 +268,27 @@ class Category(_Words):
     missing : str or (), optional
         What to take if the key is absent or None: one of `values`, or ``()`` for none of them,
         which leaves all columns zero.
+    optional : bool
+        It may be left out and then is not known, which one more column says; ``()`` is none of its
+        values.
     """
 
     def _places(self, value: Any, name: str, owner: str) -> list[int]:
         if isinstance(value, str) and value in self._index:
             return [self._index[value]]
-        if isinstance(value, COLLECTIONS) and not value and isinstance(self.missing, COLLECTIONS):
+        if (
+            isinstance(value, COLLECTIONS)
+            and not value
+            and (self.optional or isinstance(self.missing, COLLECTIONS))
+        ):
             return []
         raise InvalidValue(name, owner, "one of its values", value, known(value, self.values))
 
-    def _read(self, row: Sequence[float], at: int) -> str | None:
-        return next(iter(_Words._read(self, row, at)), None)
+    def _read(self, row: Sequence[float], at: int) -> Any:
+        found = _Words._read(self, row, at)
+        if self.optional and found == ():
+            return ()
+        return next(iter(found or ()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +304,22 @@ class Labels(_Words):
         As in `Category`.
     missing : set, list or tuple of str, optional
         The labels to take if the key is absent or None; may be ``()``.
+    optional : bool
+        It may be left out and then is not known, which one more column says. ``[]`` is none of its
+        labels; None beside labels says that there may be others: ``["Comedy", None]``.
+
+    >>> films = Schema([Labels("genres", ["Comedy", "Horror"], optional=True)])
+    >>> films.columns
+    ('genres=Comedy', 'genres=Horror', 'genres unknown')
+    >>> films.encode({}), films.encode({"genres": []})
+    (array([0., 0., 1.]), array([0., 0., 0.]))
     """
+
+    def _write(self, value: object, row: Floats, at: int, owner: str) -> None:
+        if self.optional and isinstance(value, COLLECTIONS) and None in value:
+            row[at + len(self.values)] = 1.0
+            value = [label for label in value if label is not None]
+        _Words._write(self, value, row, at, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +348,11 @@ class Id:
             raise InvalidValue("missing", f"Id {self.name!r}", "left out", self.missing)
 
 
+def _check_optional(optional: object, missing: object, owner: str) -> None:
+    if truth(optional, "optional", owner) and missing is not None:
+        raise InvalidValue("missing", owner, "left out where the feature is optional", missing)
+
+
 Encoded: TypeAlias = Number | Flag | Category | Labels
 Feature: TypeAlias = Encoded | Id
 KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(Feature)}
@@ -303,7 +364,8 @@ class Schema:
 
     `width` is the number of columns, d, and `columns` has a readable label for each; `names_items`
     is whether one of the features is an `Id`. `encoded` has the features with columns, all but the
-    `Id`, each with its first column, and `numbers` those of them that are a `Number`.
+    `Id`, each with its first column, and `numbers` those of them that are a `Number`. `optional`
+    has those that may be left out, each with the column that says so.
 
     Parameters
     ----------
@@ -329,6 +391,7 @@ class Schema:
     names_items: bool = field(init=False, repr=False, compare=False)
     encoded: tuple[tuple[Encoded, int], ...] = field(init=False, repr=False, compare=False)
     numbers: tuple[tuple[Number, int], ...] = field(init=False, repr=False, compare=False)
+    optional: tuple[tuple[Encoded, int], ...] = field(init=False, repr=False, compare=False)
     _starts: dict[str, tuple[Feature, int]] = field(init=False, repr=False, compare=False)
     _scaling: _Scaling = field(init=False, repr=False, compare=False)
 
@@ -346,6 +409,8 @@ class Schema:
             own = [f"{feature.name}={word}" for word in words] or [feature.name]
             if isinstance(feature, Id):
                 own = []
+            elif feature.optional:
+                own.append(f"{feature.name} unknown")
             # Columns too: a flag "a=b" and a category "a" with the value "b" would read the same.
             if feature.name in starts or not columns.keys().isdisjoint(own):
                 raise InvalidValue("features", "Schema", "of distinct names", feature)
@@ -358,6 +423,8 @@ class Schema:
         encoded = tuple((one, at) for one, at in starts.values() if not isinstance(one, Id))
         numbers = tuple((one, at) for one, at in encoded if isinstance(one, Number))
         _store(self, encoded=encoded, numbers=numbers)
+        optional = tuple((one, at + _wide(one)) for one, at in encoded if one.optional)
+        _store(self, optional=optional)
 
     def __repr__(self) -> str:
         some = [_short(feature) for feature in self.features[:MOST_SHOWN]]
@@ -419,9 +486,13 @@ class Schema:
         for (feature, at), value in zip(self._starts.values(), values, strict=True):
             if isinstance(feature, Id):
                 continue
-            value = feature.missing if value is None else value
-            if value is None:
-                remedy = "Give it, or declare in the schema what to take if it is missing."
+            if value is None and not feature.optional:
+                value = feature.missing
+            if value is None and not feature.optional:
+                remedy = (
+                    "Give it, or declare in the schema that it may be left out (optional=True), or "
+                    "what to take if it is missing."
+                )
                 raise InvalidValue(feature.name, owner, "given", None, remedy)
             feature._write(value, row, at, owner)
         return row
@@ -440,9 +511,9 @@ class Schema:
         return {feature.name: feature._read(row, at) for feature, at in self.encoded}
 
     def to_json(self) -> list[dict[str, object]]:
-        """Return the schema as plain JSON values, every setting in full; a unit where there is one.
+        """Return the schema as plain JSON values; unit and optional only where they are declared.
 
-        Logs from before there were units so keep their bytes, and what has none is still read by
+        Logs from before there were such so keep their bytes, and what has none is still read by
         the versions that wrote them.
         """
         result = []
@@ -450,6 +521,8 @@ class Schema:
             values = {f.name: getattr(feature, f.name) for f in fields(feature) if f.init}
             if values.get("unit", "") is None:
                 del values["unit"]
+            if values.get("optional") is False:
+                del values["optional"]
             plain = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
             result.append({"kind": type(feature).__name__.lower()} | plain)
         return result
@@ -466,11 +539,18 @@ class Schema:
             rest = {key: value for key, value in item.items() if key != "kind"}
             if KINDS[kind] is Number:
                 rest.setdefault("unit", None)  # as `to_json` leaves it out, whatever the default
+            if KINDS[kind] is not Id:
+                rest.setdefault("optional", False)
             try:
                 features.append(KINDS[kind](**rest))
             except TypeError as e:  # a key too many or too few; the constructors raise no other
                 raise InvalidValue("data", owner, f"settings of a {kind}", rest, f"{e}.") from None
         return cls(features)
+
+
+def _wide(feature: Encoded) -> int:
+    """Return how many columns the values of a feature have."""
+    return len(feature.values) if isinstance(feature, _Words) else 1
 
 
 def _short(feature: Feature) -> str:
@@ -489,6 +569,7 @@ class _Scaling:
     def __init__(self, features: Sequence[Feature]) -> None:
         numbers = [feature for feature in features if isinstance(feature, Number)]
         self.row = (len(numbers),) if len(numbers) == len(features) else None
+        self.gaps = any(number.optional for number in numbers)
         self.unscaled = all(number.low is None for number in numbers)
         rows = [(x._range.low, x._range.high, x._shift, x._span, x.clip) for x in numbers]
         table: list[Floats] = [*np.array(rows).reshape(-1, 5).T.copy()]
@@ -499,7 +580,7 @@ class _Scaling:
 
     def apply(self, raw: object, ndim: int) -> Floats | None:
         """Scale (d,) or (n, d); None where this cannot, or a value needs a closer look."""
-        if type(raw) is not np.ndarray or raw.shape[ndim - 1 :] != self.row:
+        if self.gaps or type(raw) is not np.ndarray or raw.shape[ndim - 1 :] != self.row:
             return None
         if raw.dtype.char not in PLAIN:
             return None

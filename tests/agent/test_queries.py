@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from bridle import (
     Agent,
     Arm,
+    Category,
     Decision,
     Flag,
     Labels,
@@ -19,10 +21,13 @@ from bridle import (
     Number,
     Question,
     Rule,
+    Schema,
     Thompson,
     When,
 )
-from bridle.errors import BridleError, InvalidValue, NotPossible
+from bridle.agent import config
+from bridle.agent.limits_state import Example
+from bridle.errors import BridleError, InvalidValue, NotPossible, UnknownId
 from tests.histories import bits
 
 KINDS = ["auto", "rules", "logistic", "found", "linear"]
@@ -318,3 +323,79 @@ def test_what_was_never_taught_is_new():
     assert free.novelty_rate(contexts=[]) is None
     with pytest.raises(InvalidValue, match="'above' parameter"):
         agent.novelty_rate(above=2.0)
+
+
+# -- what is said of names that are none --
+
+
+NAMED = [
+    Arm("tt1", "Up", "Films", {"genres": ["Comedy"], "rating": "G"}),
+    Arm("tt2", "Alien", "Films", {"genres": ["Horror"], "rating": "R"}),
+    Arm(7, "Heat", None, {"genres": ["Crime"], "rating": "R"}),
+    Arm("tt3", "Heat", None, {"genres": ["Crime"], "rating": "R"}),
+]
+LIKE = Schema([Labels("genres", ["Comedy", "Horror", "Crime"]), Category("rating", ["G", "R"])])
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Up", "Did you mean 'tt1', which is called 'Up'?"),
+        ("heat", "Did you mean 7, which is called 'Heat'? (or one of 1 more of that name)"),
+        ("TT2", "Did you mean 'tt2'?"),
+        ("7", "Did you mean 7?"),
+        ("Horror", "one of the words of 'genres', which arms have, and no arm."),
+        ("Horror", "When(arm='genres', has='Horror')"),
+        ("r", "When(arm='rating', equals='R')"),
+        ("Rating", "That is a feature of arms"),
+        ("films", "That is a group of arms"),
+        ("Aliens", "Did you mean 'tt2' ('Alien')?"),
+        ("tt4", "Did you mean 'tt"),
+        ("nobody", "No arm 'nobody'. The agent has 4: 'tt1', 'tt2', 7, 'tt3'."),
+        ("x" * 5_000, "The agent has 4"),
+        (None, "The agent has 4"),
+    ],
+)
+def test_what_an_unknown_arm_could_be(name, hint):
+    agent = Agent(arms=NAMED, features=1, arm_features=LIKE, seed=1)
+    for verb in (
+        lambda: agent.teach([1.0], name, allowed=False),
+        lambda: agent.decide([1.0], among=[name]),
+    ):
+        with pytest.raises(UnknownId if name is not None else BridleError) as caught:
+            verb()
+        assert name is None or hint in str(caught.value), str(caught.value)
+
+
+def test_a_hint_compares_few_names(monkeypatch):
+    arms = [Arm(f"film {k}", f"The film {k}") for k in range(20_000)]
+    seen = []
+    real = difflib.get_close_matches
+
+    def counted(word, names, **more):
+        seen.append(len(names))
+        return real(word, names, **more)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    assert "'film 1'" in config.meant("film 1x", arms, None)
+    assert seen and max(seen) <= config.MOST_NEAR + 1
+
+
+def test_a_retired_arm_says_that_it_is():
+    agent = Agent(arms=NAMED, features=1, arm_features=LIKE, seed=1)
+    agent.retire_arms(["tt2"])
+    assert agent.believed([1.0]).why[1] == "retired"
+    agent.restore_arms(["tt2"])
+    assert agent.believed([1.0]).why[1] != "retired"
+
+
+def test_examples_have_their_context_in_words():
+    agent = Agent(arms=["a", "b"], features=[Flag("child"), Number("hour", 0, 24)], seed=1)
+    agent.teach({"child": True, "hour": 12}, "b", allowed=False, item="Up", by="Ann")
+    (one,) = agent.examples
+    assert one.features == {"child": True, "hour": 12.0} and one.arm_id == "b" and one.arm == 1
+    assert np.frombuffer(one.context).tolist() == [1.0, 0.5]  # as ever
+    assert one == agent._state.examples[1] and isinstance(one, Example)
+    assert "'b' denied in {'child': True, 'hour': 12.0}, item 'Up'" in repr(one)
+    agent.retract(one)
+    assert agent.examples == ()

@@ -23,11 +23,12 @@ from bridle import (
     Number,
     Question,
     Rule,
+    Schema,
 )
 from bridle.agent.events import Abstained, Asked, Decided, Event, Rewarded
 from bridle.agent.queries import DENIED_HERE, DENIED_ITEM
 from bridle.certificates.calibration import Calibration, certify
-from bridle.errors import InvalidValue, NotPossible, UnknownId
+from bridle.errors import CorruptState, InvalidValue, NotPossible, UnknownId
 from bridle.explain.account import account_of
 from tests.histories import (
     FEATURES,
@@ -547,3 +548,69 @@ def test_the_papers_agent_has_its_account():
     account = account_of(agent, agent.make.decided([1.0, 0.5]).event, arms=[1])
     label = next(one for one in account.contributions if (one.arm, one.unit) == (1, "label"))
     assert [(share.feature, share.gave) for share in label.shares] == [("x0", 0.5), ("x1", 0.0)]
+
+
+# -- as text, and of what is past --
+
+
+def many_films(n=3_000):
+    genres = ["Horror", "Drama", "Comedy"]
+    arms = [
+        Arm(f"f{k}", f"Film {k}", features={"genres": [genres[k % 3]], "year": 1960 + k % 60})
+        for k in range(n)
+    ]
+    schema = Schema([Labels("genres", genres, optional=True), Number("year", 1960, 2020)])
+    agent = Agent(
+        arms=arms, features=[Flag("child")], arm_features=schema, on_empty="least_bad", seed=2
+    )
+    for k in range(40):
+        agent.teach({"child": k % 2 == 0}, f"f{k}", k % 2 == 1 or k % 3 != 0)
+    return agent
+
+
+def test_a_catalogues_account_is_short_as_text_and_whole_as_an_object():
+    agent = many_films()
+    made = agent.decide({"child": False}, among=None)
+    agent.reward(made.id, 1.0)
+    event = agent.make.decided({"child": True}).event
+    account = account_of(agent, event, arms=["f1", "f2"])
+    text = str(account)
+    assert len(text) < 4_000 and text.count("\n") < 25
+    assert f"{event.arm!r}" in text and "context: child=True" in text
+    assert f"and {3_000 - 5:,} more" in text
+    assert len(repr(account)) < 200
+    assert len(account.to_json()["arms"]) == len(account.arms) >= 990
+    small = Agent(arms=["a", "b"], features=2, seed=1)
+    event = small.make.decided([1.0, 0.0]).event
+    assert "more" not in str(account_of(small, event)).partition("arms, by their draw:")[2]
+
+
+def test_every_choice_has_a_text():
+    agent = taught(budget=3, answer_price=0.0)
+    for event in (agent.make.asked(FILM).event, agent.make.decided(FILM).event):
+        assert str(account_of(agent, event)).startswith(account_of(agent, event).kind)
+    unsure = Agent(arms=2, features=1, budget=0, seed=1)
+    event = unsure.make.decided([1.0]).event
+    assert str(account_of(unsure, event)).startswith("abstention 1: nothing was played, of 2 arms")
+
+
+def test_a_choice_that_is_past_is_explained_from_the_log():
+    log: list[Event] = []
+    agent = taught(sink=log.extend)
+    made = agent.decide(FILM)
+    wanted = account_of(Agent.replay(log[:-1]).agent, made.event)
+    if isinstance(made, Decision):
+        agent.reward(made.id, 2.0)
+    agent.teach(FILM, 1, True)
+    with pytest.raises(NotPossible, match=r"account_of\(agent, event, log=events\)"):
+        account_of(agent, made.event)
+    before = bits(agent)
+    assert account_of(agent, made.event, log=log).to_json() == wanted.to_json()
+    assert account_of(agent, made.event, log=iter(log)).agrees
+    assert bits(agent) == before
+    for wrong in (log[:3], 3, "log"):
+        with pytest.raises(InvalidValue, match="'log' parameter of account_of"):
+            account_of(agent, made.event, log=wrong)
+    for wrong in (log[1:], []):
+        with pytest.raises(CorruptState):
+            account_of(agent, made.event, log=wrong)

@@ -178,3 +178,42 @@ def test_agents_without_features_say_nothing_new(server: Server):
     assert not {"draws", "slate", "place"} & choice.keys()
     believed = call(server, "POST", "/v1/agents/plain/believed", {"context": [1.0]})
     assert believed.keys() == {"arms"}
+
+
+def test_what_is_not_given_of_an_arm_is_in_doubt(server: Server):
+    features = [
+        {"kind": "labels", "name": "genres", "values": ["Horror", "Drama"], "optional": True},
+        {"kind": "category", "name": "rating", "values": ["G", "R"], "optional": True},
+        {"kind": "number", "name": "year", "low": 1950, "high": 2030, "optional": True},
+        {"kind": "flag", "name": "new", "optional": True},
+    ]
+    whole = {"rating": "G", "year": 1990, "new": False}
+    arms = [
+        {"id": "horror", "features": whole | {"genres": ["Horror"]}},
+        {"id": "drama", "features": whole | {"genres": ["Drama"]}},
+        {"id": "none", "features": whole | {"genres": []}},
+        {"id": "more", "features": whole | {"genres": ["Drama", None], "rating": []}},
+        {"id": "bare", "features": {"genres": None}},
+        "nothing",
+    ]
+    made = make(server, arms=arms, arm_features=features, set_limits=None, rules=[])
+    assert made["settings"]["arm_features"][0]["optional"] is True
+    shown = call(server, "GET", f"{A}/arms")["arms"]
+    assert [one["features"]["genres"] for one in shown[2:]] == [[], ["Drama", None], None, None]
+    assert shown[3]["features"]["rating"] == [] and shown[5]["features"]["year"] is None
+    said = [
+        {"context": CHILD, "arm": arm, "allowed": arm != "horror"}
+        for _ in range(40)
+        for arm in ("horror", "drama", "none")
+    ]
+    call(server, "POST", f"{A}/examples", {"examples": said, "by": "editor"})
+    believed = call(server, "POST", f"{A}/believed", {"context": CHILD})["arms"]
+    assert [one["playable"] for one in believed] == [False, True, True, False, False, False]
+    assert believed[4]["why_not"].endswith("genres, rating, year, new not given")
+    made = decide(server, context=CHILD, among=[{"id": "x", "features": {"rating": "G"}}])
+    assert made["outcome"] == "abstention"
+    sound(server)
+    refused = server.call(
+        "POST", "/v1/agents", {"name": "b", "agent": {"arms": 2, "features": features}}
+    )
+    assert refused.status == 422

@@ -65,6 +65,7 @@ from bridle.agent.events import (
     WaitChanged,
     check_event,
 )
+from bridle.agent.limits_state import StandingExample
 from bridle.agent.outcomes import (
     MOST_SHOWN,
     Abstention,
@@ -92,7 +93,7 @@ from bridle.agent.queries import (
 )
 from bridle.agent.replay import Replay, replay
 from bridle.agent.snapshot import read_state, state_from_arrays, state_to_arrays, write_state
-from bridle.agent.state import RETIRED, AgentState, Example, item_of
+from bridle.agent.state import RETIRED, AgentState, item_of
 from bridle.agent.teachers import Choice, Teacher, Teachers
 from bridle.certificates.calibration import Certification
 from bridle.certificates.certificate import DEFAULT_LAMBDA_MIN, Certificate
@@ -897,9 +898,17 @@ class Agent:
         return tuple(self._state.rules.values())
 
     @property
-    def examples(self) -> tuple[Example, ...]:
-        """The examples that stand, in the order they were taught."""
-        return tuple(self._state.examples.values())
+    def examples(self) -> tuple[StandingExample, ...]:
+        """The examples that stand, in the order they were taught.
+
+        Each has its context by feature (`features`, beside the bytes in `context`), and the id of
+        its arm (`arm_id`; `arm` is its number).
+        """
+        state = self._state
+        return tuple(
+            StandingExample.of(one, state.settings.features, state.arm_ids[one.arm])
+            for one in state.examples.values()
+        )
 
     @property
     def waiting(self) -> tuple[ItemId, ...]:

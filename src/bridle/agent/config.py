@@ -11,6 +11,7 @@ never changes what an old log means.
 
 from __future__ import annotations
 
+import difflib
 import numbers
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
@@ -76,6 +77,7 @@ __all__ = [
     "item_id",
     "joint_mask",
     "listed",
+    "meant",
     "plain_id",
     "rows_of",
     "sets_of",
@@ -112,6 +114,8 @@ ARM_NUMBER = validation.IntRange(-(2**53), 2**53)
 # Where the dial stands if nobody turns it.
 DEFAULT_SIGMA = 0.25
 MAX_RULES = 10_000
+# Names that are compared with one that nobody has.
+MOST_NEAR = 2_000
 # Settings that logs of the first form do not have, and what was meant then.
 LATER: dict[str, Json] = {
     "share": "arm",
@@ -627,6 +631,14 @@ class Settings:
             raise InvalidValue("arms", owner, "at least one arm", self.arms)
         if not isinstance(self.features, Schema):
             raise InvalidValue("features", owner, "a Schema", self.features)
+        if self.features.optional:
+            wanted = "without optional features: only arms may lack some"
+            remedy = (
+                "Give them in each context; or give a gap a word of its own ('unrated'), or "
+                "declare what to take for it (missing=)."
+            )
+            got = self.features.optional[0][0]
+            raise InvalidValue("features", owner, wanted, got, remedy)
         self._encode_arms()
         self._resolve()
         policy_to_json(self.policy)
@@ -1113,6 +1125,50 @@ def arm_id(value: object, owner: str, name: str = "id") -> ArmId:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return ARM_NUMBER.check(value, name, owner)
     raise InvalidValue(name, owner, "an int or a string of 1 to 200 characters", value)
+
+
+def meant(name: object, arms: Sequence[Arm], schema: Schema | None) -> str:
+    """Return what could have been meant by the id of an arm that nobody has; "" if nothing is near.
+
+    Another spelling, what people call an arm, a group, or a word of what arms are like.
+
+    >>> meant("up", [Arm("tt1", "Up", "Films"), Arm("tt2", "Alien", "Films")], None)
+    "Did you mean 'tt1', which is called 'Up'?"
+    """
+    if not isinstance(name, str | int) or len(str(name)) > 200:
+        return ""
+    word = str(name).casefold()
+    for arm in arms:
+        if str(arm.id).casefold() == word:
+            return f"Did you mean {arm.id!r}?"
+    called = [arm for arm in arms if arm.label.casefold() == word]
+    if called:
+        more = f" (or one of {len(called) - 1:,} more of that name)" if len(called) > 1 else ""
+        return f"Did you mean {called[0].id!r}, which is called {called[0].label!r}?{more}"
+    if any(arm.group is not None and arm.group.casefold() == word for arm in arms):
+        return "That is a group of arms: name one of them."
+    for feature in () if schema is None else schema.features:
+        if word == feature.name.casefold():
+            return f"That is a feature of arms, and no arm: name the id of one that has {name!r}."
+        values = feature.values if isinstance(feature, Category | Labels) else ()
+        for value in values:
+            if value.casefold() == word:
+                key = "has" if isinstance(feature, Labels) else "equals"
+                return (
+                    f"That is one of the words of {feature.name!r}, which arms have, and no arm. "
+                    "Teach about arms that have it, by their ids; or, if it is known for certain, "
+                    f"declare Rule(..., when=[When(arm={feature.name!r}, {key}={value!r})])."
+                )
+    near: dict[str, ArmId] = {}
+    for arm in arms:  # what begins alike: to compare all would take too long
+        for one in (str(arm.id), arm.label):
+            if one[:2].casefold() == word[:2]:
+                near.setdefault(one, arm.id)
+        if len(near) >= MOST_NEAR:
+            break
+    found = difflib.get_close_matches(str(name), near, n=2)
+    each = [repr(near[one]) + (f" ({one!r})" if one != str(near[one]) else "") for one in found]
+    return f"Did you mean {' or '.join(each)}?" if each else ""
 
 
 def item_id(value: object, owner: str) -> str:

@@ -25,11 +25,22 @@ from bridle.limits.declared import CompiledRule
 from bridle.limits.exceptions import ExceptionRates
 from bridle.limits.kinds import KINDS, make_limits
 from bridle.limits.pairs import PAIR_KINDS, PairLimits
+from bridle.schema import Schema
 
 if TYPE_CHECKING:
     from bridle.agent.joint import Candidates
 
-__all__ = ["Case", "Example", "LimitsState", "Open", "Questions", "Seen", "Waiting", "hashed"]
+__all__ = [
+    "Case",
+    "Example",
+    "LimitsState",
+    "Open",
+    "Questions",
+    "Seen",
+    "StandingExample",
+    "Waiting",
+    "hashed",
+]
 
 
 # What answers are certain of: an item by its name, or an encoded context that has none.
@@ -254,6 +265,30 @@ class Example(NamedTuple):
     def case(self) -> Case:
         """What it is certain of: the item or, if it has no name, this very context."""
         return self.context if self.item is None else self.item
+
+
+class StandingExample(Example):
+    """An answer that stands, as it is shown: its context in words, and the id of its arm."""
+
+    schema: Schema | None = None
+    arm_id: ArmId | None = None
+
+    @classmethod
+    def of(cls, example: Example, schema: Schema, arm_id: ArmId) -> StandingExample:
+        """Return an answer with what reads its context."""
+        made = cls(*example)
+        made.schema, made.arm_id = schema, arm_id
+        return made
+
+    @property
+    def features(self) -> dict[str, object]:
+        """The context that it is about, by feature: `context` has its bytes, as encoded."""
+        return {} if self.schema is None else self.schema.decode(np.frombuffer(self.context))
+
+    def __repr__(self) -> str:
+        said = "allowed" if self.allowed else "denied"
+        about = "" if self.item is None else f", item {self.item!r}"
+        return f"<Example {self.id!r}: {self.arm_id!r} {said} in {self.features}{about}>"
 
 
 class Seen(NamedTuple):

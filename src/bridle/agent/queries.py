@@ -14,7 +14,7 @@ import numpy as np
 
 from bridle.agent.config import ArmId, ItemId
 from bridle.agent.selection import Selector
-from bridle.agent.state import AgentState, Example
+from bridle.agent.state import RETIRED, AgentState, Example
 from bridle.agent.teachers import Choice
 from bridle.errors import NotPossible
 from bridle.kernels import doubt
@@ -47,6 +47,7 @@ __all__ = [
 DENIED_HERE = "denied by the teacher in this very context"
 DENIED_ITEM = "denied by the teacher for this item"
 NOT_CERTIFIED = "not certified"
+RETIRED_ARM = "retired"
 UNSURE = "not surely allowed, by the limits"
 SURELY_DENIED = "surely denied, by the limits"
 EXCEPTIONS = "checks have found exceptions: what was not judged itself is in doubt here"
@@ -71,8 +72,8 @@ class Believed:
     playable : array of bools
         What a mask may play: safe, and certified or allowed to the letter.
     why : tuple of str or None
-        Why the arm is not playable: a declared rule, the teacher, a promise that is frozen, the
-        certificate or the limits, the first of them that holds. None if it is playable.
+        Why the arm is not playable: it is retired, a declared rule, the teacher, a promise that is
+        frozen, the certificate or the limits, the first of them that holds. None if it is playable.
     novelty : array of floats
         How much of the context was never taught of the arm, or its group: 1 for all of it. Above
         .5 what is believed is mostly a guess of how examples carry over.
@@ -145,6 +146,8 @@ def _reasons(
     for k, fine in enumerate(playable.tolist()):
         if fine:
             out.append(None)
+        elif state.status[k] == RETIRED:
+            out.append(RETIRED_ARM)
         elif k in by_rule:
             out.append(by_rule[k])
         elif k in denied:
@@ -155,8 +158,12 @@ def _reasons(
             out.append(NOT_CERTIFIED)
         elif exceptional[k]:
             out.append(EXCEPTIONS)
+        elif marks[k] == doubt.DENIED:
+            out.append(SURELY_DENIED)
         else:
-            out.append(SURELY_DENIED if marks[k] == doubt.DENIED else UNSURE)
+            pairs = state.limits_state.pairs
+            unknown = () if pairs is None else pairs.unknown(k)
+            out.append(f"{UNSURE}: {', '.join(unknown)} not given" if unknown else UNSURE)
     return tuple(out)
 
 

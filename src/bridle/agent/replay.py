@@ -17,7 +17,7 @@ from bridle.agent.selection import Choice, Selector
 from bridle.agent.state import AgentState
 from bridle.errors import BridleError, CorruptState, InvalidValue, NotRegistered, UnknownId
 
-__all__ = ["Replay", "remade", "replay"]
+__all__ = ["Replay", "remade", "replay", "state_at"]
 
 # A choice may stand this many events after the version that it was made from. Choices are looked
 # up ahead of the fold within this distance, so that memory stays flat for a log of any length.
@@ -54,22 +54,43 @@ def replay(agent_of: Callable[[AgentState], A], events: Iterable[Event]) -> Repl
     if not isinstance(events, Iterable):
         raise InvalidValue("events", "Agent.replay", "a list of events", events)
     stream = iter(events)
-    created = next(stream, None)
-    if not isinstance(created, Created):
-        raise CorruptState("A log begins with the event Created.")
-    try:
-        check_event(created)
-        state = AgentState(created.settings)
-    except NotRegistered:
-        raise
-    except BridleError as error:
-        raise CorruptState(f"Event 1 of the log does not fit: {error}") from error
+    state = _begun(stream)
     checked, differing = 0, list[ItemId]()
     for choice, again in remade(state, stream):
         checked += 1
         if again != choice:
             differing.append(choice.id)
     return Replay(agent_of(state), checked, tuple(differing))
+
+
+def state_at(events: Iterable[Event], version: int) -> AgentState:
+    """Return the state after the first `version` events of a log, or raise `CorruptState`."""
+    stream = iter(events)
+    state = _begun(stream)
+    try:
+        for event in islice(stream, max(version - 1, 0)):
+            check_event(event)
+            state.fold(event)
+    except NotRegistered:
+        raise
+    except BridleError as error:
+        wrong = f"Event {state.version + 1} of the log does not fit: {error}"
+        raise CorruptState(wrong) from error
+    return state
+
+
+def _begun(stream: Iterator[Event]) -> AgentState:
+    """Return the state after the first event of a log."""
+    created = next(stream, None)
+    if not isinstance(created, Created):
+        raise CorruptState("A log begins with the event Created.")
+    try:
+        check_event(created)
+        return AgentState(created.settings)
+    except NotRegistered:
+        raise
+    except BridleError as error:
+        raise CorruptState(f"Event 1 of the log does not fit: {error}") from error
 
 
 def remade(state: AgentState, events: Iterable[Event]) -> Iterator[tuple[Choice, Choice | None]]:

@@ -27,6 +27,7 @@ from bridle.agent.config import (
     arm_id,
     check_default,
     check_size,
+    meant,
     plain_id,
     rows_of,
     sets_of,
@@ -405,7 +406,9 @@ class AgentState:
         except KeyError:
             known = ", ".join(repr(known.id) for known in self.arms[:5])
             more = ", …" if len(self.arms) > 5 else ""
-            raise UnknownId("arm", arm, f"The agent has {len(self.arms)}: {known}{more}.") from None
+            there = f"The agent has {len(self.arms)}: {known}{more}."
+            hint = meant(arm, self.arms, self.settings.arm_features)
+            raise UnknownId("arm", arm, f"{hint} {there}" if hint else there) from None
 
     def eligible(
         self,

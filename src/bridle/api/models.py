@@ -20,7 +20,7 @@ from bridle.agent.config import (
     Teaching,
 )
 from bridle.agent.teachers import MAX_TEACHERS, Teacher
-from bridle.api.base import MAX_WIDTH, ArmName, ContextForm, Form, Note, Words
+from bridle.api.base import MAX_WIDTH, ArmName, Form, Note, Words
 from bridle.errors import InvalidValue, LimitReached
 from bridle.limits.declared import Rule
 from bridle.policies import Policy, policy_of
@@ -77,10 +77,11 @@ OTHERWISE = (
 MAX_PAIRS = 10_000
 
 FeaturesOfArm: TypeAlias = Annotated[
-    ContextForm | None,
+    dict[Words, bool | int | float | str | list[str | None] | None] | list[float] | None,
     Field(
+        max_length=MAX_WIDTH,
         description="What it is like, by the agent's `arm_features`: by name; or a list, where "
-        "all of those are plain numbers"
+        "all of those are plain numbers",
     ),
 ]
 
@@ -102,6 +103,12 @@ class CandidateForm(Form):
     features: FeaturesOfArm = None
 
 
+Optional: TypeAlias = Annotated[
+    bool,
+    Field(description="Of arms: it may be left out and then is not known, so limits are in doubt"),
+]
+
+
 class NumberForm(Form):
     """A number, scaled to [0, 1] if it has a range."""
 
@@ -112,6 +119,7 @@ class NumberForm(Form):
     clip: bool = False
     missing: float | None = None
     unit: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+    optional: Optional = False
 
 
 class FlagForm(Form):
@@ -120,6 +128,7 @@ class FlagForm(Form):
     kind: Literal["flag"]
     name: Words
     missing: bool | None = None
+    optional: Optional = False
 
 
 Values: TypeAlias = Annotated[tuple[Words, ...], Field(min_length=1, max_length=1_000)]
@@ -132,6 +141,7 @@ class CategoryForm(Form):
     name: Words
     values: Values
     missing: Words | Annotated[tuple[Words, ...], Field(max_length=0)] | None = None
+    optional: Optional = False
 
 
 class LabelsForm(Form):
@@ -141,6 +151,7 @@ class LabelsForm(Form):
     name: Words
     values: Values
     missing: Annotated[tuple[Words, ...], Field(max_length=1_000)] | None = None
+    optional: Optional = False
 
 
 class IdForm(Form):
@@ -400,7 +411,9 @@ def _width(features: FeaturesForm) -> int:
     if isinstance(features, int):
         return features
     return sum(
-        len(one.values) if isinstance(one, CategoryForm | LabelsForm) else one.kind != "id"
+        0
+        if isinstance(one, IdForm)
+        else (len(one.values) if isinstance(one, CategoryForm | LabelsForm) else 1) + one.optional
         for one in features
     )
 

@@ -6,7 +6,8 @@ The choice is made again from the state that it was made from, with every score 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -15,11 +16,12 @@ import numpy as np
 from bridle import validation
 from bridle.agent.agent import Agent
 from bridle.agent.config import ArmId, ItemId, listed
-from bridle.agent.events import Abstained, Asked, Decided, check_event
+from bridle.agent.events import Abstained, Asked, Decided, Event, check_event
 from bridle.agent.joint import JointChoice
 from bridle.agent.limits_state import Case, Waiting
 from bridle.agent.outcomes import Abstention, Decision, Odds, Question
 from bridle.agent.queries import Believed, believed_of
+from bridle.agent.replay import state_at
 from bridle.agent.selection import Choice, Selector, _Case
 from bridle.agent.state import VISITING, AgentState
 from bridle.errors import InvalidValue, NotPossible
@@ -408,9 +410,9 @@ class Otherwise:
     abstain: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Account:
-    """The account of one choice, in plain values.
+    """The account of one choice, in plain values; as text (`str`) it is short, whatever they are.
 
     Attributes
     ----------
@@ -513,6 +515,13 @@ class Account:
     taught: ArmInfluences | None
     of_arms: int
 
+    def __repr__(self) -> str:
+        about = "" if self.arm is None else f": {self.arm!r}"
+        return f"<Account of {self.kind} {self.id!r}{about}, among {self.of_arms:,} arms>"
+
+    def __str__(self) -> str:
+        return "\n".join(_told(self))
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         data: dict[str, Any] = _plain(self)
@@ -529,13 +538,15 @@ def account_of(
     top: int = 5,
     reward: float | None = None,
     plays: Sequence[tuple[ArmId, Sequence[float], float]] | None = None,
+    log: Iterable[Event] | None = None,
 ) -> Account:
     """Explain one choice of an agent.
 
     Parameters
     ----------
     agent : Agent
-        As it was when it chose: ``agent.version == event.version``. It is not changed.
+        As it was when it chose: ``agent.version == event.version``. It is not changed. Of a choice
+        that lies further back, give the `log` as well.
     event : Decided, Abstained or Asked
         The choice, as logged.
     arms : list of arm ids
@@ -551,6 +562,8 @@ def account_of(
         What the choice earned, if it is known.
     plays : list of (arm id, encoded context, reward), optional
         All that the agent has learned from, if it is at hand: then `Account.taught` is exact.
+    log : list of events, optional
+        The agent's log from its beginning: it is folded up to where the choice was made from.
 
     Examples
     --------
@@ -561,9 +574,13 @@ def account_of(
     >>> account = account_of(agent, made.event)
     >>> account.arm, account.arms[0].why_not
     ('drama', 'denied by the teacher for this item')
+    >>> print(str(account).splitlines()[0])
+    decision 1: 'drama' was played, of 2 arms
     >>> account.examples.examples[0].id, account.examples.examples[0].change < 0
     (2, True)
     """
+    if log is not None:
+        agent = _folded(agent, event, log)
     before = _checked(agent, event)
     row = np.frombuffer(bytearray(before.raw(event.context)))
     dials = _sigmas(sigmas)
@@ -736,6 +753,76 @@ def _plain(value: Any) -> Any:
     return value
 
 
+# -- as text ---------------------------------------------------------------------------------
+
+
+# Arms, features and values that a text names; characters of a value.
+SAID, LONGEST = 5, 60
+DONE = {"decision": "was played", "question": "was asked about"}
+
+
+def _told(account: Account) -> list[str]:
+    """Return an account in a few lines, however many arms there are."""
+    what = "nothing was played" if account.arm is None else f"{account.arm!r} "
+    lines = [
+        f"{account.kind} {account.id!r}: {what}{DONE.get(account.kind, '')}, "
+        f"of {account.of_arms:,} arms"
+    ]
+    context = [f"{name}={_cut(value)}" for name, value in account.context.items()]
+    lines.append(f"context: {_few(context)}")
+    if account.item is not None:
+        lines.append(f"item: {_cut(account.item)}")
+    if account.asking is not None:
+        lines.append(account.asking)
+    lines.append("arms, by their draw:")
+    order = sorted(account.arms, key=lambda one: (-_drawn(one), str(one.arm)))
+    first = [one for one in order if one.arm == account.about]
+    for one in [*first, *(one for one in order if one.arm != account.about)][:SAID]:
+        may = "may be played" if one.why_not is None else one.why_not
+        lines.append(
+            f"  {_cut(one.arm)}: reward {one.reward_mean:.3g} ± {one.reward_sd:.2g}, "
+            f"P(allowed) {one.p:.3g}, {may}"
+        )
+    more = account.of_arms - min(SAID, len(order))
+    if more:
+        playable = sum(one.why_not is None for one in account.arms)
+        lines.append(
+            f"  and {more:,} more; of {len(account.arms):,} in `arms`, {playable:,} may be played"
+        )
+    for part in account.contributions[:2]:
+        moved = sorted(part.shares, key=lambda share: -abs(share.gave))
+        each = [f"{share.feature} {share.gave:+.3g}" for share in moved]
+        said = _few(each) if each else "no feature gave anything"
+        lines.append(f"{part.part} of {_cut(part.arm)} ({part.unit} {part.total:.3g}): {said}")
+    told = account.examples
+    if told.examples:
+        each = [
+            f"{one.id!r} ({'allowed' if one.allowed else 'denied'}) {one.change:+.3g}"
+            for one in told.examples
+        ]
+        lines.append(f"answers that matter most, of {told.of:,}: {_few(each)}")
+    if account.taught is not None and account.taught.arms:
+        each = [f"{_cut(one.arm)} {one.change:+.3g}" for one in account.taught.arms]
+        lines.append(f"other arms that taught it: {_few(each)}")
+    if not account.agrees:
+        lines.append("Made again it comes out otherwise: it is of another agent, or version.")
+    return lines
+
+
+def _drawn(one: ArmAccount) -> float:
+    return -math.inf if one.draw is None or not one.eligible else one.draw
+
+
+def _few(words: Sequence[str]) -> str:
+    more = len(words) - SAID
+    return f"{', '.join(words[:SAID])}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def _cut(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+
+
 # -- bad input -------------------------------------------------------------------------------
 
 
@@ -749,9 +836,26 @@ def _checked(agent: Agent, event: Choice) -> AgentState:
     if agent.version != event.version:
         raise NotPossible(
             f"This choice was made from {event.version:,} events, and the agent holds "
-            f"{agent.version:,}. Fold its log up to there, and ask that agent."
+            f"{agent.version:,}. Give the log that it was folded from, account_of(agent, event, "
+            "log=events): it is folded up to there. Without a log, ask before the next event; what "
+            "is kept of a past choice is its event."
         )
     return agent._state
+
+
+def _folded(agent: Agent, event: Choice, log: Iterable[Event]) -> Agent:
+    """Return an agent as it was when it chose, by its log."""
+    if not isinstance(agent, Agent):
+        raise InvalidValue("agent", OWNER, "an Agent", agent)
+    if not isinstance(event, Choice):
+        raise InvalidValue("event", OWNER, "a Decided, Abstained or Asked", event)
+    if not isinstance(log, Iterable) or isinstance(log, str | bytes):
+        raise InvalidValue("log", OWNER, "a list of events", log)
+    found = Agent.of(state_at(log, event.version))
+    if found.version != event.version:
+        wanted = f"of {event.version:,} events or more, as the choice was made from so many"
+        raise InvalidValue("log", OWNER, wanted, f"{found.version:,} events")
+    return found
 
 
 def _sigmas(sigmas: object) -> list[float]:

@@ -236,6 +236,9 @@ class CompiledRule:
         It holds where each column of the context is in its closed interval, in encoded units.
     arm_conditions : tuple of (column, low, high)
         The same of the columns of an arm.
+    arm_gaps : tuple of int
+        For each of these the column that says that the feature is not known, -1 if it always is.
+        What may hold is taken to hold.
 
     Examples
     --------
@@ -247,6 +250,7 @@ class CompiledRule:
     arms: Bools
     conditions: tuple[tuple[int, float, float], ...]
     arm_conditions: tuple[tuple[int, float, float], ...] = ()
+    arm_gaps: tuple[int, ...] = ()
 
     def denied(self, context: Floats) -> bool:
         """Return whether all conditions hold in an encoded context, so that `arms` are denied."""
@@ -258,7 +262,10 @@ class CompiledRule:
         named = not rule.arms and not rule.groups
         if not named and arm not in rule.arms and group not in rule.groups:
             return False
-        return row is None or all(low <= row[at] <= high for at, low, high in self.arm_conditions)
+        each = zip(self.arm_conditions, self.arm_gaps, strict=True)
+        return row is None or all(
+            low <= row[at] <= high or (gap >= 0 and row[gap] > 0.5) for (at, low, high), gap in each
+        )
 
 
 def compile_rule(
@@ -319,12 +326,16 @@ def compile_rule(
         raise InvalidValue(f"when arm {theirs[0].arm}", owner, wanted, theirs[0].to_json(), remedy)
     conditions = tuple(_condition(when, schema, owner) for when in ours)
     of_arms: tuple[tuple[int, float, float], ...] = ()
+    gaps: tuple[int, ...] = ()
     if arm_schema is not None and arm_rows is not None:
         of_arms = tuple(_condition(when, arm_schema, owner) for when in theirs)
-        for column, low, high in of_arms:
-            arms &= (low <= arm_rows[:, column]) & (arm_rows[:, column] <= high)
+        known_by = {feature.name: gap for feature, gap in arm_schema.optional}
+        gaps = tuple(known_by.get(when.name, -1) for when in theirs)
+        for (column, low, high), gap in zip(of_arms, gaps, strict=True):
+            holds = (low <= arm_rows[:, column]) & (arm_rows[:, column] <= high)
+            arms &= holds | (arm_rows[:, gap] > 0.5) if gap >= 0 else holds
     arms.flags.writeable = False
-    return CompiledRule(rule, arms, conditions, of_arms)
+    return CompiledRule(rule, arms, conditions, of_arms, gaps)
 
 
 def denied_arms(rules: Sequence[CompiledRule], context: Floats, K: int) -> Bools:

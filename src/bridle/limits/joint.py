@@ -45,7 +45,7 @@ from bridle.limits.rules import (
     check,
     thresholds_of,
 )
-from bridle.schema import Category, Flag, Schema
+from bridle.schema import Category, Flag, Labels, Number, Schema
 
 __all__ = ["Family", "Grid", "JointRules", "Mixture", "Side", "Space", "Through"]
 
@@ -115,12 +115,12 @@ class Side:
         for number, feature in enumerate(schema.features):
             if isinstance(feature, Category):
                 at = schema.place(feature.name)[1]
-                exclusive[at : at + len(feature.values)] = number
+                exclusive[at : at + len(feature.values) + feature.optional] = number
                 self.held_together += 1.0
             elif isinstance(feature, Flag):
                 self.held_together += 0.5
         plain = sum(1 for _, at in schema.numbers if not np.isnan(self.thresholds[at]))
-        labels = len(self.columns) - len(self.groups) - plain
+        labels = len(self.columns) - len(self.groups) - plain - len(schema.optional)
         labels -= sum(
             1 if isinstance(f, Flag) else len(f.values)
             for f in schema.features
@@ -138,12 +138,54 @@ class Side:
             for f, at, size in zip(schema.features, parts, sizes, strict=True)
             if isinstance(f, Category | Flag) and size <= MOST_VALUES
         )[:MOST_PARTED]
+        self.gaps: Ints = np.array([gap for _, gap in schema.optional], np.int64)
         of = exclusive[self.columns].tolist()
         pairs = [(i, j) for i, j in combinations(range(len(of)), 2) if of[i] != of[j]]
         self.pairs: Ints = np.array(pairs, np.int64).reshape(-1, 2)
         # The number of each pair by its two words, -1 where they exclude each other.
         self.pair_numbers: Ints = np.full((len(of), len(of)), -1, np.int64)
         self.pair_numbers[self.pairs[:, 0], self.pairs[:, 1]] = np.arange(len(pairs))
+
+    def open(self, rows: Floats) -> Bools:
+        """Return which rows lack a feature, so that it is not known what they are: (n,)."""
+        out: Bools = np.asarray((rows[:, self.gaps] > 0.5).any(axis=1))
+        return out
+
+    def fillings(self, row: Floats) -> tuple[Floats, Ints]:
+        """Return a row with what it lacks filled in by each value that it could have.
+
+        Each feature in turn: each word alone and, of labels, all of them; the ends of a number. And
+        by the number of the feature, which comes with them: 0 for rows that have all at once.
+        """
+        lacks = [one for one in self.schema.optional if row[one[1]] > 0.5]
+        rows: list[Floats] = []
+        which: list[int] = []
+
+        def add(number: int, low: Mapping[int, float]) -> None:
+            made = row.copy()
+            made[list(low)] = list(low.values())
+            rows.append(made)
+            which.append(number)
+
+        every: list[dict[int, float]] = [{}, {}]
+        for number, (feature, gap) in enumerate(lacks, 1):
+            at = self.schema.place(feature.name)[1]
+            if isinstance(feature, Number):
+                for end, whole in zip((0.0, 1.0), every, strict=True):
+                    add(number, {at: end})
+                    whole[at] = end
+                continue
+            words = dict.fromkeys(range(at, gap), 1.0)
+            for column in words:
+                add(number, {column: 1.0})
+            if isinstance(feature, Labels):
+                add(number, words)
+            for whole in every:
+                whole.update(words)
+        if len(lacks) > 1:
+            for whole in every:
+                add(0, whole)
+        return np.array(rows), np.array(which)
 
     @property
     def words(self) -> int:
@@ -251,10 +293,28 @@ class Family:
 
 
 class Grid:
-    """Pairs of n contexts and m arms, as members look at them: row i·m + j is context i, arm j."""
+    """Pairs of n contexts and m arms, as members look at them: row i·m + j is context i, arm j.
 
-    def __init__(self, space: Space, contexts: Floats, arms: Floats) -> None:
+    Parameters
+    ----------
+    space : Space
+        Both sides.
+    contexts, arms : array (n, d), array (m, W)
+        Their rows.
+    names : list of m bytes, optional
+        What answers about an arm are counted by; its row by default. An arm that lacks a feature
+        has a name of its own, longer than a row: who look alike there may be anything.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        contexts: Floats,
+        arms: Floats,
+        names: Sequence[bytes] | None = None,
+    ) -> None:
         self.space, self.contexts, self.arms = space, contexts, arms
+        self._names = names
         self._sides: dict[tuple[int, int], Bools] = {}
         self._words: dict[int, Bools] = {}
         self._phi: Floats | None = None
@@ -262,6 +322,17 @@ class Grid:
 
     def __len__(self) -> int:
         return len(self.contexts) * len(self.arms)
+
+    @property
+    def names(self) -> Sequence[bytes]:
+        """What answers about each arm are counted by."""
+        if self._names is None:
+            self._names = [row.tobytes() for row in self.arms]
+        return self._names
+
+    def lacks(self, name: bytes) -> bool:
+        """Return whether a name is that of an arm that lacks a feature."""
+        return len(name) != 8 * self.space.arm.width
 
     def side(self, which: int, order: int) -> Bools:
         """Return the terms of up to so many words that contexts (0), or arms (1), hold."""
@@ -501,6 +572,8 @@ class Through:
         Whether they speak by degrees, so that nothing that they allow is an exception.
     scale : array, optional
         If the rows are `Grid.phi` times this, and the limits logistic: no rows are made then.
+    bounds : bool
+        Whether they set bounds to numbers: where one is not known, an answer tells them nothing.
     """
 
     def __init__(
@@ -511,8 +584,10 @@ class Through:
         degrees: bool,
         read: Callable[[Mapping[str, npt.NDArray[Any]]], Beliefs] | None = None,
         scale: Floats | None = None,
+        bounds: bool = False,
     ) -> None:
         self._make, self._view, self.degrees, self._scale = make, view, degrees, scale
+        self._bounds = bounds
         self.limits = make()
         self._read = read or type(self.limits).from_state
 
@@ -534,6 +609,12 @@ class Through:
 
     def fold(self, grid: Grid, allowed: bool, key: int) -> Floats:
         """Fold an answer about the one pair of a grid; return what was predicted before."""
+        if self._bounds and grid.space.arm.open(grid.arms)[0]:
+            side = grid.space.arm
+            if any(
+                isinstance(f, Number) and grid.arms[0, g] > 0.5 for f, g in side.schema.optional
+            ):
+                return self.predictive(grid)
         before, _ = self.limits.fold(self._view(grid)[0], 0, allowed, key)
         return np.array(before)
 
@@ -633,6 +714,8 @@ class Mixture:
         self.allowed = 0  # answers "allowed"
         # Answers about the very features of a pair, by context and arm: allowed, denied.
         self._counts: dict[bytes, dict[bytes, list[int]]] = {}
+        # Which features were not given of an arm that was denied, by `Side.gaps`.
+        self._gaps: Bools = np.zeros(len(self.space.arm.gaps), np.bool_)
         # Evidence of each of `ALIKE`, by context and features of arms: a row each, in the order of
         # the first answers, and where that is.
         self._same: Floats = np.zeros((0, len(ALIKE)))
@@ -664,7 +747,11 @@ class Mixture:
 
         alike: whether what was said of equal arms raises it; else it is what members believe.
         """
-        return self._mixed(self._parts(grid), grid, alike=alike)
+        if not self.space.arm.open(grid.arms).any():
+            return self._mixed(self._parts(grid), grid, alike=alike)
+        seen = Grid(self.space, grid.contexts, self._shown(grid.arms), grid.names)
+        found = self._mixed(self._parts(seen), seen, alike=alike)
+        return self._doubted(found, self._least_allowed(grid, found), grid)
 
     def predict_answer(self, grid: Grid) -> Floats:
         """Return the probability that the teacher, who may err, says "allowed": (n·m,)."""
@@ -678,9 +765,12 @@ class Mixture:
 
     def fold(self, grid: Grid, allowed: bool, key: int) -> Prediction:
         """Fold an answer about the one pair of a grid; return what was believed before."""
+        lacks = self.space.arm.open(grid.arms)[0]
+        before = self.predict(grid) if lacks else None
         parts = np.array([m.fold(grid, allowed, key) for m in self.members.values()])
         self._ask_consent(parts, grid)
-        before = self._mixed(parts, grid)
+        if before is None:
+            before = self._mixed(parts, grid)
         raw = np.clip(parts[:, 1, 0], self._floor, 1.0 - self._floor)
         weights, _ = self._weights_in(grid.contexts)
         places = self._parts_with(grid.contexts[0])
@@ -697,8 +787,10 @@ class Mixture:
             kernel.count(self._tallies, place, raw, allowed, self._least, *EXCEPTIONS)
         if self._exact:
             here = self._counts.setdefault(grid.contexts[0].tobytes(), {})
-            here.setdefault(grid.arms[0].tobytes(), [0, 0])[not allowed] += 1
+            here.setdefault(grid.names[0], [0, 0])[not allowed] += 1
         self.allowed += allowed
+        if lacks and not allowed:
+            self._gaps = self._gaps | (grid.arms[0, self.space.arm.gaps] > 0.5)
         self._weigh()
         return before
 
@@ -717,7 +809,7 @@ class Mixture:
         places = twin._parts_with(grid.contexts[0])
         yes = np.clip(raw * (1.0 - self._rates[:, places].T), self._floor, 1.0 - self._floor)
         twin._evidence[places] -= np.log(yes if allowed else 1.0 - yes)
-        here = twin._counts.get(grid.contexts[0].tobytes(), {}).get(grid.arms[0].tobytes())
+        here = twin._counts.get(grid.contexts[0].tobytes(), {}).get(grid.names[0])
         if here is not None:
             here[not allowed] = max(0, here[not allowed] - 1)
         twin.allowed -= allowed
@@ -749,6 +841,8 @@ class Mixture:
             "surprises": np.array(seen, np.int64).reshape(-1, 2),
             "surprise": np.array([s.probability for s in self.surprises], np.float64),
         }
+        if len(self._gaps):
+            state["gaps"] = self._gaps.copy()
         for name, member in self.members.items():
             state |= {f"{name}/{key}": array for key, array in member.to_state().items()}
         return state
@@ -765,11 +859,17 @@ class Mixture:
             own = {key: array for key, array in rest.items() if key.startswith(head)}
             rest = {key: array for key, array in rest.items() if key not in own}
             member.read({key.removeprefix(head): array for key, array in own.items()})
+        gaps = rest.pop("gaps", self._gaps)
+        check(gaps, np.bool_, self._gaps.shape, "gaps", owner)
+        self._gaps = gaps.copy()
         evidence, tallies, numbers = (rest.pop(n) for n in ("evidence", "tallies", "numbers"))
         check(evidence, np.float64, self._evidence.shape, "evidence", owner)
         check(tallies, np.float64, (3, M, self._starts[-1]), "tallies", owner)
         same, places = rest.pop("same"), rest.pop("places")
-        told = [(c, a) for c, of in counts.items() for a in of] if self._compares else []
+        told: list[tuple[bytes, bytes]] = []
+        if self._compares:
+            plain = 8 * self.space.arm.width
+            told = [(c, a) for c, of in counts.items() for a in of if len(a) == plain]
         check(same, np.float64, (len(told), len(ALIKE)), "same", owner)
         check(places, np.int64, (len(told),), "places", owner)
         if sorted(places.tolist()) != list(range(len(told))):
@@ -842,6 +942,65 @@ class Mixture:
         safe, possible = here >= 1.0 - self.doubt, here >= self.doubt
         return Prediction(here, safe, possible, information.ravel(), sd.ravel())
 
+    # -- what arms are that lack a feature ---------------------------------------------------
+
+    def _shown(self, rows: Floats) -> Floats:
+        """Return rows of arms without the gaps in which no denial has been seen.
+
+        That a feature is not given is a word, which explains denials of such arms: it may be the
+        rule. Nobody is suspected of that rule before a denial.
+        """
+        out = rows.copy()
+        out[:, self.space.arm.gaps[~self._gaps]] = 0.0
+        return out
+
+    def _least_allowed(self, grid: Grid, found: Prediction) -> Floats:
+        """Return P(allowed) of each pair, (n, m), by the worst that its arm could be.
+
+        That one feature could make it lower is added up over those that are not known; and it is no
+        higher than with all that they could be at once.
+        """
+        lacks = np.flatnonzero(self.space.arm.open(grid.arms))
+        n = len(grid.contexts)
+        p = found.p.reshape(n, -1)
+        least: Floats = p.copy()
+        alike: dict[bytes, list[int]] = {}
+        for j in lacks.tolist():
+            alike.setdefault(grid.arms[j].tobytes(), []).append(j)
+        for same in alike.values():
+            rows, which = self.space.arm.fillings(grid.arms[same[0]])
+            filled = Grid(self.space, grid.contexts, self._shown(rows))
+            whole = self._mixed(self._parts(filled), filled, alike=False).p.reshape(n, -1)
+            low, here = p[:, same].copy(), p[:, same]
+            for feature in range(1, int(which.max()) + 1):
+                worst = whole[:, which == feature].min(axis=1)
+                low -= np.maximum(here - worst[:, None], 0.0)
+            low = np.maximum(low, 0.0)
+            if (which == 0).any():
+                low = np.minimum(low, whole[:, which == 0].min(axis=1)[:, None])
+            least[:, same] = low
+        return least
+
+    def _doubted(self, found: Prediction, least: Floats, grid: Grid) -> Prediction:
+        """Put pairs in doubt whose arm could be one that is denied, as a feature is not known.
+
+        P(allowed) is half-way between what it is without the feature and the worst that the feature
+        could make of it. Not where the teacher allowed this very arm in this very context.
+        """
+        bar, p = 1.0 - self.doubt, found.p.reshape(least.shape)
+        half = np.maximum((p + least) / 2.0, np.minimum(p, self.doubt))
+        out = np.where(least >= bar, np.minimum(p, least), np.where(half < bar, half, least))
+        out = np.where(self.space.arm.open(grid.arms), out, p)
+        place = {name: j for j, name in enumerate(grid.names) if grid.lacks(name)}
+        for i, context in enumerate(grid.contexts):
+            told = self._counts.get((context + 0.0).tobytes(), {})
+            for name in place.keys() & told.keys():
+                if told[name][0] and not told[name][1]:
+                    out[i, place[name]] = 1.0 - self._floor
+        whole = np.ascontiguousarray(out.ravel())
+        safe, possible = whole >= bar, whole >= self.doubt
+        return Prediction(whole, safe, possible, found.information, found.sd)
+
     # -- what arms of equal features have in common ------------------------------------------
 
     def in_common(self, context: bytes) -> tuple[float, dict[bytes, float]]:
@@ -858,7 +1017,11 @@ class Mixture:
             return math.fsum(s / (1.0 + n + a) for s, a in zip(shares.tolist(), own, strict=True))
 
         told, place = self._counts.get(context, {}), self._place.get(context, {})
-        here = {arm: left(sum(count), self._shares[place[arm]]) for arm, count in told.items()}
+        here = {
+            arm: left(sum(count), self._shares[place[arm]])
+            for arm, count in told.items()
+            if arm in place
+        }
         return left(0, self._usual), here
 
     @property
@@ -871,9 +1034,9 @@ class Mixture:
 
         q: the probability of "allowed" by the members.
         """
-        if not self._compares:
+        context, arm = grid.contexts[0].tobytes(), grid.names[0]
+        if not self._compares or grid.lacks(arm):
             return q if allowed else 1.0 - q
-        context, arm = grid.contexts[0].tobytes(), grid.arms[0].tobytes()
         places = self._place.setdefault(context, {})
         place = places.setdefault(arm, len(self._same))
         shares = self._usual
@@ -899,8 +1062,8 @@ class Mixture:
             for arm, count in self._counts.get(raw, {}).items():
                 if columns is None:
                     columns = {}
-                    for j, row in enumerate(grid.arms):
-                        columns.setdefault(row.tobytes(), []).append(j)
+                    for j, name in enumerate(grid.names):
+                        columns.setdefault(name, []).append(j)
                 for j in columns.get(arm, ()):
                     told[:, i, j], place[i, j] = count, known.get(arm, -1)
         rest = PRIOR_ANSWERS, self._least
@@ -1098,6 +1261,7 @@ def _bounds(space: Space, ranged: Bools, given: Mapping[str, Any]) -> Through:
         lambda: BoundLimits(arms=1, features=len(above), thresholds=above, **make),
         view,
         degrees=False,
+        bounds=True,
     )
 
 

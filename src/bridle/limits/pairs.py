@@ -7,8 +7,8 @@ equal features are one *kind*: what is believed is worked out once for each kind
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from bridle.limits.rules import (
     checked_groups,
     doubt_of,
 )
-from bridle.schema import Schema
+from bridle.schema import Category, Schema
 
 __all__ = ["PAIR_KINDS", "PairLimits", "PairReading"]
 
@@ -42,44 +42,8 @@ MAX_ARMS = 1_000_000
 MAX_KEPT = 64_000_000
 # Answers that are kept, to be folded again where one is taken back.
 MAX_ANSWERS = 1_000_000
-# So many exceptions, and words that are unsure, are named in a sentence.
-SHOWN = 5
-# Contexts, and kinds of arms, that are looked at before a sentence says that a word is denied.
-LOOKED = 48
-
-
-class PairReading(NamedTuple):
-    """What is believed of pairs whose contexts share a word, read back.
-
-    Attributes
-    ----------
-    where : str
-        The word of the context, "under 13"; empty: all contexts.
-    denied, unsure, allowed : tuple of str
-        Words of an arm, or several of them together.
-    exceptions : tuple of int
-        Arms of which the teacher said otherwise.
-    """
-
-    where: str
-    denied: tuple[str, ...]
-    unsure: tuple[str, ...]
-    allowed: tuple[str, ...]
-    exceptions: tuple[int, ...] = ()
-
-    def sentence(self, names: Sequence[str] = (), everywhere: str = "all") -> str:
-        """Return it as a sentence; of what is unsure, and of exceptions, no more than a few.
-
-        >>> PairReading("under 13", ("Horror",), (), (), (0,)).sentence(["Gremlins"])
-        'under 13: not Horror; exceptions: Gremlins'
-        """
-        parts = [", ".join(f"not {name}" for name in self.denied)] if self.denied else []
-        if self.unsure:
-            parts.append(f"unsure: {_listed(self.unsure)}")
-        if self.exceptions:
-            said = [str(names[k]) if k < len(names) else f"arm {k}" for k in self.exceptions]
-            parts.append(f"exceptions: {_listed(said)}")
-        return f"{self.where or everywhere}: {'; '.join(parts) or 'all is allowed'}"
+# What was believed after so many answers is kept, at a few places, to fold anew from there.
+MARKED, MOST_MARKS = 16, 8
 
 
 class _Answer(NamedTuple):
@@ -174,11 +138,12 @@ class PairLimits(Beliefs):
         }
         A = validation.matrix(rows, arm.width, "rows", OWNER)
         named = checked_groups(groups, len(A), OWNER)
+        self._answers: list[_Answer] = []
         self._make(context, arm, [str(g) for g in dict.fromkeys(named) if g is not None])
         self._kinds: Floats = np.empty((0, self._space.arm.width))
-        self._number: dict[bytes, int] = {}  # of each kind
+        self._number: dict[bytes, int] = {}  # of each kind, by its name
+        self._names: list[bytes] = []
         self._kind_of: Ints = np.empty(0, np.int64)
-        self._answers: list[_Answer] = []
         self._kept: dict[bytes, _Kept] = {}
         self._by_kind: tuple[Ints, Ints] | None = None
         self._taught: Bools | None = None  # the terms that any answer has held
@@ -192,10 +157,13 @@ class PairLimits(Beliefs):
             space, self.kind, doubt=self.doubt, **self._given
         )
         self._space = space
-        self._inner = Mixture(space, members, prior, doubt=self.doubt, error=self._given["error"])
+        error = self._given["error"]
+        self._mixture = Mixture(space, members, prior, doubt=self.doubt, error=error)
+        # How many of the answers it holds, and what it was after some of them, the last ones last.
+        self._folded, self._marks = 0, list[tuple[int, Mixture]]()
         rooms = [m.room for m in members.values() if m.room is not None]
         self.room = min(rooms, default=None)
-        self.floor = self._inner._floor
+        self.floor = self._mixture._floor
 
     # -- what it is about --------------------------------------------------------------------
 
@@ -223,6 +191,11 @@ class PairLimits(Beliefs):
     def kinds(self) -> int:
         """Number of kinds of arms."""
         return len(self._kinds)
+
+    def unknown(self, arm: int) -> tuple[str, ...]:
+        """Return the names of the features of an arm that are not known."""
+        row = self._kinds[self._kind_of[arm]]
+        return tuple(one.name for one, gap in self._space.arm.schema.optional if row[gap] > 0.5)
 
     def dearer(self, context: Floats, kinds: Ints | None = None) -> Floats:
         """Return by how much an answer is dearer in a context, for kinds of arms; all by default.
@@ -288,6 +261,8 @@ class PairLimits(Beliefs):
             raise LimitReached("answers about pairs", MAX_ANSWERS, "Begin the limits anew.")
         row = self._kinds[self._kind_of[arm]]
         given = _Answer((context + 0.0).tobytes(), row.tobytes(), arm, allowed, key)
+        self._forget_kept()
+        self._settle()
         before = self._fold(given)
         self._answers.append(given)
         return before
@@ -364,7 +339,7 @@ class PairLimits(Beliefs):
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
         A = validation.vector(row, self._space.arm.schema.width, "row", owner)[None]
         self._kind_of = self._kind_of.copy()
-        self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner))[0]
+        self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner), k)[0]
         self._dearer = self._by_kind = None
         self._forget_kept()
 
@@ -524,47 +499,9 @@ class PairLimits(Beliefs):
     def readings(self) -> list[PairReading]:
         """Return what rules believe, by words of a context: first what holds in all contexts.
 
-        Rules that are short sentences, weighed among themselves; what the members by degrees say is
-        in the probabilities alone. A word is denied only where these agree: where pairs that hold
-        it are denied as surely as others are played; else it is unsure. Exceptions are arms of
-        which the teacher said otherwise than is said of their features.
+        See `Reader`.
         """
-        chance = self._chances()
-        d = self._space.context.width
-        names = _short(self._space.names)
-        by_context: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {(): {}}
-        for column in self._space.context.columns.tolist():
-            by_context[(column,)] = {}
-        for term, p in chance.items():
-            of_context = tuple(column for column in term if column < d)
-            of_arm = tuple(column for column in term if column >= d)
-            by_context.setdefault(of_context, {})[of_arm] = p
-        gone: set[tuple[int, ...]] = {
-            arm
-            for arm, p in by_context[()].items()
-            if self._sure(p) and self._surely_denied((), arm)
-        }
-        out = []
-        for where, terms in by_context.items():
-            told: tuple[list[str], list[str], list[str]] = ([], [], [])
-            here = set(gone)
-            for arm, p in sorted(terms.items(), key=lambda each: (len(each[0]), each[0])):
-                if where and any(set(other) <= set(arm) for other in here):
-                    continue  # says nothing new
-                place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
-                if place == 0 and not self._surely_denied(where, arm):
-                    place = 1
-                if place == 0:
-                    if any(set(other) < set(arm) for other in here):
-                        continue
-                    here.add(arm)
-                told[place].append(" with ".join(names[c] for c in arm) or "anything")
-            if len(where) < 2 or told[0]:
-                words = " with ".join(names[column] for column in where)
-                found = self._exceptions_in(where)
-                denied, unsure, allowed = map(tuple, told)
-                out.append(PairReading(words, denied, unsure, allowed, found))
-        return out
+        return Reader(self).readings()
 
     def sentences(self, names: Sequence[str] = ()) -> list[str]:
         """Return what is believed in sentences; those that say nothing are left out.
@@ -580,22 +517,7 @@ class PairLimits(Beliefs):
         `names` are those of the columns of a context.
         """
         validation.IntRange(0, self.arms - 1).check(unit, "unit", f"{OWNER}.describe")
-        row = self._kinds[self._kind_of[unit]]
-        side, d = self._space.arm, self._space.context.width
-        held = set((side.columns[row[side.columns] > side.above] + d).tolist())
-        chance: dict[tuple[int, ...], float] = {}
-        for term, p in self._chances().items():
-            if {column for column in term if column >= d} <= held:
-                word = tuple(column for column in term if column < d)
-                chance[word] = max(chance.get(word, 0.0), p)
-        short = _short(names)
-        told: tuple[list[str], list[str], list[str]] = ([], [], [])
-        for word, p in chance.items():
-            place = 0 if self._sure(p) else 2 if p <= self.doubt else 1
-            if place == 0 and not self._surely_denied(word, (), row[None]):
-                place = 1
-            told[place].append(" with ".join(short[column] for column in word) or "anything")
-        return Reading(*map(tuple, told))
+        return Reader(self).of_arm(unit, names)
 
     def read(self, unit: int, schema: Schema, alone: Floats, never: Collection[str]) -> Reading:
         """Return what is to be said of an arm in a sentence."""
@@ -610,7 +532,8 @@ class PairLimits(Beliefs):
         there = np.flatnonzero(row != 0.0)
         rows: Floats = np.tile(row, (len(there) + 1, 1))
         rows[np.arange(len(there)) + 1, there] = 0.0
-        p = self._inner.predict(Grid(self._space, context[None] + 0.0, rows)).p.tolist()
+        names = [self._names[self._kind_of[unit]], *(one.tobytes() for one in rows[1:])]
+        p = self._inner.predict(Grid(self._space, context[None] + 0.0, rows, names)).p.tolist()
         parts = tuple(
             ((i,), float(row[i]), p[0] - without)
             for i, without in zip(there.tolist(), p[1:], strict=True)
@@ -644,7 +567,7 @@ class PairLimits(Beliefs):
         given = next(same, _Answer(raw, row, arm, allowed, 0))
         twin = self.copy()
         bits = int(keys.aside(np.uint64(given.key)))
-        twin._inner = self._inner.without(self._one(given), allowed, bits)
+        twin._mixture = self._inner.without(self._one(given), allowed, bits)
         return twin
 
     # -- state -------------------------------------------------------------------------------
@@ -659,13 +582,17 @@ class PairLimits(Beliefs):
         every = self._inner.members.values()
         return float(sum(m.refit_seconds(max(n, len(self._answers))) for m in every))
 
+    def __deepcopy__(self, memo: object) -> PairLimits:
+        return self.copy()
+
     def copy(self) -> PairLimits:
         """Return limits with the same knowledge that learn apart from now on."""
+        self._settle()
         twin = object.__new__(PairLimits)
         twin.__dict__.update(self.__dict__)
-        twin._inner = self._inner.copy()
+        twin._mixture, twin._marks = self._mixture.copy(), list(self._marks)
         twin._answers = list(self._answers)
-        twin._number = dict(self._number)
+        twin._number, twin._names = dict(self._number), list(self._names)
         twin._forget_kept()
         return twin
 
@@ -721,8 +648,16 @@ class PairLimits(Beliefs):
             raise CorruptState(f"{OWNER}: an arm is of a kind that cannot be.")
         self._kinds, self._kind_of = kinds.copy(), kind_of.copy()
         self._dearer = self._by_kind = None
-        self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
-        if len(self._number) != len(kinds):
+        arm_of = {kind: k for k, kind in enumerate(kind_of.tolist())}
+        lacks = self._space.arm.open(self._kinds)
+        # What lacks a feature is the kind of one arm, or of none any more.
+        self._names = [
+            row.tobytes() + (_own(arm_of.get(i, ~i)) if lacks[i] else b"")
+            for i, row in enumerate(self._kinds)
+        ]
+        self._number = {name: i for i, name in enumerate(self._names)}
+        several = np.bincount(kind_of, minlength=len(kinds))[lacks].max(initial=0) > 1
+        if len(self._number) != len(kinds) or several:
             raise CorruptState(f"{OWNER}: two kinds are the same.")
         contexts, rows = rest.pop("contexts"), rest.pop("rows")
         said, bits = rest.pop("said"), rest.pop("keys")
@@ -743,12 +678,14 @@ class PairLimits(Beliefs):
         ]
         counts: dict[bytes, dict[bytes, list[int]]] = {}
         for a in self._answers:
-            counts.setdefault(a.context, {}).setdefault(a.row, [0, 0])[not a.allowed] += 1
+            name = self._name(a.row, a.arm)
+            counts.setdefault(a.context, {}).setdefault(name, [0, 0])[not a.allowed] += 1
         head = "inner/"
         own = {k.removeprefix(head): array for k, array in rest.items() if k.startswith(head)}
         if len(own) != len(rest):
             raise CorruptState(f"{OWNER}: no place for {sorted(rest)!r:.200}.")
-        self._inner.read(own, counts)
+        self._mixture.read(own, counts)
+        self._folded = n
         self._forget_kept()
         return self
 
@@ -759,7 +696,8 @@ class PairLimits(Beliefs):
         new = [str(g) for g in dict.fromkeys(groups) if g is not None and str(g) not in have]
         if new:
             self._regroup((*have, *new))
-        self._kind_of = np.concatenate([self._kind_of, self._numbered(rows, groups)])
+        found = self._numbered(rows, groups, self.arms)
+        self._kind_of = np.concatenate([self._kind_of, found])
         self._dearer = self._by_kind = None
         self._forget_kept()
 
@@ -768,8 +706,9 @@ class PairLimits(Beliefs):
         more = np.zeros(len(groups) - len(self._space.arm.groups))
         self._make(self._space.context.schema, self._space.arm.schema, groups)
         self._kinds = np.concatenate([self._kinds, np.tile(more, (len(self._kinds), 1))], axis=1)
-        self._number = {row.tobytes(): i for i, row in enumerate(self._kinds)}
-        tail = more.tobytes()
+        tail, old = more.tobytes(), len(self._kinds[:1].tobytes()) - len(more.tobytes())
+        self._names = [name[:old] + tail + name[old:] for name in self._names]
+        self._number = {name: i for i, name in enumerate(self._names)}
         self._refold([a._replace(row=a.row + tail) for a in self._answers])
 
     def _with_groups(self, rows: Floats, groups: Sequence[str | int | None]) -> Floats:
@@ -780,14 +719,25 @@ class PairLimits(Beliefs):
                 flags[i, have[str(group)]] = 1.0
         return np.concatenate([rows + 0.0, flags], axis=1)
 
-    def _numbered(self, rows: Floats, groups: Sequence[str | int | None]) -> Ints:
-        """Return the kind of each of some arms; those that are new are added."""
+    def _name(self, row: bytes, arm: int) -> bytes:
+        """Return what answers about an arm are counted by: its row, or itself if it lacks any."""
+        lacks = self._space.arm.open(np.frombuffer(row)[None])[0]
+        return row + _own(arm) if lacks else row
+
+    def _numbered(self, rows: Floats, groups: Sequence[str | int | None], first: int) -> Ints:
+        """Return the kind of each of some arms, numbered from `first` on; those new are added.
+
+        An arm that lacks a feature is a kind of its own: others with the same gap are unlike it.
+        """
         new: list[Floats] = []
         out: Ints = np.empty(len(rows), np.int64)
-        for i, row in enumerate(self._with_groups(rows, groups)):
-            name = row.tobytes()
+        whole = self._with_groups(rows, groups)
+        lacks = self._space.arm.open(whole)
+        for i, row in enumerate(whole):
+            name = row.tobytes() + (_own(first + i) if lacks[i] else b"")
             if name not in self._number:
                 self._number[name] = len(self._number)
+                self._names.append(name)
                 new.append(row)
             out[i] = self._number[name]
         if new:
@@ -795,7 +745,8 @@ class PairLimits(Beliefs):
         return out
 
     def _grid(self, contexts: Floats, kinds: Ints) -> Grid:
-        return Grid(self._space, contexts, self._kinds[kinds])
+        names = [self._names[i] for i in kinds.tolist()]
+        return Grid(self._space, contexts, self._kinds[kinds], names)
 
     @property
     def _widest(self) -> int:
@@ -804,17 +755,50 @@ class PairLimits(Beliefs):
 
     def _one(self, answer: _Answer) -> Grid:
         context, row = (np.frombuffer(raw)[None] + 0.0 for raw in (answer.context, answer.row))
-        return Grid(self._space, context, row)
+        return Grid(self._space, context, row, [self._name(answer.row, answer.arm)])
+
+    @property
+    def _inner(self) -> Mixture:
+        """What was learned from all answers."""
+        self._settle()
+        return self._mixture
+
+    def _settle(self) -> None:
+        while self._folded < len(self._answers):
+            self._fold(self._answers[self._folded])
 
     def _fold(self, answer: _Answer) -> Prediction:
-        self._forget_kept()
-        return self._inner.fold(self._one(answer), answer.allowed, answer.key)
+        before = self._mixture.fold(self._one(answer), answer.allowed, answer.key)
+        self._folded += 1
+        if self._folded % MARKED == 0:
+            self._marks.append((self._folded, self._mixture.copy()))
+            places = [0, *(at for at, _ in self._marks)]
+            if len(self._marks) > MOST_MARKS:
+                # The last are the nearest to one another: mostly it is late answers that change.
+                gaps = [
+                    (after - before) / (self._folded - at + 1)
+                    for before, at, after in zip(places, places[1:], places[2:], strict=False)
+                ]
+                del self._marks[gaps.index(min(gaps))]
+        return before
 
     def _refold(self, answers: Sequence[_Answer]) -> None:
-        self._inner.clear()
+        """Put these answers in the place of all others, and learn anew from the first that differs.
+
+        Once what is believed is asked for; from the last of the places that are kept before it.
+        """
+        both = zip(answers, self._answers, strict=False)
+        same = next((n for n, (new, old) in enumerate(both) if new != old), None)
+        same = min(len(answers), len(self._answers)) if same is None else same
         self._answers = list(answers)
-        for answer in self._answers:
-            self._fold(answer)
+        if same < self._folded:
+            self._marks = [mark for mark in self._marks if mark[0] <= same]
+            if self._marks:
+                self._folded, mixture = self._marks[-1]
+                self._mixture = mixture.copy()
+            else:
+                self._folded = 0
+                self._mixture.clear()
         self._forget_kept()
 
     def _forget_kept(self) -> None:
@@ -823,63 +807,6 @@ class PairLimits(Beliefs):
 
     def _sure(self, p: float) -> bool:
         return p >= 1.0 - self.doubt
-
-    def _surely_denied(
-        self, where: Sequence[int], arm: Sequence[int], rows: Floats | None = None
-    ) -> bool:
-        """Return whether pairs that hold words of a context and an arm are surely denied.
-
-        On average over contexts that were taught about and over kinds of arms (or `rows`); over a
-        pair that holds nothing else, where there is none.
-        """
-        d = self._space.context.width
-        words, found = list(where), dict[bytes, None]()
-        for answer in reversed(self._answers):
-            context = np.frombuffer(answer.context)
-            if (context[words] > self._space.context.thresholds[words]).all():
-                found[answer.context] = None
-            if len(found) == LOOKED:
-                break
-        contexts: Floats = np.zeros((1, d))
-        contexts[0, words] = 1.0
-        if found:
-            contexts = np.frombuffer(b"".join(found)).reshape(-1, d) + 0.0
-        own = [column - d for column in arm]
-        if rows is None:
-            has = (self._kinds[:, own] > self._space.arm.thresholds[own]).all(axis=1)
-            rows = self._kinds[np.flatnonzero(has)[:LOOKED]]
-            if not len(rows):
-                rows = np.zeros((1, self._space.arm.width))
-                rows[0, own] = 1.0
-        p = self._inner.predict(Grid(self._space, contexts, rows), alike=False).p
-        return math.fsum(p.tolist()) <= self.doubt * len(p)
-
-    def _chances(self) -> dict[tuple[int, ...], float]:
-        """Return the probability that each term is denied, by the rules, weighed among them."""
-        rules = {n: m for n, m in self._inner.members.items() if isinstance(m, JointRules)}
-        weights = [self._inner.weights[name] + 1e-300 for name in rules]
-        out: dict[tuple[int, ...], float] = {}
-        for weight, member in zip(weights, rules.values(), strict=True):
-            share = weight / sum(weights)
-            for number, p in enumerate(member.marginals().tolist()):
-                term = member.family.term(number)
-                out[term] = out.get(term, 0.0) + share * p
-        return out
-
-    def _exceptions_in(self, where: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the arms of which the last answer in such a context differs from its features."""
-        if not where:
-            return ()
-        last: dict[tuple[bytes, int], _Answer] = {}
-        for answer in self._answers:
-            if all(np.frombuffer(answer.context)[column] > 0.5 for column in where):
-                last[answer.context, answer.arm] = answer
-        out: dict[int, None] = {}
-        for answer in last.values():
-            p = float(self._inner.predict(self._one(answer), alike=False).p[0])
-            if (answer.allowed and p < 0.5) or (not answer.allowed and p >= 0.5):
-                out[answer.arm] = None
-        return tuple(sorted(out))
 
 
 class _Kept:
@@ -917,12 +844,317 @@ class _Kept:
         self._rows = n
 
 
+def _own(arm: int) -> bytes:
+    """Return what the name of an arm's own kind ends with."""
+    return arm.to_bytes(8, "little", signed=True)
+
+
+# --- In words -----------------------------------------------------------------------------
+
+
+# So many exceptions, and words that are unsure, are named in a sentence.
+SHOWN = 5
+# Contexts, and kinds of arms, that are looked at before a sentence says that a word is denied.
+LOOKED = 48
+# What rules believe with so much is denied, or probably denied.
+LIKELY = 0.5
+DENIED, PROBABLY, UNSURE, ALLOWED = range(4)
+
+# Columns of one side, that are held together.
+Term = tuple[int, ...]
+
+
+class PairReading(NamedTuple):
+    """What is believed of pairs whose contexts share a word, read back.
+
+    Attributes
+    ----------
+    where : str
+        The word of the context, "under 13"; empty: all contexts.
+    denied, unsure, allowed : tuple of str
+        Words of an arm, or several of them together.
+    exceptions : tuple of int
+        Arms of which the teacher said otherwise.
+    likely : tuple of str
+        Words that are probably denied: rules believe it, and it is not yet sure.
+    """
+
+    where: str
+    denied: tuple[str, ...]
+    unsure: tuple[str, ...]
+    allowed: tuple[str, ...]
+    exceptions: tuple[int, ...] = ()
+    likely: tuple[str, ...] = ()
+
+    def sentence(self, names: Sequence[str] = (), everywhere: str = "all") -> str:
+        """Return it as a sentence: all that is denied, exceptions, and last a few of the unsure.
+
+        >>> reading = PairReading("under 13", ("Horror", "R"), ("Drama", "War"), (), (0,), ("PG",))
+        >>> reading.sentence(["Gremlins"])
+        'under 13: not Horror or R; probably not PG; exceptions: Gremlins; unsure (2): Drama, War'
+        """
+        parts = [f"not {_either(self.denied)}"] if self.denied else []
+        if self.likely:
+            parts.append(f"probably not {_either(self.likely)}")
+        if self.exceptions:
+            said = [str(names[k]) if k < len(names) else f"arm {k}" for k in self.exceptions]
+            parts.append(f"exceptions: {_listed(said)}")
+        if self.unsure:
+            parts.append(f"unsure ({len(self.unsure):,}): {_listed(self.unsure)}")
+        return f"{self.where or everywhere}: {'; '.join(parts) or 'all is allowed'}"
+
+
+class Reader:
+    """Reads limits over pairs as they are now back in words.
+
+    Rules that are short sentences, weighed among themselves; what the members by degrees say is in
+    the probabilities alone. A word is denied only where these agree: where all pairs that hold it,
+    as far as they are looked at, are surely denied; where rules alone deny it, it probably is. Of
+    words that stand together, only those that some arm has.
+
+    Parameters
+    ----------
+    limits : PairLimits
+        They are not changed.
+    """
+
+    def __init__(self, limits: PairLimits) -> None:
+        self._limits, self._space = limits, limits.space
+
+    def readings(self) -> list[PairReading]:
+        """Return what rules believe, by words of a context: first what holds in all contexts.
+
+        Exceptions are arms of which the teacher said otherwise than is said of their features.
+        """
+        arms, kinds = self._arms()
+        where: list[Term] = [(), *((c,) for c in self._space.context.columns.tolist())]
+        alone = len(where)
+        # Of two words of a context only what neither says alone.
+        d = self._space.context.width
+        likely = (term for term, p in self._chances.items() if p >= LIKELY)
+        both = dict.fromkeys(tuple(c for c in term if c < d) for term in likely)
+        where += [words for words in both if len(words) > 1]
+        chance = self._denial(where[:alone], arms)
+        gone, doubtful = self._everywhere(chance, where, arms, kinds)
+        names = _short(self._space.names)
+        denied_by: dict[Term, set[Term]] = {}
+        out = []
+        for i, these in enumerate(where):
+            told: tuple[list[str], ...] = ([], [], [], [])
+            apart = self._exceptions_in(these)
+            but = set(self._limits.kind_of[list(apart)].tolist())
+            here = {*gone} if these else set()
+            if i >= alone:
+                here.update(*(denied_by[(column,)] for column in these))
+            for j, arm in enumerate(arms):
+                if any(set(other) <= set(arm) for other in here):
+                    continue  # says nothing new
+                single = i < alone and len(arm) < 2
+                p = chance[i, j] if single else self._own(these, arm)
+                place = DENIED if p >= LIKELY else UNSURE if p > self._limits.doubt else ALLOWED
+                if not these:
+                    place = PROBABLY if arm in doubtful else max(place, UNSURE)
+                    place = DENIED if arm in gone else place
+                elif place == DENIED:
+                    looked = [kind for kind in kinds[j].tolist() if kind not in but]
+                    sure = self._surely_denied(these, looked, arm)
+                    place = DENIED if sure else PROBABLY
+                if place <= PROBABLY:
+                    here.add(arm)
+                if these and place == PROBABLY and arm in doubtful:
+                    continue  # as in all contexts
+                word = " with ".join(names[d + column] for column in arm) or "anything"
+                told[place].append(word)
+            denied_by[these] = here
+            if i < alone or told[DENIED]:
+                denied, probably, unsure, allowed = map(tuple, told)
+                word = " with ".join(names[column] for column in these)
+                out.append(PairReading(word, denied, unsure, allowed, apart, probably))
+        return out
+
+    def of_arm(self, unit: int, names: Sequence[str]) -> Reading:
+        """Return words of a context that deny an arm, may, or do not; `names` are of columns."""
+        kind = int(self._limits.kind_of[unit])
+        row = self._limits._kinds[kind]
+        side, d = self._space.arm, self._space.context.width
+        held = set((side.columns[row[side.columns] > side.above] + d).tolist())
+        chance: dict[Term, float] = {}
+        for term, p in self._chances.items():
+            if {column for column in term if column >= d} <= held:
+                word = tuple(column for column in term if column < d)
+                chance[word] = max(chance.get(word, 0.0), p)
+        short, doubt = _short(names), self._limits.doubt
+        told: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for word, p in chance.items():
+            place = 0 if p >= 1.0 - doubt else 2 if p <= doubt else 1
+            if place == 0 and not self._surely_denied(word, [kind]):
+                place = 1
+            told[place].append(" with ".join(short[column] for column in word) or "anything")
+        return Reading(*map(tuple, told))
+
+    def _arms(self) -> tuple[list[Term], list[Ints]]:
+        """Return words of arms, and those that stand together, and the kinds that hold each."""
+        side, rules = self._space.arm, self._rules
+        used = np.unique(self._limits.kind_of)
+        held = self._limits._kinds[used] > side.thresholds
+        words = side.columns[held[:, side.columns].any(axis=0)].tolist()
+        arms: list[Term] = [(), *((column,) for column in words)]
+        if any(rule.family.orders[1] == 2 for rule in rules.values()):
+            known, first = set(words), 1 + side.words
+            pairs = (side.term(t) for t in range(first, side.terms(2)))
+            arms += [
+                pair for pair in pairs if known.issuperset(pair) and held[:, pair].all(axis=1).any()
+            ]
+        return arms, [used[held[:, list(arm)].all(axis=1)] for arm in arms]
+
+    def _own(self, where: Term, arm: Term) -> float:
+        """Return the probability of the rule about just these words."""
+        d = self._space.context.width
+        return self._chances.get((*where, *(d + column for column in arm)), 0.0)
+
+    @cached_property
+    def _rules(self) -> dict[str, JointRules]:
+        members = self._limits.members
+        return {name: one for name, one in members.items() if isinstance(one, JointRules)}
+
+    @cached_property
+    def _weights(self) -> dict[str, float]:
+        """How much rules are believed, among themselves."""
+        raw = {name: self._limits.weights()[name] + 1e-300 for name in self._rules}
+        return {name: weight / sum(raw.values()) for name, weight in raw.items()}
+
+    def _bare(self, which: int, terms: Sequence[Term]) -> Floats:
+        """Return rows of contexts (0), or arms (1), that hold some words and nothing else."""
+        side = self._space.arm if which else self._space.context
+        rows: Floats = np.zeros((len(terms), side.width))
+        for row, term in zip(rows, terms, strict=True):
+            row[list(term)] = 1.0
+        return rows
+
+    def _denial(self, where: Sequence[Term], arms: Sequence[Term]) -> Floats:
+        """Return the probability that rules deny an arm with some words in a context with some.
+
+        It is that of any rule about no more than these words: (where, arms).
+        """
+        rows = self._bare(1, arms)
+        out: Floats = np.zeros((len(where), len(arms)))
+        each = max(1, joint.BLOCK // (self._limits._widest * max(1, len(arms))))
+        for at in range(0, len(where), each):
+            few = where[at : at + each]
+            grid = Grid(self._space, self._bare(0, few), rows)
+            for name, member in self._rules.items():
+                p = member.predictive(grid)[0].reshape(len(few), -1)
+                out[at : at + each] += self._weights[name] * (1.0 - p)
+        return out
+
+    def _everywhere(
+        self,
+        chance: Floats,
+        where: Sequence[Term],
+        arms: Sequence[Term],
+        kinds: Sequence[Ints],
+    ) -> tuple[set[Term], set[Term]]:
+        """Return the words of arms that are surely, and probably, denied in all contexts.
+
+        By a rule of their own, or by one for each value of a feature.
+        """
+        values = [
+            [where.index((column,)) for column in range(at, at + len(one.values))]
+            for one, at in self._space.context.schema.encoded
+            if isinstance(one, Category)
+        ]
+        out: set[Term] = set()
+        doubtful: set[Term] = set()
+        for j, arm in enumerate(arms):
+            if not arm or any(set(other) <= set(arm) for other in out | doubtful):
+                continue
+            likely = chance[0, j] >= LIKELY or any((chance[of, j] >= LIKELY).all() for of in values)
+            if likely:
+                sure = self._surely_denied((), kinds[j].tolist(), arm)
+                (out if sure else doubtful).add(arm)
+        return out, doubtful
+
+    def _contexts_with(self, words: Sequence[int]) -> Floats:
+        """Return contexts that hold some words: those that answers were about, the newest first.
+
+        Without words, and where there are none, contexts that hold a single word, too.
+        """
+        found: dict[bytes, None] = {}
+        above = self._space.context.thresholds
+        for answer in reversed(self._limits._answers):
+            context = np.frombuffer(answer.context)
+            if (context[list(words)] > above[list(words)]).all():
+                found[answer.context] = None
+            if len(found) == LOOKED:
+                break
+        rows = [np.frombuffer(raw) + 0.0 for raw in found]
+        if not words:
+            met = np.array(rows).reshape(-1, len(above)) > above
+            new = [c for c in self._space.context.columns.tolist() if not met[:, c].any()]
+            rows += list(self._bare(0, [(column,) for column in new[:LOOKED]]))
+        return np.array(rows) if rows else self._bare(0, [tuple(words)])
+
+    def _surely_denied(
+        self, where: Sequence[int], kinds: Sequence[int], arm: Sequence[int] = ()
+    ) -> bool:
+        """Return whether all pairs of contexts with some words and kinds of arms are surely denied.
+
+        As far as they are looked at: contexts that were taught about, and some of the kinds. Where
+        there are none, of an arm that has the words `arm` and nothing else.
+        """
+        which = np.array(
+            [kind for kind in kinds if not self._space.arm.open(self._limits._kinds[[kind]])]
+        )
+        contexts = self._contexts_with(where)
+        if len(which):
+            spread = np.linspace(0, len(which) - 1, min(len(which), LOOKED)).astype(np.int64)
+            grid = self._limits._grid(contexts, which[spread])
+        else:
+            grid = Grid(self._space, contexts, self._bare(1, [tuple(arm)]))
+        return bool((self._limits._inner.predict(grid).p < self._limits.doubt).all())
+
+    @cached_property
+    def _chances(self) -> dict[Term, float]:
+        """The probability that each term is denied, by the rules, weighed among them."""
+        out: dict[Term, float] = {}
+        for name, member in self._rules.items():
+            for number, p in enumerate(member.marginals().tolist()):
+                term = member.family.term(number)
+                out[term] = out.get(term, 0.0) + self._weights[name] * p
+        return out
+
+    def _exceptions_in(self, where: Term) -> tuple[int, ...]:
+        """Return the arms of which the last answer in such a context differs from its features."""
+        if not where:
+            return ()
+        last: dict[bytes, dict[int, _Answer]] = {}
+        for answer in self._limits._answers:
+            if all(np.frombuffer(answer.context)[column] > 0.5 for column in where):
+                last.setdefault(answer.context, {})[answer.arm] = answer
+        out: dict[int, None] = {}
+        for context, given in last.items():
+            row, each = np.frombuffer(context)[None] + 0.0, list(given.values())
+            rows = np.frombuffer(b"".join(a.row for a in each)).reshape(len(each), -1) + 0.0
+            names = [self._limits._name(a.row, a.arm) for a in each]
+            p = self._limits._inner.predict(
+                Grid(self._space, row, rows, names), alike=False
+            ).p.tolist()
+            for answer, q in zip(each, p, strict=True):
+                if (answer.allowed and q < 0.5) or (not answer.allowed and q >= 0.5):
+                    out[answer.arm] = None
+        return tuple(sorted(out))
+
+
 def _short(names: Sequence[str]) -> list[str]:
     """Return the words that columns stand for; the whole names where two share a word."""
     short = [str(name).partition("=")[2] or str(name) for name in names]
     return short if len(set(short)) == len(short) else [str(name) for name in names]
 
 
+def _either(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
 def _listed(words: Sequence[str]) -> str:
     more = len(words) - SHOWN
-    return f"{', '.join(words[:SHOWN])}{f' and {more} more' if more > 0 else ''}"
+    return f"{', '.join(words[:SHOWN])}{f' and {more:,} more' if more > 0 else ''}"

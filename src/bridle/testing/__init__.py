@@ -119,7 +119,7 @@ def check_agent(make: MakeAgent) -> Report:
 
     Settings of your own go into `make`; the checks give arms, features and seed, and where they
     are about one of them also policy, exact_denials, reward_range, ridge, ridge_limits,
-    label_coding and sink. See `check_policy` for what it returns and raises.
+    label_coding, arm_features, reward and sink. See `check_policy` for what it returns and raises.
     """
     return _run("agent", AGENT, make)
 

@@ -15,12 +15,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from bridle.agent.agent import Agent
-from bridle.agent.config import Arm, ArmId, ItemId
+from bridle.agent.config import Arm, ArmFeatures, ArmId, ItemId
 from bridle.agent.events import Event, event_from_json, event_to_json
 from bridle.agent.outcomes import Abstention, Decision, Question
 from bridle.errors import BridleError
 from bridle.kernels.types import Bools, Floats, Ints
 from bridle.policies import BehaviorConstrained, Thompson
+from bridle.schema import Labels, Number, Schema
 from bridle.testing.base import (
     Calls,
     Check,
@@ -528,6 +529,35 @@ def replay_agrees(make: MakeAgent) -> None:
     expect(knows(found.agent) == knows(agent), "the agent that wrote the log", "another")
 
 
+def features_of_arms_last(make: MakeAgent) -> None:
+    """What arms are like, gaps too, is as given: after a change, a restart and a replay of JSON."""
+    schema = Schema([Labels("likes", ["a", "b"], optional=True), Number("x", 0, 1, optional=True)])
+    told: list[dict[str, object]] = [{"likes": ["a"], "x": 0.5}, {"likes": [], "x": 1.0}, {}]
+    told.append({"likes": ["b", None]})
+    arms = [Arm(k, features=features) for k, features in enumerate(told)]
+    log: list[Event] = []
+    # Whatever the prior: some have no reward model that arms share.
+    agent = new(make, arms=arms, arm_features=schema, reward="linear", sink=log.extend)
+    Story(seed=115).go(agent, 40)
+    agent.change_arms([Arm(2, features={"likes": ["a", "b"]}), Arm(0, features={"x": 0.0})])
+    agent.add_arms([Arm("new", features={"likes": []})])
+    wanted: dict[ArmId, object] = {0: (None, 0.0), 1: ((), 1.0), "new": ((), None)}
+    wanted |= {2: (("a", "b"), None), 3: (("b", None), None)}
+    lines = [json.dumps(event_to_json(event)) for event in log]
+    with tempfile.TemporaryDirectory() as folder:
+        agent.save(Path(folder) / "agent")
+        back = type(agent).load(Path(folder) / "agent")
+    again = type(agent).replay([event_from_json(json.loads(line)) for line in lines]).agent
+    for one, where in ((agent, "as it is"), (back, "restarted"), (again, "replayed")):
+        for arm in one.arms:
+            features = arm.features
+            if not isinstance(features, ArmFeatures):
+                raise Miss(f"features of the arm {arm.id!r} of an agent {where}", features)
+            got = features["likes"], features["x"]
+            right = wanted.get(arm.id, (None, None))
+            expect(got == right, f"the arm {arm.id!r} with {right} in an agent {where}", got)
+
+
 def log_survives_json(make: MakeAgent) -> None:
     """Every event, also of ids that only look like one's own, comes back from JSON as it was."""
     log: list[Event] = []
@@ -753,6 +783,7 @@ AGENT: tuple[Check[MakeAgent], ...] = tuple(
         retraction_leaves_what_stands,
         restart_is_no_restart,
         replay_agrees,
+        features_of_arms_last,
         log_survives_json,
         sink_that_raises_changes_nothing,
         what_it_hands_out_is_a_copy,

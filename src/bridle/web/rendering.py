@@ -57,12 +57,16 @@ def schema_context_words(schema: Schema, context: Mapping[str, object]) -> list[
     found = []
     for feature, _ in schema.encoded:
         value = context[feature.name]
-        if isinstance(feature, Flag):
+        if value is None and feature.optional:
+            text = "not known"
+        elif isinstance(feature, Flag):
             text = "yes" if value else "no"
         elif isinstance(feature, Category):
-            text = "not known" if value is None else str(value)
+            text = "not known" if value is None else str(value or "none")
         elif isinstance(feature, Labels):
-            text = _listed(value)
+            text = _listed([label for label in value or () if label is not None])  # type: ignore[attr-defined]
+            if feature.optional and None in (value or ()):  # type: ignore[operator]
+                text += " and others that are not known"
         elif isinstance(feature, Number):
             text = f"{number_words(value)} {feature.unit or ''}".rstrip()
         else:
@@ -132,6 +136,9 @@ def likeness(arm: Arm) -> list[tuple[str, str]]:
     >>> schema = Schema([Flag("new"), Labels("genres", ["Horror", "Drama"])])
     >>> likeness(Arm("x", features={"new": False, "genres": ["Drama"]}).encoded(schema))
     [('new', 'no'), ('genres', 'Drama')]
+    >>> loose = Schema([Labels("genres", ["Drama"], optional=True), Flag("new", optional=True)])
+    >>> likeness(Arm("x", features={"genres": ["Drama", None]}).encoded(loose))
+    [('genres', 'Drama and others that are not known'), ('new', 'not known')]
     """
     features = arm.features
     if not isinstance(features, ArmFeatures) or features.schema is None:
