@@ -96,8 +96,8 @@ class ScaledArms(LinearArms):
     @property
     def pull(self) -> float:
         """How far the means of arms are drawn to r̄: see `kernels.loop.pull_of`."""
-        total, mass = self.num[SUM : MASS + 1].tolist()  # without a call of a kernel
-        pull: float = self.ridge * ((total + scaled.FIRST) / (mass + 1.0))
+        num = self.num  # without a call of a kernel
+        pull: float = self.ridge * ((num.item(SUM) + scaled.FIRST) / (num.item(MASS) + 1.0))
         return pull
 
     @property
