@@ -142,7 +142,7 @@ class Unscored:
         in_use = []
         for ref in self._waiting:
             one = ref()
-            if one is None or one.computed:
+            if one is None or one._parts is not None:
                 continue
             if arm not in one.saved:
                 if len(one.saved) >= MOST_SAVED:

@@ -96,8 +96,8 @@ class ScaledArms(LinearArms):
     @property
     def pull(self) -> float:
         """How far the means of arms are drawn to r̄: see `kernels.loop.pull_of`."""
-        num = self.num  # without a call of a kernel
-        pull: float = self.ridge * ((num.item(SUM) + scaled.FIRST) / (num.item(MASS) + 1.0))
+        num, ridge = self.num, self.kernel_state.ridge  # without a call of a kernel
+        pull: float = ridge * ((num.item(SUM) + scaled.FIRST) / (num.item(MASS) + 1.0))
         return pull
 
     @property
@@ -135,9 +135,8 @@ class ScaledArms(LinearArms):
     def fold(self, arm: int, context: Floats, outcome: float) -> bool:
         """Fold an example that was checked before. True: `rescale` is to be called."""
         due: bool = scaled.fold_one(
-            *self.kernel_state[:-1],
+            *self.kernel_state,
             *self.recent,
-            self.kernel_state.ridge,
             self.common,
             self.num,
             arm,
