@@ -105,6 +105,20 @@ def test_the_best_of_many_is_the_one_of_all_draws(K) -> None:
         )
 
 
+@pytest.mark.parametrize("limit", [0.0, 0.4])
+@pytest.mark.parametrize("size_of", [1.0, 1e-80, 1e-200, 0.0])
+def test_a_blend_is_that_of_each_arm_to_the_bit(limit, size_of) -> None:
+    rng = np.random.default_rng(5)
+    w = Weights(1.0 - limit, limit, 0.3, 0.2, 0.1, 0.0, 0.0)
+    scores = rng.random((4, 57)) * np.array([[1.0], [size_of], [1.0], [1.0]])
+    loc, scale = np.empty((2, 57))
+    mean, sd, limit_mean, limit_sd = scores
+    choice.blend(w, mean, sd, limit_mean, limit_sd, loc, scale)
+    for k, (m, s, me, se) in enumerate(scores.T.tolist()):
+        assert loc[k] == choice.location(w, m, s, me)
+        assert scale[k] == choice.spread(w, s, se)
+
+
 @given(races(), st.sampled_from(ALL))
 def test_picks_are_those_of_the_plain_rule(race, w) -> None:
     loc, scale, eligible, allowed, key = race

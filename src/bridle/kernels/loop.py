@@ -67,16 +67,18 @@ def score_columns(
         i = where[a]
         ci = c[i]
         row = i * (i + 1) // 2
-        for k in range(K):
-            mean[k] += ci * mu[i, k]
         if a == 0:
             for k in range(K):
+                mean[k] += ci * mu[i, k]
                 h[k] = 0.0
                 sd[k] += ci * (ci * A[row + i, k])
         else:
+            first = c[where[0]]
+            p = row + where[0]
             for k in range(K):
-                h[k] = 0.0
-            for b in range(a):
+                mean[k] += ci * mu[i, k]
+                h[k] = 0.0 + first * A[p, k]
+            for b in range(1, a):
                 cj = c[where[b]]
                 p = row + where[b]
                 for k in range(K):

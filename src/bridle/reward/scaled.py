@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -229,8 +229,8 @@ class ScaledArms(LinearArms):
         super().grow(arms)
         if self._keeps_recent:
             new = _all_recent(arms, self.features, self._block())
-            pairs = zip(self.recent, new, strict=True)
-            self.recent = Recent(*(np.concatenate(pair) for pair in pairs))
+            joined: Any = map(np.concatenate, zip(self.recent, new, strict=True))
+            self.recent = Recent(*joined)
 
     def reset(self, arm: int) -> None:
         """Forget every example of one arm; the mean of all rewards and the noise stay."""
@@ -273,7 +273,7 @@ class ScaledArms(LinearArms):
         twin.kernel_state = Posterior(
             **{name: part.copy() for name, part in mine.items()}, ridge=self.ridge
         )
-        twin.recent = Recent(*(part.copy() for part in self.recent))
+        twin.recent = _copied(self.recent)
         twin.num, twin.common, twin._kept = self.num.copy(), self.common.copy(), None
         twin._work = _work(self.features)
         return twin
@@ -306,7 +306,7 @@ class ScaledArms(LinearArms):
         self.recent = _all_recent(self.arms if recent else 0, self.features, self._block())
         if recent:
             _check_recent(recent, self.recent, self._block())
-            self.recent = Recent(*(part.copy() for part in recent))
+            self.recent = _copied(recent)
         return self
 
     @property
@@ -406,6 +406,11 @@ def _all_recent(arms: int, features: int, block: int) -> Recent:
         scales=np.zeros((arms, 3)),
         stamps=np.full(arms, -1 - block, np.int64),
     )
+
+
+def _copied(parts: Iterable[npt.NDArray[Any]]) -> Recent:
+    copies: Any = (part.copy() for part in parts)
+    return Recent(*copies)
 
 
 def _work(features: int) -> tuple[Places, Floats, Floats]:
