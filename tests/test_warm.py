@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from bridle import Agent, Arm, Decision, Thompson, warm
 from bridle.cli import app
 from bridle.kernels.compiling import compiled
+from bridle.kernels.scaled import COUNT, MASS
+from bridle.reward.scaled import ScaledArms
 from tests.conftest import JIT
 
 
@@ -38,6 +40,17 @@ def test_nothing_is_left_to_compile_for_an_agent(limits):
         agent.reward(made.id, 1.0)
     agent.decide_many(np.eye(4))
     agent.believed(np.ones(4))
+    assert compiled() == before
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled without numba's compiler")
+def test_nothing_is_left_to_compile_where_rewards_change():
+    warm.warm()
+    before = compiled()
+    arms = ScaledArms(arms=2, features=1)
+    for reward in (0.9, 0.1):
+        arms.update_many(np.arange(1000) % 2, np.ones((1000, 1)), np.full(1000, reward))
+    assert arms.num[MASS] < arms.num[COUNT]
     assert compiled() == before
 
 

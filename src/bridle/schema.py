@@ -584,11 +584,11 @@ class _Scaling:
             return None
         if raw.dtype.char not in PLAIN:
             return None
+        # Of one short vector the length is found faster than the largest entry.
+        if ndim == 1 and self.unscaled and math.hypot(*raw.tolist()) <= MAX_MAGNITUDE:
+            return raw + self.shift  # zeros: so -0 becomes 0
         x: Floats = np.ascontiguousarray(raw, dtype=np.float64)  # for a sum keeps the order
         if self.unscaled:
-            # Of one short vector the length is found faster than the largest entry.
-            if ndim == 1 and math.hypot(*x.tolist()) <= MAX_MAGNITUDE:
-                return x + self.shift  # zeros: so -0 becomes 0
             return self._unscaled(x)
         # A search through the bytes, for `all` would take longer than all the rest.
         if b"\0" in (x >= self.least).tobytes() or b"\0" in (x <= self.most).tobytes():

@@ -162,6 +162,9 @@ def _scale() -> None:
         arms.update_many(many, np.ones((20, 2)), np.full(20, 0.5))
         arms.merge(arms.copy())
         arms.pulled_scores(np.ones((1, 2)), arms.pull)
+    arms = ScaledArms(arms=1, features=1)
+    for reward in (1.0, 0.0):
+        arms.update_many(np.zeros(600, np.int64), np.ones((600, 1)), np.full(600, reward))
     tables = _tables()
     online(tables, policy=Thompson(), prior="scaled", steps=20)
 

@@ -246,6 +246,22 @@ def test_it_begins_anew_where_rewards_have_changed_and_not_before(seed) -> None:
     assert off(arms) < 0.5 * off(still)
 
 
+@pytest.mark.parametrize("K", [2, 7])
+def test_a_batch_that_begins_anew_has_the_bits_of_one_by_one(K) -> None:
+    # So many plays that arms are refreshed within batches, and blocks end there.
+    parts = zip(history(1, 1100, K, 5), history(101, 900, K, 5), strict=True)
+    which, C, y = (np.concatenate(pair) for pair in parts)
+    one, many = (ScaledArms(arms=K, features=5) for _ in range(2))
+    for k, c, r in zip(which.tolist(), C, y.tolist(), strict=True):
+        one.update(k, c, r)
+    assert one.num[scaled.MASS] < 1900.0  # it has begun anew
+    first = 0
+    for last in (0, 1, 40, 555, 1090, 2000):
+        many.update_many(which[first:last], C[first:last], y[first:last])
+        first = last
+    assert same_bits(one, many)
+
+
 def test_history_at_once_is_what_one_by_one_learns_but_for_the_scale() -> None:
     which, C, y = history(9, 900, 4, 5)
     many, one = (ScaledArms(arms=4, features=5) for _ in range(2))
@@ -326,8 +342,8 @@ def test_a_way_to_forget_is_checked(forget) -> None:
         ("num", lambda x: np.where(np.arange(len(x)) == scaled.WIDTH, 0.0, x)),
         ("prior", lambda x: x[:, :-1]),
         ("prior", lambda x: x * np.nan),
-        ("prior", lambda x: x * [[1.0], [0.5]]),
-        ("prior", lambda x: x + [[0.0], [1.0]]),
+        ("prior", lambda x: np.multiply(x, [[1.0], [0.5]])),
+        ("prior", lambda x: np.add(x, [[0.0], [1.0]])),
         ("recent_stamps", lambda x: x[:-1]),
         ("recent_stamps", lambda x: x + 10**9),
         ("recent_stamps", lambda x: x - 10**9),

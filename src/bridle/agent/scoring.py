@@ -71,7 +71,7 @@ class Scoring:
         self._pull = pull
         self._parts: Floats | None = None
         # What arms knew that have learned since: inverse and mean.
-        self.saved: dict[int, tuple[Floats, Floats]] = {}
+        self.saved: dict[int, tuple[bytes, bytes]] = {}
         state.unscored.add(self)
 
     @property
@@ -91,8 +91,12 @@ class Scoring:
             parts = np.empty((7, len(arms.mu)))
             choice.reward_parts(arms.A, arms.mu, self._pull, self._row, parts)
             one = np.empty((7, 1))
-            for k, (A, mu) in list(self.saved.items()):  # only now: of all that learned before
-                choice.reward_parts(A, mu, self._pull, self._row, one)
+            d = arms.mu.shape[1]
+            for k, kept in list(self.saved.items()):  # only now: of all that learned before
+                A, mu = (np.frombuffer(bytearray(part)) for part in kept)
+                choice.reward_parts(
+                    A.reshape(1, d, d), mu.reshape(1, d), self._pull, self._row, one
+                )
                 parts[:2, k] = one[:2, 0]
             seen = state.limits_state.seen(self._row.tobytes())
             parts[2], parts[3] = seen.p, seen.sd
@@ -134,16 +138,21 @@ class Unscored:
 
     def save(self, arm: int, A: Floats, mu: Floats) -> None:
         """Put aside what an arm knows, before it learns."""
-        block: tuple[Floats, Floats] | None = None
-        for one in self._in_use():
-            if arm in one.saved:
+        block: tuple[bytes, bytes] | None = None
+        in_use = []
+        for ref in self._waiting:
+            one = ref()
+            if one is None or one._parts is not None:
                 continue
-            if len(one.saved) >= MOST_SAVED:
-                one.parts()
-                continue
-            if block is None:
-                block = A[arm : arm + 1].copy(), mu[arm : arm + 1].copy()
-            one.saved[arm] = block
+            if arm not in one.saved:
+                if len(one.saved) >= MOST_SAVED:
+                    one.parts()
+                    continue
+                if block is None:
+                    block = A[arm].tobytes(), mu[arm].tobytes()
+                one.saved[arm] = block
+            in_use.append(ref)
+        self._waiting = in_use
 
     def score_all(self) -> None:
         """Compute the scores of all, before something changes that they are made of."""

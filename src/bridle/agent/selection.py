@@ -397,10 +397,11 @@ class Selector:
 
     def _pick(self, case: _Case, may: Bools) -> tuple[int, Scoring]:
         """Return the arm that is chosen, or -1, and its scores to be."""
-        state = self._state
+        state, model = self._state, self._state.reward_model
+        assert isinstance(model, LinearArms)  # `_quick` has seen to it
         start, number = self._key(case.id, self._decide_start, self._decide_named)
         weights, pull = self._weights, state.pull
-        k = state.reward_arms.pick(weights, pull, case.row, may, start, number)
+        k = model.pick(weights, pull, case.row, may, start, number)
         return k, Scoring(state, case.row, weights, pull, start, number)
 
     def _picked(self, case: _Case) -> Made:

@@ -422,9 +422,10 @@ class AgentState:
         With a certificate the live limits bind every policy, too; a mask sees to that itself.
         """
         offered = self.offered(context, among, item)
-        certified = self.certified(context)
-        if certified is None:
+        if self.certificate is None:  # which is the rule
             return offered
+        certified = self.certified(context)
+        assert certified is not None
         certified = certified.copy()
         if not (self.policy if policy is None else policy).needs_limits:
             certified &= self.limits_state.seen(context.tobytes()).marks == doubt.SAFE
@@ -1190,8 +1191,7 @@ class AgentState:
         row = np.frombuffer(bytearray(raw + ONE if self.centred else raw))
         model = self.reward_model
         if isinstance(model, LinearArms):
-            if self.unscored:
-                self.unscored.save(k, model.kernel_state.A, model.kernel_state.mu)
+            self.unscored.save(k, model.kernel_state.A, model.kernel_state.mu)
             if model.fold(k, row, unit) and isinstance(model, ScaledArms):
                 self.unscored.score_all()  # other arms move, too
                 model.rescale()

@@ -41,40 +41,101 @@ def random_arm(key: np.uint64, eligible: Bools, also: Bools) -> int:
 
 
 @bare
-def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64) -> int:
+def blend(
+    w: Weights,
+    mean: Floats,
+    sd: Floats,
+    limit_mean: Floats,
+    limit_sd: Floats,
+    loc: Floats,
+    scale: Floats,
+) -> None:
+    """Fill `loc` and `scale` with the `location` and the `spread` of every arm."""
+    by_reward = w.limit == 0.0
+    factor = w.reward * w.v
+    for k in range(mean.shape[0]):
+        loc[k] = location(w, mean[k], sd[k], limit_mean[k])
+        scale[k] = factor * sd[k]
+        # The root of a square is the number, to the bit, but where the square is too small.
+        by_reward &= (scale[k] == 0.0) | ((scale[k] > 1e-150) & (scale[k] < 1e150))
+    if not by_reward:
+        for k in range(mean.shape[0]):
+            scale[k] = spread(w, sd[k], limit_sd[k])
+
+
+@bare
+def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64, reach: Floats) -> int:
     """Return the eligible arm with the highest draw loc + scale·z, or -1 if none is eligible.
 
-    A draw is computed only where its bound reaches the best so far. Multiplying by scale ≥ 0 and
-    adding loc are monotone also after rounding, so no arm that could win is passed over, and the
-    choice has the same bits as with every draw computed.
+    The draw of the arm whose bound is highest is computed first, then those whose bound reaches
+    the best so far. Multiplying by scale ≥ 0 and adding loc are monotone also after rounding, so
+    no arm that could win is passed over, and the choice has the same bits as with every draw
+    computed. reach: (K,) scratch, filled with the bounds.
     """
+    K = loc.shape[0]
+    for k in range(K):
+        bound = loc[k] + scale[k] * BIN_TOP[bits_of(key, k) >> BIN_SHIFT]
+        reach[k] = bound if eligible[k] else -math.inf
+    first = highest(reach)
+    if first < 0:
+        return -1
     best = -1
     top = -math.inf
     tie = np.uint64(0)
-    for k in range(loc.shape[0]):
-        if eligible[k]:
+    for turn in range(-1, K):
+        k = first if turn < 0 else turn
+        if reach[k] >= top and turn != first:
             bits = bits_of(key, k)
-            if best < 0 or loc[k] + scale[k] * BIN_TOP[bits >> BIN_SHIFT] >= top:
-                drawn = loc[k]
-                if scale[k] > 0.0:
-                    drawn += scale[k] * normal(bits)
-                if best < 0 or drawn > top or (drawn == top and bits > tie):
-                    best = k
-                    top = drawn
-                    tie = bits
+            drawn = loc[k]
+            if scale[k] > 0.0:
+                drawn += scale[k] * normal(bits)
+            if best < 0 or drawn > top or (drawn == top and bits > tie):
+                best = k
+                top = drawn
+                tie = bits
     return best
+
+
+@bare
+def highest(x: Floats) -> int:
+    """Return the place of the highest number, the first of equals; -1 if all are −∞.
+
+    Four at a time, which need not wait for each other.
+    """
+    a, b, c, d = -math.inf, -math.inf, -math.inf, -math.inf
+    fours = x.shape[0] - x.shape[0] % 4
+    for i in range(0, fours, 4):
+        a = x[i] if x[i] > a else a
+        b = x[i + 1] if x[i + 1] > b else b
+        c = x[i + 2] if x[i + 2] > c else c
+        d = x[i + 3] if x[i + 3] > d else d
+    for i in range(fours, x.shape[0]):
+        a = x[i] if x[i] > a else a
+    most = max(max(a, b), max(c, d))
+    if most == -math.inf:
+        return -1
+    i = 0
+    while x[i] != most:
+        i += 1
+    return i
 
 
 @njit(cache=True)
 def pick(
-    w: Weights, loc: Floats, scale: Floats, eligible: Bools, allowed: Bools, key: np.uint64
+    w: Weights,
+    loc: Floats,
+    scale: Floats,
+    eligible: Bools,
+    allowed: Bools,
+    key: np.uint64,
+    reach: Floats,
 ) -> int:
-    """Return the arm that the policy plays, or -1 if it may play none."""
+    """Return the arm that the policy plays, or -1 if it may play none; reach: as in `best_arm`."""
     if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
         return random_arm(aside(key), eligible, eligible)
     if w.mask == MASK_ARGMAX:
-        return best_arm(loc, scale, eligible & allowed, key)
-    arm = best_arm(loc, scale, eligible, key)
+        return best_arm(loc, scale, eligible & allowed, key, reach)
+    arm = best_arm(loc, scale, eligible, key, reach)
     if w.mask == MASK_FILTER and arm >= 0 and not allowed[arm]:
         return random_arm(aside(key), eligible, allowed)
     return arm
@@ -108,7 +169,8 @@ def choose(
         parts[6, k] = parts[4, k]
         if parts[5, k] > 0.0:
             parts[6, k] += parts[5, k] * normal(bits_of(key, k))
-    return pick(w, parts[4], parts[5], eligible, allowed, key)
+    reach = np.empty(parts.shape[1])
+    return pick(w, parts[4], parts[5], eligible, allowed, key, reach)
 
 
 @njit(cache=True)
@@ -234,12 +296,9 @@ def pick_many(
     """
     w = as_weights(weights)
     n, K = reward_mean.shape
-    loc = np.empty(K)
-    scale = np.empty(K)
+    loc, scale, reach = np.empty(K), np.empty(K), np.empty(K)
     for t in range(n):
         limit = t if limit_mean.shape[0] > 1 else 0
         may = eligible[t if eligible.shape[0] > 1 else 0]
-        for k in range(K):
-            loc[k] = location(w, reward_mean[t, k], reward_sd[t, k], limit_mean[limit, k])
-            scale[k] = spread(w, reward_sd[t, k], limit_sd[limit, k])
-        arms[t] = pick(w, loc, scale, may, may, key_of(start, numbers[t]))
+        blend(w, reward_mean[t], reward_sd[t], limit_mean[limit], limit_sd[limit], loc, scale)
+        arms[t] = pick(w, loc, scale, may, may, key_of(start, numbers[t]), reach)

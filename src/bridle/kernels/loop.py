@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from bridle.kernels.choice import as_weights, best_arm, location, random_arm, spread
+from bridle.kernels.choice import as_weights, best_arm, blend, location, random_arm, spread
 from bridle.kernels.compiling import bare, njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.lanes import add_rows
@@ -67,16 +67,18 @@ def score_columns(
         i = where[a]
         ci = c[i]
         row = i * (i + 1) // 2
-        for k in range(K):
-            mean[k] += ci * mu[i, k]
         if a == 0:
             for k in range(K):
+                mean[k] += ci * mu[i, k]
                 h[k] = 0.0
                 sd[k] += ci * (ci * A[row + i, k])
         else:
+            first = c[where[0]]
+            p = row + where[0]
             for k in range(K):
-                h[k] = 0.0
-            for b in range(a):
+                mean[k] += ci * mu[i, k]
+                h[k] = 0.0 + first * A[p, k]
+            for b in range(1, a):
                 cj = c[where[b]]
                 p = row + where[b]
                 for k in range(K):
@@ -471,10 +473,8 @@ def run_with(
         else:
             if scored:
                 score_columns(mu, A, c, where, n, pull, h, mean, sd)
-            for k in range(K):
-                loc[k] = location(w, mean[k], sd[k], limit_mean[limit, k])
-                scale[k] = spread(w, sd[k], limit_sd[limit, k])
-            arm = best_arm(loc, scale, may, key)
+            blend(w, mean, sd, limit_mean[limit], limit_sd[limit], loc, scale)
+            arm = best_arm(loc, scale, may, key, h)
         if w.mask == MASK_FILTER and arm >= 0 and not allowed[row, arm]:
             arm = random_arm(aside(key), may, allowed[row])
         arms[t] = arm
@@ -636,10 +636,11 @@ def pick_one(
     if columns:
         sd, scale = kept[_SD], kept[_SCALE]
         score_columns(means, rest, x, where, n, pull, h, mean, sd)
+        loc = kept[_ALONG]
         for k in range(K):
-            reach[k] = location(w, mean[k], sd[k], 0.0)
-            scale[k] = spread(w, sd[k], 0.0)
-        return best_arm(reach, scale, may, key)
+            h[k] = 0.0
+        blend(w, mean, sd, h, h, loc, scale)
+        return best_arm(loc, scale, may, key, reach)
     for k in range(K):
         h[k] = 0.0
     part, off = split(x, lines[_MIDDLE])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -99,13 +99,14 @@ class ScaledArms(LinearArms):
     @property
     def common(self) -> Floats:
         """What all arms are expected to have in common beside r̄, w: (d,)."""
-        return self.prior[scaled.MEAN].copy()
+        common: Floats = self.prior[scaled.MEAN].copy()
+        return common
 
     @property
     def pull(self) -> float:
         """How far the means of arms are drawn to r̄: see `kernels.loop.pull_of`."""
-        total, mass = self.num[SUM : MASS + 1].tolist()  # without a call of a kernel
-        pull: float = self.ridge * ((total + scaled.FIRST) / (mass + 1.0))
+        num, ridge = self.num, self.kernel_state.ridge  # without a call of a kernel
+        pull: float = ridge * ((num.item(SUM) + scaled.FIRST) / (num.item(MASS) + 1.0))
         return pull
 
     @property
@@ -143,9 +144,8 @@ class ScaledArms(LinearArms):
     def fold(self, arm: int, context: Floats, outcome: float) -> bool:
         """Fold an example that was checked before. True: `rescale` is to be called."""
         due: bool = scaled.fold_one(
-            *self.kernel_state[:-1],
+            *self.kernel_state,
             *self.recent,
-            self.kernel_state.ridge,
             self.prior,
             self.num,
             arm,
@@ -238,8 +238,8 @@ class ScaledArms(LinearArms):
         super().grow(arms)
         if self._keeps_recent:
             new = _all_recent(arms, self.features, self._block())
-            pairs = zip(self.recent, new, strict=True)
-            self.recent = Recent(*(np.concatenate(pair) for pair in pairs))
+            joined: Any = map(np.concatenate, zip(self.recent, new, strict=True))
+            self.recent = Recent(*joined)
 
     def reset(self, arm: int) -> None:
         """Forget every example of one arm; the mean of all rewards and the noise stay."""
@@ -282,7 +282,7 @@ class ScaledArms(LinearArms):
         twin.kernel_state = Posterior(
             **{name: part.copy() for name, part in mine.items()}, ridge=self.ridge
         )
-        twin.recent = Recent(*(part.copy() for part in self.recent))
+        twin.recent = _copied(self.recent)
         twin.num, twin.prior, twin._kept = self.num.copy(), self.prior.copy(), None
         twin._work = _work(self.features)
         return twin
@@ -313,7 +313,7 @@ class ScaledArms(LinearArms):
         self.recent = _all_recent(self.arms if recent else 0, self.features, self._block())
         if recent:
             _check_recent(recent, self.recent, self._block())
-            self.recent = Recent(*(part.copy() for part in recent))
+            self.recent = _copied(recent)
         return self
 
     @property
@@ -409,6 +409,11 @@ def _all_recent(arms: int, features: int, block: int) -> Recent:
         scales=np.zeros((arms, 3)),
         stamps=np.full(arms, -1 - block, np.int64),
     )
+
+
+def _copied(parts: Iterable[npt.NDArray[Any]]) -> Recent:
+    copies: Any = (part.copy() for part in parts)
+    return Recent(*copies)
 
 
 def _work(features: int) -> tuple[Places, Floats, Floats]:
