@@ -516,8 +516,9 @@ class JointChoice:
         """Return the best slate, of arms by their numbers."""
         K, these = len(self.state.arms), self.candidates
         where = slice(None) if these.numbers is None else these.numbers
-        scores, may = np.zeros(K), np.zeros(K, np.bool_)
-        may[where] = these.may & (not self.frozen)
+        may: Bools = np.zeros(K, np.bool_)
+        if not self.frozen:
+            may[where] = these.may
         sets, key = self.state.sets, int(self.key)
         if self._plain and not self.weights[EPSILON]:
             return self._slate_of_few(places, may, self.key, looks=self.policy.needs_limits)
@@ -528,6 +529,7 @@ class JointChoice:
             parts[:, where] = self.parts()
             seen = scores_for(parts, may, self.state.totals[1])
             return drawn(self.policy, seen, places, key, sets)
+        scores = np.zeros(K)
         scores[where] = self._blend(self.draws, self.key)
         found = choose_slate(scores, may, places, sets, key)
         while self.policy.needs_limits:
@@ -546,7 +548,10 @@ class JointChoice:
         Arms past those that fill the slate change nothing, unless it says so. `looks`: only what
         the limits are sure of.
         """
-        few, K = max(FIRST_LOOK, 4 * places) if looks else places, len(may)
+        few, K, sets = max(FIRST_LOOK, 4 * places) if looks else places, len(may), self.state.sets
+        if sets is None and not looks:  # then those are the best few
+            found, _ = self.model.top(self.row, may, int(key), self.spread, min(few, K))
+            return Slate(found[found >= 0], "exact", 1.0)
         scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
         while True:
             found, top = self.model.top(self.row, taken, int(key), self.spread, min(few, K))
@@ -555,7 +560,7 @@ class JointChoice:
             scores[found] = top
             known[found] = not looks or self.marks(self._places(found)) == questions.SAFE
             more = bool(taken.any())
-            slate = choose_slate(scores, known, places, self.state.sets, int(key), more=more)
+            slate = choose_slate(scores, known, places, sets, int(key), more=more)
             if slate.how != "open":
                 return slate
             few *= MORE

@@ -867,6 +867,27 @@ class AgentState:
         width = rows.shape[1] * 8
         raw = rows.tobytes()
         contexts = [raw[at : at + width] for at in range(0, len(raw), width)]
+        self._fold_choices(ids, contexts, arms, items, coins)
+
+    def fold_slate(
+        self,
+        first: Decided,
+        ids: Sequence[ItemId],
+        arms: Sequence[int],
+        coins: Sequence[tuple[float | None, bool]] | None,
+    ) -> None:
+        """Fold a slate that was just made and has lost nothing: as its events, one by one."""
+        n = len(ids)
+        self._fold_choices(ids, [self.raw(first.context)] * n, arms, [first.item] * n, coins)
+
+    def _fold_choices(
+        self,
+        ids: Sequence[ItemId],
+        contexts: Sequence[bytes],
+        arms: Sequence[int],
+        items: Sequence[ArmId | None],
+        coins: Sequence[tuple[float | None, bool]] | None,
+    ) -> None:
         made = zip(ids, zip(contexts, arms, strict=True), strict=True)
         every = min(arms, default=0) >= 0
         self.pending.update(made if every else [one for one in made if one[1][1] >= 0])
