@@ -49,6 +49,8 @@ LANES = MARKS
 DRAWS = 8
 # How far draws are from their means, in standard deviations: what most agents take.
 USUAL_SPREAD = 0.3
+# Arms that were played whose scores are computed first, beside two for each place.
+FRONT = 6
 # Powers of γ below this are not waited for: a refresh restores the prior.
 FADED = 0.9
 # The noise before anything was seen, as one observation: rewards are in [0, 1].
@@ -405,7 +407,9 @@ def look_ahead(st: Shared, k: int) -> None:
     """Compute anew what bounds the own effect of an arm that was played."""
     if st.own[k, 0] == 0.0:
         return
-    bound_effect(st, k)
+    grid = np.empty((st.rows.shape[1], st.X.shape[1]))
+    grid_of(st.at, st.ref, grid)
+    bound_effect(st, k, grid)
     seat = int(np.int64(st.seat_of[k]))
     block = seat // LANES
     for i in range(st.peak.shape[0]):
@@ -413,18 +417,19 @@ def look_ahead(st: Shared, k: int) -> None:
 
 
 @njit(cache=True)
-def bound_effect(st: Shared, k: int) -> None:
+def bound_effect(st: Shared, k: int, grid: Floats) -> None:
     """Fill `hint` of an arm that was played: its own effect at `ref`, √κ, κ‖X_k‖ and κ‖old‖.
 
     The mean of its own effect is κ(R_k − S_kᵀθ). S_kᵀ(θ − ref) is at most ‖X_k‖ times the sum of
     the columns' lengths of θ − ref, one for each feature of an arm, each times |a|. What was earned
-    with former features adds ‖old‖·‖θ − ref‖.
+    with former features adds ‖old‖·‖θ − ref‖. grid: see `grid_of`, of `ref`.
     """
     seat = int(np.int64(st.seat_of[k]))
     kappa = shrink(st, k)
     g = st.num[PASSED]
-    h = np.empty(st.rows.shape[1])
-    fit = fitted(st, k, st.ref, h)
+    means = np.empty(st.X.shape[1])
+    column_sums(grid, st.rows[k], means)
+    fit = fitted(st.X, st.old_of, st.old, k, st.ref, means)
     length, before = 0.0, 0.0
     for i in range(st.X.shape[1]):
         length += st.X[k, i] * st.X[k, i]
@@ -453,11 +458,13 @@ def look_again(st: Shared) -> None:
     for seat in range(n):
         at[seat] = st.place_of[st.seats[seat]]
     at.sort()
+    grid = np.empty((st.rows.shape[1], st.X.shape[1]))
+    grid_of(st.at, st.ref, grid)
     for seat in range(n):
         k = int(np.int64(st.order[at[seat]]))
         st.seats[seat] = k
         st.seat_of[k] = seat
-        bound_effect(st, k)
+        bound_effect(st, k, grid)
     st.sizes[2] = n
     st.peak[:] = _ZERO
     for seat in range(n):
@@ -960,52 +967,43 @@ def highest(x: Singles, first: np.uint64, work: Singles) -> np.float32:
     return best
 
 
-@njit(cache=True, inline="always")
-def own_effect(
-    st: Shared, k: int, theta: Floats, scale: float, bits: np.uint64, h: Floats
+@njit(cache=True)
+def grid_of(at: Places, theta: Floats, out: Floats) -> None:
+    """Fill (p+1, d+1): by an arm's feature, what θ says of a context's."""
+    out[:] = 0.0
+    for e in range(theta.shape[0]):
+        out[at[1, e], at[0, e]] = theta[e]
+
+
+@njit(cache=True)
+def column_sums(grid: Floats, a: Floats, out: Floats) -> None:
+    """Fill Σ_j a_j times row j of a grid: of θ, what it says of an arm by a context's features."""
+    out[:] = 0.0
+    for j in range(a.shape[0]):
+        if a[j] != 0.0:
+            add_scaled(out, a[j], grid[j])
+
+
+@njit(cache=True)
+def fitted(
+    X: Floats, old_of: npt.NDArray[np.int32], old: Floats, k: int, theta: Floats, means: Floats
 ) -> float:
-    """Return ũ_k given θ̃; scale: see `own_spread`; h (p+1) is scratch."""
-    kappa = shrink(st, k)
-    effect = 0.0
-    if kappa > 0.0 and st.own[k, 0] > 0.0:
-        effect = kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta, h))
-    if kappa > 0.0 and scale > 0.0:
-        effect += scale * math.sqrt(kappa) * normal(bits)
-    return effect
+    """Return S_kᵀθ, in units of g; means: the `column_sums` of θ's grid for its features."""
+    total = 0.0
+    for i in range(means.shape[0]):
+        total += X[k, i] * means[i]
+    if old_of[k] >= 0:
+        before = old[old_of[k]]
+        for e in range(theta.shape[0]):
+            total += before[e] * theta[e]
+    return total
 
 
 @njit(cache=True, inline="always")
-def fitted(st: Shared, k: int, theta: Floats, h: Floats) -> float:
-    """Return S_kᵀθ, in units of g; h (p+1) is scratch."""
-    at, X, a = st.at, st.X[k], st.rows[k]
-    d1, p1 = X.shape[0], a.shape[0]
-    total = 0.0
-    words = 0
-    for j in range(p1):
-        words += a[j] != 0.0
-    if theta.shape[0] == d1 * p1 and 4 * words < p1:
-        for j in range(p1):
-            if a[j] != 0.0:
-                part = 0.0
-                for i in range(d1):
-                    part += X[i] * theta[i * p1 + j]
-                total += part * a[j]
-    elif theta.shape[0] == d1 * p1:
-        for j in range(p1):
-            h[j] = 0.0
-        for i in range(d1):
-            if X[i] != 0.0:
-                add_scaled(h, X[i], theta[i * p1 : (i + 1) * p1])
-        for j in range(p1):
-            total += h[j] * a[j]
-    else:
-        for e in range(theta.shape[0]):
-            total += X[at[0, e]] * (a[at[1, e]] * theta[e])
-    if st.old_of[k] >= 0:
-        old = st.old[st.old_of[k]]
-        for e in range(theta.shape[0]):
-            total += old[e] * theta[e]
-    return total
+def own_mean(rho: float, g: float, plays: float, earned: float, fit: float) -> tuple[float, float]:
+    """Return the mean of ũ_k of an arm that was played, given θ̃, and κ."""
+    kappa = rho / (1.0 + rho * g * plays)
+    return kappa * g * (earned - fit), kappa
 
 
 @njit(cache=True)
@@ -1022,15 +1020,28 @@ def draw_some(
     scale = own_spread(st, spread)
     score = np.empty(st.tiles.shape[0] * LANES, np.float32)
     known = np.zeros(st.tiles.shape[0], np.bool_)
-    h = np.empty(P)
+    grid, means = np.empty((P, st.X.shape[1])), np.empty(st.X.shape[1])
+    grid_of(st.at, theta, grid)
+    X, own, rows, old_of, old = st.X, st.own, st.rows, st.old_of, st.old
+    tiles, marks, binary, kind_of = st.tiles, st.marks, st.binary, st.kind_of
+    rho, g = st.num[RHO], st.num[PASSED]
+    fresh = scale * math.sqrt(rho)
     for i in range(arms.shape[0]):
         k = arms[i]
-        kind = int(np.int64(st.kind_of[k]))
+        kind = int(np.int64(kind_of[k]))
         if not known[kind // LANES]:
-            tile_scores(st.tiles, st.marks, st.binary, single, kind // LANES, score)
+            tile_scores(tiles, marks, binary, single, kind // LANES, score)
             known[kind // LANES] = True
-        bits = own_bits(key, k)
-        out[i] = np.float64(score[kind]) + own_effect(st, k, theta, scale, bits, h)
+        out[i] = np.float64(score[kind])
+        if own[k, 0] > 0.0 and rho > 0.0:
+            column_sums(grid, rows[k], means)
+            fit = fitted(X, old_of, old, k, theta, means)
+            effect, kappa = own_mean(rho, g, own[k, 0], own[k, 1], fit)
+            if scale > 0.0:
+                effect += scale * math.sqrt(kappa) * normal(own_bits(key, k))
+            out[i] += effect
+        elif fresh > 0.0:
+            out[i] += fresh * normal(own_bits(key, k))
 
 
 @njit(cache=True)
@@ -1302,8 +1313,89 @@ def best_played(
     n = st.sizes[1] if st.num[RHO] > 0.0 else 0
     if n == 0:
         return 0
-    tiles, marks, binary, kind_of, seats = st.tiles, st.marks, st.binary, st.kind_of, st.seats
-    hint, peak, sorted_ = st.hint, st.peak, st.sizes[2]
+    seats, kind_of = st.seats, st.kind_of
+    blocks = (n + LANES - 1) // LANES
+    high, reach = np.empty(blocks, np.float32), np.empty(blocks * LANES, np.float32)
+    reach_played(st, theta, key, scale, score, work, top[0], high, reach)
+    grid, means = np.empty((st.rows.shape[1], st.X.shape[1])), np.empty(st.X.shape[1])
+    grid_of(st.at, theta, grid)
+    # The most promising ones first: then few others reach what has been found.
+    front = most_promising(high, reach, n, 2 * best.shape[0] + FRONT)
+    computed = 0
+    kind = np.uint32(0xFFFFFFFF)
+    X, own, rows, old_of, old = st.X, st.own, st.rows, st.old_of, st.old
+    rho, g = st.num[RHO], st.num[PASSED]
+    for turn in range(-1, blocks):
+        if turn >= 0 and best[0] >= 0 and high[turn] < top[0]:
+            continue
+        low = turn * LANES
+        for i in range(front.shape[0] if turn < 0 else min(n - low, LANES)):
+            seat = front[i] if turn < 0 else low + i
+            k = int(np.int64(seats[seat]))
+            if not may[k] or (best[0] >= 0 and reach[seat] < top[0]):
+                continue
+            if turn < 0:
+                reach[seat] = _NEVER
+            elif reach[seat] == _NEVER:
+                continue
+            if kind_of[k] != kind:
+                kind = kind_of[k]
+                column_sums(grid, rows[k], means)
+            fit = fitted(X, old_of, old, k, theta, means)
+            effect, kappa = own_mean(rho, g, own[k, 0], own[k, 1], fit)
+            drawn = float(score[kind])
+            if scale > 0.0:
+                if best[0] >= 0 and drawn + effect + 8.5 * scale * math.sqrt(kappa) < top[0]:
+                    continue
+                effect += scale * math.sqrt(kappa) * normal(own_bits(key, k))
+            drawn += effect
+            computed += 1
+            insert(best, top, tie, k, drawn, bits_of(key, k))
+    return computed
+
+
+@njit(cache=True)
+def most_promising(high: Singles, reach: Singles, n: int, most: int) -> Ints:
+    """Return the seats of the highest reach, at most so many, in any order."""
+    found, count = np.empty(min(n, most), np.int64), 0
+    low = 0
+    for block in range(high.shape[0]):
+        if count == found.shape[0] and high[block] <= reach[found[low]]:
+            continue
+        for seat in range(block * LANES, min(n, (block + 1) * LANES)):
+            if count < found.shape[0]:
+                found[count] = seat
+                count += 1
+            elif reach[seat] > reach[found[low]]:
+                found[low] = seat
+            else:
+                continue
+            if count == found.shape[0]:
+                low = 0
+                for i in range(1, count):
+                    if reach[found[i]] < reach[found[low]]:
+                        low = i
+    return found
+
+
+@njit(cache=True)
+def reach_played(
+    st: Shared,
+    theta: Floats,
+    key: np.uint64,
+    scale: float,
+    score: Singles,
+    work: Singles,
+    least: float,
+    high: Singles,
+    reach: Singles,
+) -> None:
+    """Fill an upper bound on the score of every seat's arm, and of each block of seats.
+
+    A block that is below `least` as a whole has its bound alone, and no arm of it one.
+    """
+    n, tiles, marks, binary, seats = st.sizes[1], st.tiles, st.marks, st.binary, st.seats
+    hint, peak, sorted_, kind_of = st.hint, st.peak, st.sizes[2], st.kind_of
     columns = np.empty(st.rows.shape[1], np.float32)
     far = np.float32(distances(st, theta, columns))
     if st.counts[OLD] == 0:
@@ -1311,27 +1403,21 @@ def best_played(
     size, sized = np.empty(score.shape[0], np.float32), np.zeros(tiles.shape[0], np.bool_)
     held = np.zeros(LANES, np.uint32)
     wide = np.float32(scale)
-    tail, draws, reach = work[0], work[1], work[2]
-    # By arm's feature, what the draw says of a context's: (p+1, d+1).
-    grid = np.zeros((columns.shape[0], st.X.shape[1]))
-    for e in range(theta.shape[0]):
-        grid[st.at[1, e], st.at[0, e]] = theta[e]
-    h, means = np.empty(st.rows.shape[1]), np.empty(st.X.shape[1])
-    computed = 0
-    for low in range(0, n, LANES):
+    tail, draws, mine = work[0], work[1], work[2]
+    for block in range(high.shape[0]):
+        low = block * LANES
         end = min(n, low + LANES)
-        block = low // LANES
         for i in range(end - low):
             held[i] = kind_of[seats[low + i]]
         # Neighbours in order need no looking up one by one.
-        high, length = -np.float32(np.inf), _ZERO
+        best, length = -np.float32(np.inf), _ZERO
         close = end <= sorted_ and held[end - low - 1] - held[0] <= 2 * LANES
         for t in range(held[0] // LANES, held[end - low - 1] // LANES + 1 if close else 0):
             if not sized[t]:
                 tile_sizes(tiles, marks, binary, columns, t, size)
                 sized[t] = True
         if close:
-            high = highest_of(score, np.uint64(held[0]), np.uint64(held[end - low - 1]))
+            best = highest_of(score, np.uint64(held[0]), np.uint64(held[end - low - 1]))
             length = highest_of(size, np.uint64(held[0]), np.uint64(held[end - low - 1]))
         else:
             for i in range(end - low):
@@ -1339,66 +1425,21 @@ def best_played(
                 if not sized[t]:
                     tile_sizes(tiles, marks, binary, columns, t, size)
                     sized[t] = True
-                high = max(high, score[held[i]])
+                best = max(best, score[held[i]])
                 length = max(length, size[held[i]])
-        if best[0] >= 0:
-            base = (high + peak[0, block]) + (length * peak[2, block] + far * peak[3, block])
-            base += np.float32(1e-5) * (abs(high) + abs(base))
-            if base + scale * np.float64(_FURTHEST * peak[1, block]) < top[0]:
-                continue
-            draw = furthest(seats, low, end, key) * (1.0 + 1e-5)
-            if base + scale * (draw * np.float64(peak[1, block])) < top[0]:
-                continue
+        base = (best + peak[0, block]) + (length * peak[2, block] + far * peak[3, block])
+        base += np.float32(1e-5) * (abs(best) + abs(base))
+        base += np.float32(wide * (_FURTHEST * peak[1, block]) * np.float32(1.0 + 1e-5))
+        if base < least:
+            high[block] = base
+            reach[low : low + LANES] = _NEVER
+            continue
         reach_draws(seats, low, key, wide, tail, draws)
-        reach_seats(score, size, held, hint, low, wide, far, draws, reach)
-        kind = np.uint32(0xFFFFFFFF)
-        for seat in range(low, end):
-            k = int(np.int64(seats[seat]))
-            if not may[k] or (best[0] >= 0 and reach[seat - low] < top[0]):
-                continue
-            drawn = float(score[held[seat - low]])
-            if best[0] >= 0 and st.old_of[k] < 0:
-                if held[seat - low] != kind:
-                    kind = held[seat - low]
-                    column_sums(grid, st.rows[k], means)
-                if reach_played(st, k, drawn, means, scale, draws[seat - low]) < top[0]:
-                    continue
-            drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
-            computed += 1
-            insert(best, top, tie, k, drawn, bits_of(key, k))
-    return computed
-
-
-@njit(cache=True)
-def column_sums(grid: Floats, a: Floats, out: Floats) -> None:
-    """Fill Σ_j a_j times row j of a grid."""
-    out[:] = 0.0
-    for j in range(a.shape[0]):
-        if a[j] != 0.0:
-            add_scaled(out, a[j], grid[j])
-
-
-@njit(cache=True, inline="always")
-def reach_played(
-    st: Shared, k: int, score: float, means: Floats, scale: float, draw: np.float32
-) -> float:
-    """Return an upper bound on the score of an arm that was played and has no former features.
-
-    means: (d+1,) what the draw says of its kind, by a context's features; draw: how far the draw of
-    its own effect may go.
-    """
-    X, own = st.X[k], st.own[k]
-    fit, terms = 0.0, 0.0
-    for i in range(X.shape[0]):
-        part = X[i] * means[i]
-        fit += part
-        terms += abs(part)
-    g, rho = st.num[PASSED], st.num[RHO]
-    kappa = rho / (1.0 + rho * g * own[0])
-    effect = kappa * g * (own[1] - fit)
-    more = scale * (max(np.float64(draw), 0.0) * math.sqrt(kappa)) * (1.0 + 1e-5)
-    slack = 1e-9 * (abs(score) + kappa * g * (abs(own[1]) + terms) + more)
-    return float(score + effect + more + slack)
+        reach_seats(score, size, held, hint, low, wide, far, draws, mine)
+        for i in range(end - low, LANES):
+            mine[i] = _NEVER
+        reach[low : low + LANES] = mine
+        high[block] = highest(reach, np.uint64(low), tail)
 
 
 @njit(cache=True)
@@ -1566,7 +1607,9 @@ def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
     s = noise(st)
     rho = st.num[RHO]
     work = np.empty((3, D))
-    h = np.empty(P)
+    h, means = np.empty(P), np.empty(st.X.shape[1])
+    grid = np.empty((P, st.X.shape[1]))
+    grid_of(st.at, theta, grid)
     for i in range(arms.shape[0]):
         k = arms[i]
         a = st.rows[k]
@@ -1575,7 +1618,9 @@ def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
             total += w[j] * a[j]
         if rho > 0.0 and st.own[k, 0] > 0.0:
             kappa = shrink(st, k)
-            total += kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta, h))
+            column_sums(grid, a, means)
+            fit = fitted(st.X, st.old_of, st.old, k, theta, means)
+            total += kappa * st.num[PASSED] * (st.own[k, 1] - fit)
             square = effect_square(st, k, x, work[0], work[1], work[2])
         else:
             square = square_of(C, a, h) + rho
@@ -1795,9 +1840,10 @@ def bound_played(
     X, rows, own = st.X, st.rows, st.own
     rho, g = st.num[RHO], st.num[PASSED]
     up = max(bonus, 0.0) * s * (1.0 + 1e-6)
-    work, h = np.empty((3, D)), np.empty(P)
-    wide = np.empty((X.shape[1], P))
+    work, means = np.empty((3, D)), np.empty(X.shape[1])
+    wide, grid = np.empty((X.shape[1], P)), np.empty((P, X.shape[1]))
     widest(st.root, st.at, wide)
+    grid_of(st.at, theta, grid)
     computed = 0
     for i in range(st.sizes[1]):
         k = int(np.int64(st.seats[i]))
@@ -1805,7 +1851,8 @@ def bound_played(
             continue
         kappa = rho / (1.0 + rho * g * own[k, 0])
         mean = np.float64(score[st.kind_of[k]])
-        mean += kappa * g * (own[k, 1] - fitted(st, k, theta, h))
+        column_sums(grid, rows[k], means)
+        mean += kappa * g * (own[k, 1] - fitted(X, st.old_of, st.old, k, theta, means))
         if best[0] >= 0 and st.old_of[k] < 0:
             length = 0.0
             for j in range(P):

@@ -296,8 +296,12 @@ class SharedArms:
         mean = np.empty(self.joint_features)
         kernel.centre(st, mean)
         kappa = st.num[RHO] / (1.0 + st.num[RHO] * st.num[PASSED] * st.own[which, 0])
-        h = np.empty(st.rows.shape[1])
-        fits = np.array([kernel.fitted(st, k, mean, h) for k in which.tolist()])
+        grid, means = np.empty((st.rows.shape[1], st.X.shape[1])), np.empty(st.X.shape[1])
+        kernel.grid_of(st.at, mean, grid)
+        fits = np.empty(len(which))
+        for i, k in enumerate(which.tolist()):
+            kernel.column_sums(grid, st.rows[k], means)
+            fits[i] = kernel.fitted(st.X, st.old_of, st.old, k, mean, means)
         effects = kappa * st.num[PASSED] * (st.own[which, 1] - fits)
         return effects, self.scale * np.sqrt(kappa)
 
