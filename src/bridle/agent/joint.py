@@ -21,7 +21,7 @@ from bridle.errors import NotPossible
 from bridle.kernels import choice, doubt, keys, questions, wins
 from bridle.kernels.slates import ranked
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
-from bridle.policies import Masked, Policy, Scores, Weighted, chosen, odds_of
+from bridle.policies import Formula, Masked, Policy, Scores, Weighted, chosen, odds_of
 from bridle.slates import Slate, choose_slate, drawn, place_odds
 
 if TYPE_CHECKING:
@@ -212,6 +212,8 @@ class JointChoice:
         inner = self.policy.policy if isinstance(self.policy, Masked) else self.policy
         # Whether it blends scores and draws; else it has a formula for its probabilities.
         self.blends = isinstance(inner, Weighted)
+        # One of those that need every arm's mean reward and nothing else.
+        self._formula = inner if isinstance(inner, Formula) else None
         self.candidates = candidates(state, row, among, visitors, item, self.policy)
         self.weights: Floats = selector.weights
         self.key = np.uint64(keys.key_of(*selector.decide_key(id)))
@@ -270,6 +272,18 @@ class JointChoice:
             return mean, sd
         more = self.model.score_rows(self.row, these.rows)
         return np.concatenate([mean, more[0]]), np.concatenate([sd, more[1]])
+
+    def _means(self) -> Floats:
+        """Return the mean of the reward of every candidate."""
+        these = self.candidates
+        if these.numbers is not None and 16 * len(these.numbers) < len(self.state.arms):
+            return self.means()[0]
+        mean = self.model.means(self.row)
+        if these.numbers is not None:
+            mean = mean[these.numbers[: these.stored]]
+        if these.visitors:
+            mean = np.concatenate([mean, self.model.score_rows(self.row, these.rows)[0]])
+        return mean
 
     def parts(self) -> Floats:
         """Return all that a `Decision` shows of its candidates: (7, n)."""
@@ -485,6 +499,9 @@ class JointChoice:
         return int(best[0]) if best.size else -1
 
     def _of_others(self, may: Bools) -> int:
+        if self._formula is not None:
+            plays = float(self.state.totals[1])
+            return self._formula.choose_by(self._means(), may, plays, int(self.key))
         return chosen(self.policy, self._scores(may), int(self.key))
 
     def _masked(self) -> int:
@@ -526,7 +543,10 @@ class JointChoice:
             if self.policy.needs_limits:
                 may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
             parts = np.zeros((7, K))
-            parts[:, where] = self.parts()
+            if self._formula is not None:
+                parts[0, where] = self._means()
+            else:
+                parts[:, where] = self.parts()
             seen = scores_for(parts, may, self.state.totals[1])
             return drawn(self.policy, seen, places, key, sets)
         scores = np.zeros(K)
@@ -685,6 +705,9 @@ class JointChoice:
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""
         if not self.blends:
+            if self._formula is not None:
+                plays = float(self.state.totals[1])
+                return self._formula.propensities_by(self._means(), may, plays)
             return odds_of(self.policy, self._scores(may))
         w = Weights(*self.weights.tolist())
         noisy = w.limit != 0.0 and w.v_limit != 0.0 and not self.policy.needs_limits

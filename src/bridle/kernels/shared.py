@@ -1607,7 +1607,7 @@ def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
     s = noise(st)
     rho = st.num[RHO]
     work = np.empty((3, D))
-    h, means = np.empty(P), np.empty(st.X.shape[1])
+    h, sums = np.empty(P), np.empty(st.X.shape[1])
     grid = np.empty((P, st.X.shape[1]))
     grid_of(st.at, theta, grid)
     for i in range(arms.shape[0]):
@@ -1617,15 +1617,61 @@ def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
         for j in range(P):
             total += w[j] * a[j]
         if rho > 0.0 and st.own[k, 0] > 0.0:
-            kappa = shrink(st, k)
-            column_sums(grid, a, means)
-            fit = fitted(st.X, st.old_of, st.old, k, theta, means)
-            total += kappa * st.num[PASSED] * (st.own[k, 1] - fit)
+            column_sums(grid, a, sums)
+            fit = fitted(st.X, st.old_of, st.old, k, theta, sums)
+            total += own_mean(rho, st.num[PASSED], st.own[k, 0], st.own[k, 1], fit)[0]
             square = effect_square(st, k, x, work[0], work[1], work[2])
         else:
             square = square_of(C, a, h) + rho
         mean[i] = total
         sd[i] = s * math.sqrt(square)
+
+
+@njit(cache=True)
+def kind_means(
+    rows: Floats, order: Wholes, starts: Wholes, marks: Uints, binary: Bools, w: Floats, out: Floats
+) -> None:
+    """Fill (1, a)ᵀw of all kinds, in double precision: the bits of `scores`, arm by arm."""
+    Q = out.shape[0]
+    sums = np.empty(LANES)
+    for t in range((Q + LANES - 1) // LANES):
+        low = t * LANES
+        end = min(Q - low, LANES)
+        sums[:] = 0.0
+        for j in range(w.shape[0]):
+            weight = w[j]
+            if binary[j]:
+                bits = marks[t, j]
+                for i in range(LANES):
+                    sums[i] += weight if (bits >> np.uint64(i)) & np.uint64(1) else 0.0
+            else:
+                for i in range(end):
+                    sums[i] += weight * rows[order[starts[low + i]], j]
+        out[low : low + end] = sums[:end]
+
+
+@njit(cache=True)
+def means(st: Shared, x: Floats, mean: Floats) -> None:
+    """Fill the mean of the score of every arm, K: what `scores` says, without its spread."""
+    D, P, Q = st.vec.shape[1], st.rows.shape[1], st.sizes[0]
+    theta, w, of_kind = np.empty(D), np.empty(P), np.empty(Q)
+    centre(st, theta)
+    contract(st.at, theta, x, w)
+    kind_means(st.rows, st.order, st.starts, st.marks, st.binary, w, of_kind)
+    kind_of, seats = st.kind_of, st.seats
+    for k in range(mean.shape[0]):
+        mean[k] = of_kind[kind_of[k]]
+    rho, g = st.num[RHO], st.num[PASSED]
+    if rho == 0.0:
+        return
+    X, own, rows, old_of, old = st.X, st.own, st.rows, st.old_of, st.old
+    grid, sums = np.empty((P, X.shape[1])), np.empty(X.shape[1])
+    grid_of(st.at, theta, grid)
+    for seat in range(st.sizes[1]):
+        k = int(np.int64(seats[seat]))
+        column_sums(grid, rows[k], sums)
+        fit = fitted(X, old_of, old, k, theta, sums)
+        mean[k] += own_mean(rho, g, own[k, 0], own[k, 1], fit)[0]
 
 
 @njit(cache=True)
@@ -1840,7 +1886,7 @@ def bound_played(
     X, rows, own = st.X, st.rows, st.own
     rho, g = st.num[RHO], st.num[PASSED]
     up = max(bonus, 0.0) * s * (1.0 + 1e-6)
-    work, means = np.empty((3, D)), np.empty(X.shape[1])
+    work, sums = np.empty((3, D)), np.empty(X.shape[1])
     wide, grid = np.empty((X.shape[1], P)), np.empty((P, X.shape[1]))
     widest(st.root, st.at, wide)
     grid_of(st.at, theta, grid)
@@ -1851,8 +1897,8 @@ def bound_played(
             continue
         kappa = rho / (1.0 + rho * g * own[k, 0])
         mean = np.float64(score[st.kind_of[k]])
-        column_sums(grid, rows[k], means)
-        mean += kappa * g * (own[k, 1] - fitted(X, st.old_of, st.old, k, theta, means))
+        column_sums(grid, rows[k], sums)
+        mean += kappa * g * (own[k, 1] - fitted(X, st.old_of, st.old, k, theta, sums))
         if best[0] >= 0 and st.old_of[k] < 0:
             length = 0.0
             for j in range(P):

@@ -449,6 +449,12 @@ class SharedArms:
         kernel.scores(self.kernel_state, kernel.with_first(x), which, mean, sd)
         return mean, sd
 
+    def means(self, context: Floats) -> Floats:
+        """Mean of the score of every arm, the bits of `scores`, in a few passes over the arms."""
+        mean = np.empty(self.arms)
+        kernel.means(self.kernel_state, kernel.with_first(context), mean)
+        return mean
+
     def scores_many(self, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean and standard deviation of every arm for each context: two arrays (n, K)."""
         C = validation.matrix(contexts, self.features, "contexts", "SharedArms.scores_many")
