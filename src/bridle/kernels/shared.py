@@ -8,8 +8,8 @@ A reward is θᵀφ(x, a_k) + u_k + noise, with φ = (1, x) ⊗ (1, a). In units
 
 with n_k, S_k, R_k as before each play, and Λ diagonal: joint features of the context alone, of the
 arm alone and of both have a λ = s²/τ² each. Then θ | data ~ N(B⁻¹f, s²B⁻¹), and
-u_k | θ ~ N(κ(R_k − S_kᵀθ), s²κ). With R (D, D), RᵀR = B⁻¹, a play changes R by one outer product
-(Potter 1963), and a draw is μ + s·Rᵀz.
+u_k | θ ~ N(κ(R_k − S_kᵀθ), s²κ). With L (D, D), LLᵀ = B⁻¹, a play changes L by one outer product
+(Potter 1963), and a draw is μ + s·Lz. L has a row for each joint feature, as most of v is 0.
 
 The prior mean of θ is r̄, the mean of all rewards, on the constant feature: as Σ w v (1 − κ n_k) is
 the first column of Σ w v vᵀ, the mean is B⁻¹f + r̄·λ₀·B⁻¹e₀, and nothing but r̄ is kept for it.
@@ -51,6 +51,8 @@ DRAWS = 8
 USUAL_SPREAD = 0.3
 # Arms that were played whose scores are computed first, beside two for each place.
 FRONT = 6
+# Columns of the inverse of a factor that are computed together.
+COLUMNS = 64
 # Powers of γ below this are not waited for: a refresh restores the prior.
 FADED = 0.9
 # The noise before anything was seen, as one observation: rewards are in [0, 1].
@@ -113,7 +115,7 @@ class Shared(NamedTuple):
     at: Places  # (2, D) context and arm index of every kept joint feature
     tri: Floats  # (3, T) lower triangle of Σ w v vᵀ: sum, what rounding dropped, the newest
     vec: Floats  # (5, D) f, what rounding dropped, the newest; then μ = B⁻¹f and B⁻¹e₀
-    root: Floats  # (D, D) R
+    root: Floats  # (D, D) L
     raw: Floats  # (T + D,) Σφφᵀ and Σφr, kept while forgetting; else (0,)
     num: Floats  # (NUMBERS,) λs, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own, Σ|φ|²
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
@@ -218,25 +220,22 @@ def centre(st: Shared, out: Floats) -> None:
 
 
 @njit(cache=True)
-def times_root(root: Floats, v: Floats, out: Floats) -> None:
-    """Fill R v."""
-    row_products(out, root, v)
+def onto_root(root: Floats, v: Floats, out: Floats) -> None:
+    """Fill Lᵀv, from the rows of the entries of v that are not 0."""
+    for r in range(out.shape[0]):
+        out[r] = 0.0
+    for e in range(v.shape[0]):
+        if v[e] != 0.0:
+            add_scaled(out, v[e], root[e])
 
 
 @njit(cache=True)
-def root_times(root: Floats, h: Floats, out: Floats) -> None:
-    """Add Rᵀh to `out`, row after row."""
-    add_rows(out, h, root)
-
-
-@njit(cache=True)
-def through_root(root: Floats, v: Floats, h: Floats, out: Floats) -> None:
-    """Fill h = R v, and add Rᵀh to `out`: both products with one reading of the root."""
-    for r in range(0, v.shape[0], ROWS):
-        end = min(r + ROWS, v.shape[0])
-        rows = root[r:end]
-        row_products(h[r:end], rows, v)
-        add_rows(out, h[r:end], rows)
+def by_inverse(root: Floats, f: Floats, work: Floats, out: Floats) -> None:
+    """Add B⁻¹f to `out`; work: (2, D) scratch."""
+    onto_root(root, f, work[0])
+    row_products(work[1], root, work[0])
+    for e in range(out.shape[0]):
+        out[e] += work[1, e]
 
 
 @njit(cache=True)
@@ -302,20 +301,25 @@ def factor(tri: Floats, low: Floats, new: Floats, ridge: Floats, U: Floats) -> f
 
 
 @njit(cache=True)
-def invert_factor(U: Floats, V: Floats) -> None:
-    """Fill V = U⁻ᵀ, lower."""
+def invert_factor(U: Floats, L: Floats) -> None:
+    """Fill L = U⁻¹, upper, in columns of some width: what is left of them is 0."""
     D = U.shape[0]
-    for i in range(D):
-        row = V[i]
-        for j in range(D):
-            row[j] = 0.0
-        row[i] = 1.0
-        for r in range(i):
-            if U[r, i] != 0.0:
-                add_scaled(row[: r + 1], -U[r, i], V[r, : r + 1])
-        scale = 1.0 / U[i, i]
-        for j in range(i + 1):
-            row[j] *= scale
+    L[:] = 0.0
+    for low in range(0, D, COLUMNS):
+        high = min(D, low + COLUMNS)
+        for i in range(high - 1, -1, -1):
+            first = max(i, low)
+            row = L[i, first:high]
+            if i + 1 < high:
+                factors = U[i, i + 1 : high]
+                add_rows(row, factors, L[i + 1 : high, first:high])
+            for j in range(row.shape[0]):
+                row[j] = -row[j]
+            if i >= low:
+                row[0] += 1.0
+            scale = 1.0 / U[i, i]
+            for j in range(row.shape[0]):
+                row[j] *= scale
 
 
 @njit(cache=True)
@@ -480,24 +484,27 @@ def has_moved(st: Shared) -> bool:
     centre(st, now)
     off = 0.0
     wide = 0.0
+    squares, root = np.zeros(D), st.root
     for r in range(D):
         off += (now[r] - st.ref[r]) * (now[r] - st.ref[r])
         for e in range(D):
-            wide += st.root[r, e] * st.root[r, e]
+            squares[e] += root[r, e] * root[r, e]
+    for e in range(D):
+        wide += squares[e]
     scale = USUAL_SPREAD * noise(st)
     return bool(off > scale * scale * wide / st.num[PASSED])
 
 
 @njit(cache=True)
 def refresh(st: Shared) -> None:
-    """Compute R, μ and B⁻¹e₀ anew from the sums, and what bounds own effects."""
+    """Compute L, μ and B⁻¹e₀ anew from the sums, and what bounds own effects."""
     solve(st)
     look_again(st)
 
 
 @njit(cache=True)
 def solve(st: Shared) -> None:
-    """Compute R, μ and B⁻¹e₀ anew from the sums, by Cholesky."""
+    """Compute L, μ and B⁻¹e₀ anew from the sums, by Cholesky."""
     bring_back(st)
     settle(st)
     st.counts[SINCE] = 0
@@ -507,21 +514,19 @@ def solve(st: Shared) -> None:
     ridges(st.at, st.num[LAM : LAM + KINDS], ridge)
     factor(st.tri[0], st.tri[1], st.tri[2], ridge, U)
     invert_factor(U, st.root)
-    h = np.empty(D)
+    work = np.empty((2, D))
     f = np.empty(D)
     for e in range(D):
         f[e] = st.vec[0, e] + (st.vec[1, e] + st.vec[2, e])
         st.vec[3, e] = 0.0
         st.vec[4, e] = 0.0
-    through_root(st.root, f, h, st.vec[3])
+    by_inverse(st.root, f, work, st.vec[3])
     # f is as large as B, and B⁻¹f loses what would be kept: once more, with what is missing.
     for e in range(D):
         f[e] = missing(st, e)
-    through_root(st.root, f, h, st.vec[3])
+    by_inverse(st.root, f, work, st.vec[3])
     if not zero_mean(st):
-        for r in range(D):
-            h[r] = st.root[r, 0]
-        root_times(st.root, h, st.vec[4])
+        row_products(st.vec[4], st.root, st.root[0])
     if st.num[GAMMA] == 1.0:
         st.num[RSS] = residue(st)
 
@@ -569,12 +574,11 @@ def fold_sums(st: Shared, k: int, x: Floats, r: float, v: Floats, S: Floats) -> 
 
 @njit(cache=True)
 def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work: Floats) -> None:
-    """Take one play into R, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (2, D) scratch."""
+    """Take one play into L, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (3, D) scratch."""
     h, b = work[0], work[1]
     D = v.shape[0]
-    for e in range(D):
-        b[e] = 0.0
-    through_root(st.root, v, h, b)
+    root = st.root
+    onto_root(root, v, h)
     q = 0.0
     fit = 0.0
     first = 0.0
@@ -586,13 +590,18 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
     share = weight / (1.0 + q)
     off = y - (fit + rate * st.num[LAM] * first)
     st.num[RSS] += st.num[PASSED] * share * off * off
-    add_scaled(st.vec[3], share * (y - fit), b)
-    add_scaled(st.vec[4], -share * first, b)
     # (I − βhhᵀ)² = I − hhᵀ·weight/(1 + q)
     beta = share / (1.0 + 1.0 / math.sqrt(1.0 + q))
+    less = work[2]
     for r in range(D):
-        h[r] *= beta
-    take_outer(st.root, h, b)
+        less[r] = beta * h[r]
+    for r in range(0, D, ROWS):  # b = Lh, and L − b·βhᵀ, with one reading of L
+        end = min(r + ROWS, D)
+        rows = root[r:end]
+        row_products(b[r:end], rows, h)
+        take_outer(rows, b[r:end], less)
+    add_scaled(st.vec[3], share * (y - fit), b)
+    add_scaled(st.vec[4], -share * first, b)
 
 
 @njit(cache=True, inline="always")
@@ -604,7 +613,7 @@ def is_due(plays: int) -> bool:
 
 @njit(cache=True)
 def period(D: int, gamma: float) -> int:
-    """Return after how many plays R is computed anew."""
+    """Return after how many plays L is computed anew."""
     most = max(100, D)
     if gamma < 1.0:
         most = min(most, int(math.log(FADED) / math.log(gamma)))
@@ -613,7 +622,7 @@ def period(D: int, gamma: float) -> int:
 
 @njit(cache=True)
 def fold(st: Shared, k: int, x: Floats, r: float, v: Floats, work: Floats, every: int) -> None:
-    """Fold one play: arm k in context x, (1, context), earned r. v (D), work (2, D) are scratch."""
+    """Fold one play: arm k in context x, (1, context), earned r. v (D), work (3, D) are scratch."""
     rate = base_rate(st)
     n = st.own[k, 0]
     y = fold_sums(st, k, x, r, v, work[0])
@@ -646,12 +655,12 @@ def finish(st: Shared, k: int, due: bool) -> None:
 def fold_many(st: Shared, arms: Ints, C: Floats, y: Floats) -> None:
     """Fold plays in order: the bits of one by one.
 
-    A refresh needs the sums alone, so before the last one of the batch R is left as it is. With
+    A refresh needs the sums alone, so before the last one of the batch L is left as it is. With
     forgetting the noise is not a function of the sums, and every play is taken in.
     """
     D = st.vec.shape[1]
     v = np.empty(D)
-    work = np.empty((2, D))
+    work = np.empty((3, D))
     every = period(D, st.num[GAMMA])
     last = -1
     plays, since = st.counts[PLAYS], st.counts[SINCE]
@@ -855,14 +864,16 @@ def own_bits(key: np.uint64, k: int) -> np.uint64:
 
 @njit(cache=True)
 def draw_theta(st: Shared, key: np.uint64, spread: float, z: Floats, out: Floats) -> None:
-    """Fill θ̃, one joint draw. z (D) is scratch."""
+    """Fill θ̃, one joint draw. z (2, D) is scratch."""
     centre(st, out)
     scale = spread * noise(st) / math.sqrt(st.num[PASSED])
     if scale > 0.0:
         mine = mix(key ^ _ROOT_KEY)
         for e in range(out.shape[0]):
-            z[e] = scale * normal(bits_of(mine, e))
-        root_times(st.root, z, out)
+            z[0, e] = scale * normal(bits_of(mine, e))
+        row_products(z[1], st.root, z[0])
+        for e in range(out.shape[0]):
+            out[e] += z[1, e]
 
 
 @njit(cache=True)
@@ -1013,7 +1024,7 @@ def draw_some(
     """Fill the scores of one joint draw for the given arms; x: (1, context)."""
     D, P = st.vec.shape[1], st.rows.shape[1]
     theta = np.empty(D)
-    draw_theta(st, key, spread, np.empty(D), theta)
+    draw_theta(st, key, spread, np.empty((2, D)), theta)
     w = np.empty(P)
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
@@ -1057,7 +1068,7 @@ def draw_rows(
     """Fill the scores of one joint draw for arms that nobody stored: rows (n, p), one key each."""
     D, P = st.vec.shape[1], st.rows.shape[1]
     theta = np.empty(D)
-    draw_theta(st, key, spread, np.empty(D), theta)
+    draw_theta(st, key, spread, np.empty((2, D)), theta)
     w = np.empty(P)
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
@@ -1449,7 +1460,7 @@ def best_arms(
     """Do what `best_of` does for the joint draw under a key; x: (1, context)."""
     D, P = st.vec.shape[1], st.rows.shape[1]
     theta = np.empty(D)
-    draw_theta(st, key, spread, np.empty(D), theta)
+    draw_theta(st, key, spread, np.empty((2, D)), theta)
     w = np.empty(P)
     contract(st.at, theta, x, w)
     scale = own_spread(st, spread)
@@ -1483,17 +1494,14 @@ def draw_thetas(st: Shared, keys: Uints, spread: float, out: Floats) -> None:
                 z[m, e] = scale * normal(bits_of(mine, e))
     if scale == 0.0:
         return
-    full = D - D % 4
-    for r in range(0, full, 4):
-        r0, r1, r2, r3 = st.root[r], st.root[r + 1], st.root[r + 2], st.root[r + 3]
+    off, root = np.empty((n, D)), st.root
+    for r in range(0, D, ROWS):
+        end = min(r + ROWS, D)
         for m in range(n):
-            h0, h1, h2, h3 = z[m, r], z[m, r + 1], z[m, r + 2], z[m, r + 3]
-            row = out[m]
-            for i in range(r0.shape[0]):
-                row[i] = (((row[i] + h0 * r0[i]) + h1 * r1[i]) + h2 * r2[i]) + h3 * r3[i]
-    for r in range(full, D):
-        for m in range(n):
-            add_scaled(out[m], z[m, r], st.root[r])
+            row_products(off[m, r:end], root[r:end], z[m])
+    for m in range(n):
+        for e in range(D):
+            out[m, e] += off[m, e]
 
 
 @njit(cache=True)
@@ -1538,28 +1546,17 @@ def win_counts(
 
 
 @njit(cache=True)
-def contracted_root(st: Shared, x: Floats, out: Floats) -> None:
-    """Fill E (D, p+1), E = R·((1, x) ⊗ I): the root of the covariance of Θᵀ(1, x) is Eᵀ."""
-    D = st.vec.shape[1]
-    for r in range(D):
-        row = out[r]
-        for j in range(row.shape[0]):
-            row[j] = 0.0
-        root = st.root[r]
-        for e in range(D):
-            row[st.at[1, e]] += x[st.at[0, e]] * root[e]
-
-
-@njit(cache=True)
 def contracted_covariance(st: Shared, x: Floats) -> Floats:
     """Return C (p+1, p+1), the covariance of Θᵀ(1, x) in units of s²."""
     D, P = st.vec.shape[1], st.rows.shape[1]
-    E = np.empty((D, P))
-    contracted_root(st, x, E)
-    C = np.zeros((P, P))
-    for r in range(D):
-        for j in range(P):
-            add_scaled(C[j], E[r, j], E[r])
+    at, root = st.at, st.root
+    E = np.zeros((P, D))  # ((1, x) ⊗ I)ᵀL
+    for e in range(D):
+        if x[at[0, e]] != 0.0:
+            add_scaled(E[at[1, e]], x[at[0, e]], root[e])
+    C = np.empty((P, P))
+    for j in range(P):
+        row_products(C[j], E, E[j])
     for j in range(P):
         for i in range(P):
             C[j, i] /= st.num[PASSED]
@@ -1588,7 +1585,7 @@ def effect_square(st: Shared, k: int, x: Floats, v: Floats, S: Floats, h: Floats
     joint(st.at, x, st.rows[k], v)
     arm_sum(st, k, S)
     add_scaled(v, -kappa * g, S)
-    times_root(st.root, v, h)
+    onto_root(st.root, v, h)
     total = 0.0
     for e in range(h.shape[0]):
         total += h[e] * h[e]
@@ -1755,21 +1752,18 @@ def fold_one(
         sizes,
     )
     D = vec.shape[1]
-    fold(st, k, with_first(context), r, np.empty(D), np.empty((2, D)), period(D, num[GAMMA]))
+    fold(st, k, with_first(context), r, np.empty(D), np.empty((3, D)), period(D, num[GAMMA]))
 
 
 @njit(cache=True)
 def widest(root: Floats, at: Places, out: Floats) -> None:
     """Fill (d+1, p+1) with √(B⁻¹)_ee of every joint feature e, 0 where one is not kept."""
-    D = root.shape[0]
-    squares = np.zeros(D)
-    for r in range(D):
-        row = root[r]
-        for e in range(D):
-            squares[e] += row[e] * row[e]
     out[:] = 0.0
-    for e in range(D):
-        out[at[0, e], at[1, e]] = math.sqrt(squares[e])
+    for e in range(root.shape[0]):
+        square = 0.0
+        for r in range(root.shape[1]):
+            square += root[e, r] * root[e, r]
+        out[at[0, e], at[1, e]] = math.sqrt(square)
 
 
 @njit(cache=True)
@@ -2078,8 +2072,8 @@ def run(
     """
     D, P = st.vec.shape[1], st.rows.shape[1]
     score, most = scores_room(st), blocks_room(st)
-    theta, z, v, w = np.empty(D), np.empty(D), np.empty(D), np.empty(P)
-    work = np.empty((2, D))
+    theta, z, v, w = np.empty(D), np.empty((2, D)), np.empty(D), np.empty(P)
+    work = np.empty((3, D))
     best, top = np.empty(1, np.int64), np.empty(1)
     every = period(D, st.num[GAMMA])
     computed = 0

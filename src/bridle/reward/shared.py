@@ -265,7 +265,7 @@ class SharedArms:
     def covariance(self) -> Floats:
         """The posterior covariance of θ over the kept joint features, (D, D), s² included."""
         st = self.kernel_state
-        return np.asarray(st.root.T @ st.root * (self.scale**2 / st.num[PASSED]))
+        return np.asarray(st.root @ st.root.T * (self.scale**2 / st.num[PASSED]))
 
     @property
     def memory_per_arm(self) -> int:
