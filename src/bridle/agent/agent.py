@@ -488,7 +488,7 @@ class Agent:
             )
         if among is not None:
             _check_among(made.event.among)
-        if isinstance(made, SlateDecision) and made.question is made.event.wanted is None:
+        if isinstance(made, SlateDecision) and made.lost_nothing:
             if self.sink is not None:
                 self.sink(made.events)
             self._state.fold_slate(made.event, made.ids, made.numbers, made.coins)

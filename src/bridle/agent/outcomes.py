@@ -480,6 +480,11 @@ class SlateDecision(Sequence[Decision]):
         return self._first.question
 
     @property
+    def lost_nothing(self) -> bool:
+        """Whether it would have liked to play nothing else: no question, no cost of not asking."""
+        return self.question is None and self.event.wanted is None
+
+    @property
     def propensity(self) -> float | None:
         """The probability of the whole slate, in this order, where it is exact; else None."""
         if self._shares is None or any(draws is not None for _, draws in self._shares):

@@ -411,46 +411,49 @@ def look_ahead(st: Shared, k: int) -> None:
     """Compute anew what bounds the own effect of an arm that was played."""
     if st.own[k, 0] == 0.0:
         return
-    grid = np.empty((st.rows.shape[1], st.X.shape[1]))
-    grid_of(st.at, st.ref, grid)
-    bound_effect(st, k, grid)
     seat = int(np.int64(st.seat_of[k]))
+    bound_effects(st, seat, seat + 1)
     block = seat // LANES
     for i in range(st.peak.shape[0]):
         st.peak[i, block] = max(st.peak[i, block], st.hint[i, seat])
 
 
 @njit(cache=True)
-def bound_effect(st: Shared, k: int, grid: Floats) -> None:
-    """Fill `hint` of an arm that was played: its own effect at `ref`, √κ, κ‖X_k‖ and κ‖old‖.
+def bound_effects(st: Shared, first: int, last: int) -> None:
+    """Fill `hint` of the arms at some seats: own effect at `ref`, √κ, κ‖X_k‖ and κ‖old‖.
 
     The mean of its own effect is κ(R_k − S_kᵀθ). S_kᵀ(θ − ref) is at most ‖X_k‖ times the sum of
     the columns' lengths of θ − ref, one for each feature of an arm, each times |a|. What was earned
-    with former features adds ‖old‖·‖θ − ref‖. grid: see `grid_of`, of `ref`.
+    with former features adds ‖old‖·‖θ − ref‖.
     """
-    seat = int(np.int64(st.seat_of[k]))
-    kappa = shrink(st, k)
-    g = st.num[PASSED]
-    means = np.empty(st.X.shape[1])
-    column_sums(grid, st.rows[k], means)
-    fit = fitted(st.X, st.old_of, st.old, k, st.ref, means)
-    length, before = 0.0, 0.0
-    for i in range(st.X.shape[1]):
-        length += st.X[k, i] * st.X[k, i]
-    if st.old_of[k] >= 0:
-        old = st.old[st.old_of[k]]
-        for e in range(old.shape[0]):
-            before += old[e] * old[e]
-    effect = kappa * g * (st.own[k, 1] - fit)
-    margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
-    wide = 1.0 + 1e-5
-    if st.num[GAMMA] < 1.0:  # until the next refresh n_k may fall to FADED of what it is
-        margin += (1.0 / FADED - 1.0) * abs(effect)
-        wide /= FADED
-    st.hint[0, seat] = effect + margin
-    st.hint[1, seat] = math.sqrt(kappa) * wide
-    st.hint[2, seat] = kappa * g * math.sqrt(length) * wide
-    st.hint[3, seat] = kappa * g * math.sqrt(before) * wide
+    rows, X, own, old_of, old = st.rows, st.X, st.own, st.old_of, st.old
+    hint, ref, seats, kind_of = st.hint, st.ref, st.seats, st.kind_of
+    rho, g, fades = st.num[RHO], st.num[PASSED], st.num[GAMMA] < 1.0
+    grid, means = np.empty((rows.shape[1], X.shape[1])), np.empty(X.shape[1])
+    grid_of(st.at, ref, grid)
+    kind = np.uint32(0xFFFFFFFF)
+    for seat in range(first, last):
+        k = int(np.int64(seats[seat]))
+        if kind_of[k] != kind:
+            kind = kind_of[k]
+            column_sums(grid, rows[k], means)
+        fit = fitted(X, old_of, old, k, ref, means)
+        effect, kappa = own_mean(rho, g, own[k, 0], own[k, 1], fit)
+        length, before = 0.0, 0.0
+        for i in range(means.shape[0]):
+            length += X[k, i] * X[k, i]
+        if old_of[k] >= 0:
+            for e in range(ref.shape[0]):
+                before += old[old_of[k], e] * old[old_of[k], e]
+        margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
+        wide = 1.0 + 1e-5
+        if fades:  # until the next refresh n_k may fall to FADED of what it is
+            margin += (1.0 / FADED - 1.0) * abs(effect)
+            wide /= FADED
+        hint[0, seat] = effect + margin
+        hint[1, seat] = math.sqrt(kappa) * wide
+        hint[2, seat] = kappa * g * math.sqrt(length) * wide
+        hint[3, seat] = kappa * g * math.sqrt(before) * wide
 
 
 @njit(cache=True)
@@ -458,22 +461,29 @@ def look_again(st: Shared) -> None:
     """Bring seats into order, and compute anew what bounds the own effects of their arms."""
     centre(st, st.ref)
     n = st.sizes[1]
-    at = np.empty(n, np.uint32)
-    for seat in range(n):
-        at[seat] = st.place_of[st.seats[seat]]
-    at.sort()
-    grid = np.empty((st.rows.shape[1], st.X.shape[1]))
-    grid_of(st.at, st.ref, grid)
-    for seat in range(n):
-        k = int(np.int64(st.order[at[seat]]))
-        st.seats[seat] = k
-        st.seat_of[k] = seat
-        bound_effect(st, k, grid)
+    seats, seat_of, order, place_of = st.seats, st.seat_of, st.order, st.place_of
+    done = st.sizes[2]
+    late = np.empty(n - done, np.uint32)
+    for i in range(late.shape[0]):
+        late[i] = place_of[seats[done + i]]
+    late.sort()
+    to = n - 1
+    for i in range(late.shape[0] - 1, -1, -1):  # from the end, past those that are in order
+        while done > 0 and place_of[seats[done - 1]] > late[i]:
+            done -= 1
+            seats[to] = seats[done]
+            to -= 1
+        seats[to] = order[late[i]]
+        to -= 1
+    for seat in range(to + 1, n):
+        seat_of[seats[seat]] = seat
     st.sizes[2] = n
-    st.peak[:] = _ZERO
-    for seat in range(n):
-        for i in range(st.peak.shape[0]):
-            st.peak[i, seat // LANES] = max(st.peak[i, seat // LANES], st.hint[i, seat])
+    bound_effects(st, 0, n)
+    hint, peak = st.hint, st.peak
+    peak[:] = _ZERO
+    for i in range(peak.shape[0]):
+        for seat in range(n):
+            peak[i, seat // LANES] = max(peak[i, seat // LANES], hint[i, seat])
 
 
 @njit(cache=True)

@@ -704,7 +704,8 @@ class SharedArms:
         st.sizes[0] = 0
         kernel.arrange(st, 0, new)
         played = np.flatnonzero(st.own[:K, 0] > 0.0)
-        st.seats[: len(played)], st.sizes[1] = played, len(played)
+        st.seats[: len(played)] = played
+        st.sizes[1], st.sizes[2] = len(played), 0
         self._stale, self._tail = False, 0
         kernel.look_again(st)
 
