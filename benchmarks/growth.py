@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cases import Case, World, make_world
-from benchmarks.catalogue import CatalogueCase, make_catalogue
-from benchmarks.ours import Bridle, loop_runner
+from benchmarks.catalogue import Catalogue, CatalogueCase, make_catalogue
+from benchmarks.ours import Bridle, BridleCatalogue, loop_runner
 
 Tick = Callable[[str], None]
 
@@ -133,7 +133,7 @@ def _catalogue_step(arms: int, steps: int, repeats: int) -> float:
     """Return the seconds of a step of the model that arms with features share, from its first."""
     from bridle.reward.shared import SharedArms
 
-    case = CatalogueCase(name="", arms=arms, arm_features=20, features=10, peers=())
+    case = _case_of(arms)
     world = make_catalogue(case, steps=steps)
     may, best = np.ones(arms, np.bool_), float("inf")
     for _ in range(repeats):
@@ -170,8 +170,6 @@ def memory_per_arm(case: Case) -> Memory:
 
 def memory_of_catalogue(case: CatalogueCase) -> Memory:
     """Return what an arm with features takes: its part of an `Agent`, beside (1, a) and (1, x)."""
-    from benchmarks.ours import BridleCatalogue
-
     world = make_catalogue(case, steps=50)
     gc.collect()
     tracemalloc.start()
@@ -249,3 +247,99 @@ def startup(ladders: Ladders, tick: Tick) -> Startup:
             if turn:
                 best[name] = min(best[name], time.perf_counter() - start)
     return Startup(**best)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """What an agent of a whole catalogue costs, from arms to its file. Seconds of processor."""
+
+    arms: int
+    kinds: int
+    make: float  # the agent, of arms that are there
+    first: float  # its first decision, before which arms are put in order
+    step: tuple[float, float]  # afterwards: one arm; and with its reward
+    slate: tuple[float, float]  # ten arms at once; and with their rewards
+    add: float  # one arm more
+    bytes_per_arm: float  # all that the process has grown by, the arms themselves included
+
+
+def whole_catalogue(arms: int, steps: int = 1_000) -> Whole:
+    """Measure one agent of so many arms with 20 features."""
+    world = make_catalogue(_case_of(arms), steps=steps)
+    _play_catalogue(make_catalogue(_case_of(1_000), steps=20))  # compile before
+    gc.collect()
+    before = _resident()
+
+    def timed(run: Callable[[], object]) -> float:
+        start = time.process_time()
+        run()
+        return time.process_time() - start
+
+    made: list[BridleCatalogue] = []
+    make = timed(lambda: made.append(BridleCatalogue(world, "slate-1")))
+    peer = made[0]
+    first = timed(lambda: peer.choose(0))
+    step = _steps(peer, world, steps, 1)
+    slate = _steps(peer, world, steps // 10, 10)
+    held = _resident() - before
+    import bridle
+
+    one = [bridle.Arm("new", features={"words": ["f1"]})]
+    add = timed(lambda: peer.agent.add_arms(one))
+    return Whole(
+        arms=arms,
+        kinds=len(np.unique(world.rows, axis=0)),
+        make=make,
+        first=first,
+        step=step,
+        slate=slate,
+        add=add,
+        bytes_per_arm=held / arms,
+    )
+
+
+def _case_of(arms: int) -> CatalogueCase:
+    return CatalogueCase(name="", arms=arms, arm_features=20, features=10, peers=())
+
+
+def _play_catalogue(world: Catalogue) -> None:
+    peer = BridleCatalogue(world, "slate-1")
+    _steps(peer, world, len(world.order), 1)
+    _steps(peer, world, len(world.order), 10)
+
+
+def _steps(peer: BridleCatalogue, world: Catalogue, steps: int, places: int) -> tuple[float, float]:
+    """Return the seconds of a choice of so many arms, and with their rewards."""
+    peer.places = places
+    choices, both = 0.0, 0.0
+    for row in world.order[:steps].tolist():
+        start = time.process_time()
+        arm = peer.choose(row)
+        choices += time.process_time() - start
+        peer.learn(row, arm, 0.0)
+        both += time.process_time() - start
+    return choices / steps, both / steps
+
+
+def _resident() -> int:
+    """Return the bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what agents of whole catalogues cost: ``python -m benchmarks.growth 1000000``."""
+    sizes = [int(one) for one in (sys.argv[1:] if arguments is None else arguments)]
+    for arms in sizes or [10_000, 100_000]:
+        found = whole_catalogue(arms)
+        one, ten = ("/".join(f"{t * 1e3:.2f}" for t in each) for each in (found.step, found.slate))
+        print(
+            f"{found.arms:,} arms of {found.kinds:,} kinds: made in {found.make:.1f} s, "
+            f"first decision {found.first:.2f} s; a choice / with its reward: {one} ms, "
+            f"ten at once {ten} ms; one arm more {found.add * 1e3:.0f} ms; "
+            f"{found.bytes_per_arm:,.0f} bytes an arm"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

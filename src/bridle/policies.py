@@ -411,15 +411,26 @@ class Formula:
     def choose(self, scores: Scores, key: int) -> int:
         """Return the arm to play, or -1 if none may be played."""
         parts, eligible = self._parts(scores)
-        number = np.uint64(validation.SEED.check(key, "key", type(self).__name__))
-        mixed = np.uint64(keys.key_of(keys.stream(0, keys.DECIDE), number))
-        return self._choose(parts[0], eligible, scores.plays, mixed)
+        number = validation.SEED.check(key, "key", type(self).__name__)
+        return self.choose_by(parts[0], eligible, scores.plays, number)
 
     def propensities(self, scores: Scores) -> Floats:
         """Return the exact probability of each arm."""
         parts, eligible = self._parts(scores)
-        out = np.empty(len(eligible))
-        self._fill(parts[0], eligible, scores.plays, out)
+        return self.propensities_by(parts[0], eligible, scores.plays)
+
+    def choose_by(self, mean: Floats, eligible: Bools, plays: float, key: int) -> int:
+        """Do what `choose` does, by the only scores that it needs, checked before."""
+        if not eligible.any():
+            return -1
+        mixed = np.uint64(keys.key_of(keys.stream(0, keys.DECIDE), np.uint64(key)))
+        return self._choose(mean, eligible, plays, mixed)
+
+    def propensities_by(self, mean: Floats, eligible: Bools, plays: float) -> Floats:
+        """Do what `propensities` does, by the only scores that it needs, checked before."""
+        out = np.zeros(len(eligible))
+        if eligible.any():
+            self._fill(mean, eligible, plays, out)
         return out
 
     def _choose(self, mean: Floats, eligible: Bools, plays: float, key: np.uint64) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from typing import Any
 
 import numpy as np
@@ -389,6 +390,32 @@ def test_a_slate_is_several_decisions():
         agent.decide(ADULT, k=2, id="s")
     with pytest.raises(InvalidValue, match="k"):
         agent.decide(ADULT, k=0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"policy": Thompson(v=0.3)},
+        {"policy": Thompson(v=0.3), "max_pending": 4},
+        {"patience": 2, "budget": 5, "on_doubt": "play_safe"},
+    ],
+)
+def test_a_slate_is_folded_at_once_as_its_events_one_by_one(settings):
+    one, other = family(**settings), family(**settings)
+    for agent in (one, other):
+        for arm in ("big", "babe", "rain"):
+            agent.teach(ADULT, arm, True)
+    for _ in range(4):
+        made = one.decide(ADULT, k=3)
+        for event in made.events:
+            other.apply(event)
+        if isinstance(made, SlateDecision):
+            assert [each.id for each in made] == made.ids
+            assert [each.arm for each in made] == made.arms
+        for name in ("pending", "version", "decisions", "dropped", "checks.open"):
+            mine, its = (operator.attrgetter(name)(agent._state) for agent in (one, other))
+            assert mine == its, name
+    assert one.decide(ADULT, k=2).events == other.decide(ADULT, k=2).events  # type: ignore[union-attr]
 
 
 def test_a_slate_has_no_more_than_may_be_played():

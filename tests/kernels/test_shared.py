@@ -51,7 +51,7 @@ def test_random_bits_of_own_effects_are_uniform_over_arms_and_keys():
 
 def test_factor_and_root_products_are_those_of_numpy():
     rng = np.random.default_rng(0)
-    for D in (1, 3, 8, 21, 33):
+    for D in (1, 3, 8, 21, 33, 64, 150):
         G = rng.normal(size=(2 * D, D))
         S = G.T @ G
         tri = S[np.tril_indices(D)]
@@ -61,12 +61,14 @@ def test_factor_and_root_products_are_those_of_numpy():
         B = S + np.diag(ridge)
         assert math.isclose(log_det, np.linalg.slogdet(B)[1], rel_tol=1e-12, abs_tol=1e-12)
         shared.invert_factor(U, V)
-        np.testing.assert_allclose(V.T @ V, np.linalg.inv(B), rtol=1e-9, atol=1e-12)
-        v, h, out = rng.normal(size=D), np.empty(D), np.zeros(D)
-        shared.times_root(V, v, h)
-        np.testing.assert_allclose(h, V @ v, rtol=1e-12, atol=1e-12)
-        shared.root_times(V, h, out)
-        np.testing.assert_allclose(out, V.T @ h, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(V @ V.T, np.linalg.inv(B), rtol=1e-9, atol=1e-12)
+        assert (np.tril(V, -1) == 0.0).all()
+        v, h, out = rng.normal(size=D), np.empty(D), np.ones(D)
+        v[::3] = 0.0
+        shared.onto_root(V, v, h)
+        np.testing.assert_allclose(h, V.T @ v, rtol=1e-12, atol=1e-12)
+        shared.by_inverse(V, v, np.empty((2, D)), out)
+        np.testing.assert_allclose(out, 1.0 + np.linalg.solve(B, v), rtol=1e-9, atol=1e-12)
 
 
 def test_scores_of_a_tile_are_sums_in_single_precision_in_order():

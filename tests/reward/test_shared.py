@@ -579,3 +579,19 @@ def test_an_arm_played_often_or_a_batch_leaves_its_bound_true():
         _, top = model.top(C[0], may, t, 1.0, 5)
         every = model.draw(C[0], t, 1.0)
         np.testing.assert_array_equal(top, np.sort(every)[::-1][:5])
+
+
+def test_means_are_the_bits_of_scores() -> None:
+    rng = np.random.default_rng(5)
+    for binary in (True, False):
+        rows = rng.random((150, 4)).round(1)
+        if binary:
+            rows = (rows < 0.4).astype(np.float64)
+        model = SharedArms(rows=rows, features=3)
+        for t in range(60):
+            model.update(int(rng.integers(0, 40)), rng.random(3), float(rng.random()))
+            if t % 20 == 19:
+                model.change(int(rng.integers(0, 40)), rows[t])
+        model.grow(rows[:3])
+        x = rng.random(3)
+        assert model.means(x).tobytes() == model.scores(x)[0].tobytes()

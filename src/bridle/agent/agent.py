@@ -489,7 +489,12 @@ class Agent:
             )
         if among is not None:
             _check_among(made.event.among)
-        self._commit_all(made.events)
+        if isinstance(made, SlateDecision) and made.lost_nothing:
+            if self.sink is not None:
+                self.sink(made.events)
+            self._state.fold_slate(made.event, made.ids, made.numbers, made.coins)
+        else:
+            self._commit_all(made.events)
         return made
 
     @follows(Commands.slate_rewards)

@@ -1110,7 +1110,11 @@ def check_default(
 def check_size(arms: int, width: int) -> None:
     """Raise `LimitReached` for more arms, or larger ones, than an agent can hold."""
     if arms > MAX_ARMS:
-        raise LimitReached("arms", MAX_ARMS, "Use fewer arms.")
+        remedy = (
+            "Split the catalogue over several agents; or keep most arms yourself, and give each "
+            "decision the few that could be played, with their features: decide(among=[Arm(…)])."
+        )
+        raise LimitReached("arms", MAX_ARMS, remedy)
     if arms * width * width > MAX_NUMBERS:
         what = "numbers (arms × features²)"
         raise LimitReached(what, MAX_NUMBERS, "Use fewer arms or features.")

@@ -21,7 +21,7 @@ from bridle.errors import NotPossible
 from bridle.kernels import choice, doubt, keys, questions, wins
 from bridle.kernels.slates import ranked
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
-from bridle.policies import Masked, Policy, Scores, Weighted, chosen, odds_of
+from bridle.policies import Formula, Masked, Policy, Scores, Weighted, chosen, odds_of
 from bridle.slates import Slate, choose_slate, drawn, place_odds
 
 if TYPE_CHECKING:
@@ -212,6 +212,8 @@ class JointChoice:
         inner = self.policy.policy if isinstance(self.policy, Masked) else self.policy
         # Whether it blends scores and draws; else it has a formula for its probabilities.
         self.blends = isinstance(inner, Weighted)
+        # One of those that need every arm's mean reward and nothing else.
+        self._formula = inner if isinstance(inner, Formula) else None
         self.candidates = candidates(state, row, among, visitors, item, self.policy)
         self.weights: Floats = selector.weights
         self.key = np.uint64(keys.key_of(*selector.decide_key(id)))
@@ -270,6 +272,18 @@ class JointChoice:
             return mean, sd
         more = self.model.score_rows(self.row, these.rows)
         return np.concatenate([mean, more[0]]), np.concatenate([sd, more[1]])
+
+    def _means(self) -> Floats:
+        """Return the mean of the reward of every candidate."""
+        these = self.candidates
+        if these.numbers is not None and 16 * len(these.numbers) < len(self.state.arms):
+            return self.means()[0]
+        mean = self.model.means(self.row)
+        if these.numbers is not None:
+            mean = mean[these.numbers[: these.stored]]
+        if these.visitors:
+            mean = np.concatenate([mean, self.model.score_rows(self.row, these.rows)[0]])
+        return mean
 
     def parts(self) -> Floats:
         """Return all that a `Decision` shows of its candidates: (7, n)."""
@@ -485,6 +499,9 @@ class JointChoice:
         return int(best[0]) if best.size else -1
 
     def _of_others(self, may: Bools) -> int:
+        if self._formula is not None:
+            plays = float(self.state.totals[1])
+            return self._formula.choose_by(self._means(), may, plays, int(self.key))
         return chosen(self.policy, self._scores(may), int(self.key))
 
     def _masked(self) -> int:
@@ -516,8 +533,9 @@ class JointChoice:
         """Return the best slate, of arms by their numbers."""
         K, these = len(self.state.arms), self.candidates
         where = slice(None) if these.numbers is None else these.numbers
-        scores, may = np.zeros(K), np.zeros(K, np.bool_)
-        may[where] = these.may & (not self.frozen)
+        may: Bools = np.zeros(K, np.bool_)
+        if not self.frozen:
+            may[where] = these.may
         sets, key = self.state.sets, int(self.key)
         if self._plain and not self.weights[EPSILON]:
             return self._slate_of_few(places, may, self.key, looks=self.policy.needs_limits)
@@ -525,9 +543,13 @@ class JointChoice:
             if self.policy.needs_limits:
                 may[where] = self.marks(np.arange(len(these.may))) == questions.SAFE
             parts = np.zeros((7, K))
-            parts[:, where] = self.parts()
+            if self._formula is not None:
+                parts[0, where] = self._means()
+            else:
+                parts[:, where] = self.parts()
             seen = scores_for(parts, may, self.state.totals[1])
             return drawn(self.policy, seen, places, key, sets)
+        scores = np.zeros(K)
         scores[where] = self._blend(self.draws, self.key)
         found = choose_slate(scores, may, places, sets, key)
         while self.policy.needs_limits:
@@ -546,7 +568,10 @@ class JointChoice:
         Arms past those that fill the slate change nothing, unless it says so. `looks`: only what
         the limits are sure of.
         """
-        few, K = max(FIRST_LOOK, 4 * places) if looks else places, len(may)
+        few, K, sets = max(FIRST_LOOK, 4 * places) if looks else places, len(may), self.state.sets
+        if sets is None and not looks:  # then those are the best few
+            found, _ = self.model.top(self.row, may, int(key), self.spread, min(few, K))
+            return Slate(found[found >= 0], "exact", 1.0)
         scores, known, taken = np.zeros(K), np.zeros(K, np.bool_), may.copy()
         while True:
             found, top = self.model.top(self.row, taken, int(key), self.spread, min(few, K))
@@ -555,7 +580,7 @@ class JointChoice:
             scores[found] = top
             known[found] = not looks or self.marks(self._places(found)) == questions.SAFE
             more = bool(taken.any())
-            slate = choose_slate(scores, known, places, self.state.sets, int(key), more=more)
+            slate = choose_slate(scores, known, places, sets, int(key), more=more)
             if slate.how != "open":
                 return slate
             few *= MORE
@@ -680,6 +705,9 @@ class JointChoice:
     def _exact(self, may: Bools) -> Floats | None:
         """Return the exact propensities of a policy that draws nothing; None of one that does."""
         if not self.blends:
+            if self._formula is not None:
+                plays = float(self.state.totals[1])
+                return self._formula.propensities_by(self._means(), may, plays)
             return odds_of(self.policy, self._scores(may))
         w = Weights(*self.weights.tolist())
         noisy = w.limit != 0.0 and w.v_limit != 0.0 and not self.policy.needs_limits

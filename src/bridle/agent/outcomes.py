@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, overload
 
@@ -385,8 +386,10 @@ class SlateDecision(Sequence[Decision]):
 
     Attributes
     ----------
-    decisions : tuple of Decision
-        One for each place.
+    numbers : list of ints
+        The number of the arm at each place.
+    coins : list of (probability, whether it fell), or None
+        As in `Decisions`.
     how : {"exact", "search", "greedy"}
         `exact`: taking the best that fits is exact here. `search`: it is not, and the best was
         searched for and found. `greedy`: the search was given up.
@@ -394,25 +397,72 @@ class SlateDecision(Sequence[Decision]):
         The share of the best sum of draws that it has at least: 1 but for `greedy`.
     """
 
-    def __init__(self, decisions: Sequence[Decision], how: str, bound: float) -> None:
-        self.decisions = tuple(decisions)
+    def __init__(
+        self,
+        first: Decision,
+        ids: list[ItemId],
+        numbers: list[int],
+        shares: list[tuple[float, int | None]] | None,
+        coins: list[tuple[float | None, bool]] | None,
+        how: str,
+        bound: float,
+    ) -> None:
+        self._first = first
+        self._ids = ids
+        self.numbers = numbers
+        self._shares = shares
+        self.coins = coins
         self.how = how
         self.bound = bound
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """One for each place; made when they are first asked for."""
+        return (self._first, *(self._further(n) for n in range(1, len(self._ids))))
+
+    def _further(self, n: int) -> Decision:
+        """Return the decision of a place after the first."""
+        first, one = self._first, self._first.event
+        share, draws = (None, None) if self._shares is None else self._shares[n]
+        coin, checked = (None, False) if self.coins is None else self.coins[n]
+        event = Decided(
+            self._ids[n],
+            one.context,
+            first.arms[self.numbers[n]],
+            one.version,
+            one.among,
+            share,
+            one.at,
+            one.ask,
+            one.item,
+            None,
+            None,
+            None,
+            coin,
+            checked,
+            None,
+            draws,
+            one.slate,
+            n + 1,
+            one.places,
+        )
+        return Decision(event, first.arms, first.scored, first.eligible, None, first.certified)
 
     @property
     def id(self) -> ItemId:
         """Names the slate: the id of its first decision."""
-        return self.decisions[0].id
+        return self._ids[0]
 
     @property
     def ids(self) -> list[ItemId]:
         """The id of each decision."""
-        return [one.id for one in self.decisions]
+        return self._ids.copy()
 
     @property
     def arms(self) -> list[ArmId]:
         """The arms to play, best first."""
-        return [one.arm for one in self.decisions]
+        every = self._first.arms
+        return [every[k] for k in self.numbers]
 
     @property
     def events(self) -> list[Event]:
@@ -422,23 +472,27 @@ class SlateDecision(Sequence[Decision]):
     @property
     def event(self) -> Decided:
         """The event of the first place."""
-        return self.decisions[0].event
+        return self._first.event
 
     @property
     def question(self) -> Question | None:
         """What it would like to know, filed while it plays safe (``on_doubt="play_safe"``)."""
-        return self.decisions[0].question
+        return self._first.question
+
+    @property
+    def lost_nothing(self) -> bool:
+        """Whether it would have liked to play nothing else: no question, no cost of not asking."""
+        return self.question is None and self.event.wanted is None
 
     @property
     def propensity(self) -> float | None:
         """The probability of the whole slate, in this order, where it is exact; else None."""
-        shares = [one.event.propensity for one in self.decisions if one.event.draws is None]
-        if len(shares) < len(self.decisions) or None in shares:
+        if self._shares is None or any(draws is not None for _, draws in self._shares):
             return None
-        return math.prod(share for share in shares if share is not None)
+        return math.prod(share for share, _ in self._shares)
 
     def __len__(self) -> int:
-        return len(self.decisions)
+        return len(self._ids)
 
     @overload
     def __getitem__(self, place: int) -> Decision: ...

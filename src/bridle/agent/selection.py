@@ -833,31 +833,28 @@ class Selector:
             )
             return Abstention(nothing, None, sure, asked)
         coins = self.coins(ids[: len(arms)], arms.copy(), [item] * len(arms))
-        scored = chosen.scored()
-        made = []
-        for n, k in enumerate(arms.tolist()):
-            share, draws = (None, None) if shares is None else shares[n]
-            event = Decided(
-                ids[n],
-                context,
-                state.arm_ids[k],
-                version,
-                among,
-                share,
-                at,
-                ask,
-                item,
-                *(lost if n == 0 else NOTHING_LOST),
-                *(NO_COIN if coins is None else coins[n]),
-                None,
-                draws,
-                id,
-                n + 1,
-                places,
-            )
-            filed = asked if n == 0 else None
-            made.append(Decision(event, state.arm_ids, scored, eligible, None, sure, filed))
-        return SlateDecision(made, chosen.slate.how, chosen.slate.bound)
+        share, draws = (None, None) if shares is None else shares[0]
+        event = Decided(
+            id,
+            context,
+            state.arm_ids[arms[0]],
+            version,
+            among,
+            share,
+            at,
+            ask,
+            item,
+            *lost,
+            *(NO_COIN if coins is None else coins[0]),
+            None,
+            draws,
+            id,
+            1,
+            places,
+        )
+        first = Decision(event, state.arm_ids, chosen.scored(), eligible, None, sure, asked)
+        how, bound = chosen.slate.how, chosen.slate.bound
+        return SlateDecision(first, ids[: len(arms)], arms.tolist(), shares, coins, how, bound)
 
     def _joint_slate(self, case: _Case, places: int) -> _ChosenSlate:
         """Choose a slate where arms share what is learned of them."""

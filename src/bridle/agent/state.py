@@ -223,6 +223,8 @@ class AgentState:
         self.dropped = 0  # pending decisions that were dropped unrewarded
         self.arms: list[Arm] = list(settings.arms)
         self.number_of: dict[ArmId, int] = {}
+        self.arm_ids: tuple[ArmId, ...] = ()
+        self.ids_are_numbers = True
         self.check_arms(settings.arms)
         # The encoded features of arms, (K, p); None if they have none.
         self.arm_rows: Floats | None = None
@@ -714,9 +716,9 @@ class AgentState:
         check_size(len(self.arms) + more, 0 if self.settings.reward == OUR_SHARED else width)
         if self.number_of:
             self.limits_state.check_grow(len(arms))
-        seen = set(self.number_of)
+        seen: set[ArmId] = set()
         for arm in arms:
-            if arm.id in seen:
+            if arm.id in seen or arm.id in self.number_of:
                 remedy = "Agent.restore_arms brings back an arm that was retired."
                 raise InvalidValue("arms", "Agent", "arms of distinct ids", arm.id, remedy)
             seen.add(arm.id)
@@ -815,10 +817,16 @@ class AgentState:
         return self._sets
 
     def _name_arms(self) -> None:
+        """Number the arms that have no number yet: all of them, or those that were added."""
+        K = len(self.arm_ids)
+        ids = [arm.id for arm in self.arms[K:]]
+        self.number_of.update(zip(ids, range(K, K + len(ids)), strict=True))
+        self.arm_ids = (*self.arm_ids, *ids)
+        self.ids_are_numbers = self.ids_are_numbers and ids == list(range(K, K + len(ids)))
         self._sets = None
-        self.number_of = {arm.id: k for k, arm in enumerate(self.arms)}
-        self.arm_ids = tuple(self.number_of)
-        self.ids_are_numbers = self.arm_ids == tuple(range(len(self.arms)))
+        self._offer_arms()
+
+    def _offer_arms(self) -> None:
         self.every: Bools = self.status == STANDING
         self.every_shown = self.every.view()  # to hand out
         self.every_shown.flags.writeable = False
@@ -871,6 +879,27 @@ class AgentState:
         width = rows.shape[1] * 8
         raw = rows.tobytes()
         contexts = [raw[at : at + width] for at in range(0, len(raw), width)]
+        self._fold_choices(ids, contexts, arms, items, coins)
+
+    def fold_slate(
+        self,
+        first: Decided,
+        ids: Sequence[ItemId],
+        arms: Sequence[int],
+        coins: Sequence[tuple[float | None, bool]] | None,
+    ) -> None:
+        """Fold a slate that was just made and has lost nothing: as its events, one by one."""
+        n = len(ids)
+        self._fold_choices(ids, [self.raw(first.context)] * n, arms, [first.item] * n, coins)
+
+    def _fold_choices(
+        self,
+        ids: Sequence[ItemId],
+        contexts: Sequence[bytes],
+        arms: Sequence[int],
+        items: Sequence[ArmId | None],
+        coins: Sequence[tuple[float | None, bool]] | None,
+    ) -> None:
         made = zip(ids, zip(contexts, arms, strict=True), strict=True)
         every = min(arms, default=0) >= 0
         self.pending.update(made if every else [one for one in made if one[1][1] >= 0])
@@ -964,7 +993,7 @@ class AgentState:
     def set_status(self, status: npt.NDArray[np.int8]) -> None:
         """Take what may be done with each arm: (K,) of STANDING, VISITING and RETIRED."""
         self.status = status
-        self._name_arms()
+        self._offer_arms()
 
     def _policy_changed(self, event: PolicyChanged) -> None:
         self.check_policy(event.policy)

@@ -8,8 +8,8 @@ A reward is θᵀφ(x, a_k) + u_k + noise, with φ = (1, x) ⊗ (1, a). In units
 
 with n_k, S_k, R_k as before each play, and Λ diagonal: joint features of the context alone, of the
 arm alone and of both have a λ = s²/τ² each. Then θ | data ~ N(B⁻¹f, s²B⁻¹), and
-u_k | θ ~ N(κ(R_k − S_kᵀθ), s²κ). With R (D, D), RᵀR = B⁻¹, a play changes R by one outer product
-(Potter 1963), and a draw is μ + s·Rᵀz.
+u_k | θ ~ N(κ(R_k − S_kᵀθ), s²κ). With L (D, D), LLᵀ = B⁻¹, a play changes L by one outer product
+(Potter 1963), and a draw is μ + s·Lz. L has a row for each joint feature, as most of v is 0.
 
 The prior mean of θ is r̄, the mean of all rewards, on the constant feature: as Σ w v (1 − κ n_k) is
 the first column of Σ w v vᵀ, the mean is B⁻¹f + r̄·λ₀·B⁻¹e₀, and nothing but r̄ is kept for it.
@@ -49,6 +49,10 @@ LANES = MARKS
 DRAWS = 8
 # How far draws are from their means, in standard deviations: what most agents take.
 USUAL_SPREAD = 0.3
+# Arms that were played whose scores are computed first, beside two for each place.
+FRONT = 6
+# Columns of the inverse of a factor that are computed together.
+COLUMNS = 64
 # Powers of γ below this are not waited for: a refresh restores the prior.
 FADED = 0.9
 # The noise before anything was seen, as one observation: rewards are in [0, 1].
@@ -111,7 +115,7 @@ class Shared(NamedTuple):
     at: Places  # (2, D) context and arm index of every kept joint feature
     tri: Floats  # (3, T) lower triangle of Σ w v vᵀ: sum, what rounding dropped, the newest
     vec: Floats  # (5, D) f, what rounding dropped, the newest; then μ = B⁻¹f and B⁻¹e₀
-    root: Floats  # (D, D) R
+    root: Floats  # (D, D) L
     raw: Floats  # (T + D,) Σφφᵀ and Σφr, kept while forgetting; else (0,)
     num: Floats  # (NUMBERS,) λs, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own, Σ|φ|²
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
@@ -216,25 +220,22 @@ def centre(st: Shared, out: Floats) -> None:
 
 
 @njit(cache=True)
-def times_root(root: Floats, v: Floats, out: Floats) -> None:
-    """Fill R v."""
-    row_products(out, root, v)
+def onto_root(root: Floats, v: Floats, out: Floats) -> None:
+    """Fill Lᵀv, from the rows of the entries of v that are not 0."""
+    for r in range(out.shape[0]):
+        out[r] = 0.0
+    for e in range(v.shape[0]):
+        if v[e] != 0.0:
+            add_scaled(out, v[e], root[e])
 
 
 @njit(cache=True)
-def root_times(root: Floats, h: Floats, out: Floats) -> None:
-    """Add Rᵀh to `out`, row after row."""
-    add_rows(out, h, root)
-
-
-@njit(cache=True)
-def through_root(root: Floats, v: Floats, h: Floats, out: Floats) -> None:
-    """Fill h = R v, and add Rᵀh to `out`: both products with one reading of the root."""
-    for r in range(0, v.shape[0], ROWS):
-        end = min(r + ROWS, v.shape[0])
-        rows = root[r:end]
-        row_products(h[r:end], rows, v)
-        add_rows(out, h[r:end], rows)
+def by_inverse(root: Floats, f: Floats, work: Floats, out: Floats) -> None:
+    """Add B⁻¹f to `out`; work: (2, D) scratch."""
+    onto_root(root, f, work[0])
+    row_products(work[1], root, work[0])
+    for e in range(out.shape[0]):
+        out[e] += work[1, e]
 
 
 @njit(cache=True)
@@ -300,20 +301,25 @@ def factor(tri: Floats, low: Floats, new: Floats, ridge: Floats, U: Floats) -> f
 
 
 @njit(cache=True)
-def invert_factor(U: Floats, V: Floats) -> None:
-    """Fill V = U⁻ᵀ, lower."""
+def invert_factor(U: Floats, L: Floats) -> None:
+    """Fill L = U⁻¹, upper, in columns of some width: what is left of them is 0."""
     D = U.shape[0]
-    for i in range(D):
-        row = V[i]
-        for j in range(D):
-            row[j] = 0.0
-        row[i] = 1.0
-        for r in range(i):
-            if U[r, i] != 0.0:
-                add_scaled(row[: r + 1], -U[r, i], V[r, : r + 1])
-        scale = 1.0 / U[i, i]
-        for j in range(i + 1):
-            row[j] *= scale
+    L[:] = 0.0
+    for low in range(0, D, COLUMNS):
+        high = min(D, low + COLUMNS)
+        for i in range(high - 1, -1, -1):
+            first = max(i, low)
+            row = L[i, first:high]
+            if i + 1 < high:
+                factors = U[i, i + 1 : high]
+                add_rows(row, factors, L[i + 1 : high, first:high])
+            for j in range(row.shape[0]):
+                row[j] = -row[j]
+            if i >= low:
+                row[0] += 1.0
+            scale = 1.0 / U[i, i]
+            for j in range(row.shape[0]):
+                row[j] *= scale
 
 
 @njit(cache=True)
@@ -405,43 +411,49 @@ def look_ahead(st: Shared, k: int) -> None:
     """Compute anew what bounds the own effect of an arm that was played."""
     if st.own[k, 0] == 0.0:
         return
-    bound_effect(st, k)
     seat = int(np.int64(st.seat_of[k]))
+    bound_effects(st, seat, seat + 1)
     block = seat // LANES
     for i in range(st.peak.shape[0]):
         st.peak[i, block] = max(st.peak[i, block], st.hint[i, seat])
 
 
 @njit(cache=True)
-def bound_effect(st: Shared, k: int) -> None:
-    """Fill `hint` of an arm that was played: its own effect at `ref`, √κ, κ‖X_k‖ and κ‖old‖.
+def bound_effects(st: Shared, first: int, last: int) -> None:
+    """Fill `hint` of the arms at some seats: own effect at `ref`, √κ, κ‖X_k‖ and κ‖old‖.
 
     The mean of its own effect is κ(R_k − S_kᵀθ). S_kᵀ(θ − ref) is at most ‖X_k‖ times the sum of
     the columns' lengths of θ − ref, one for each feature of an arm, each times |a|. What was earned
     with former features adds ‖old‖·‖θ − ref‖.
     """
-    seat = int(np.int64(st.seat_of[k]))
-    kappa = shrink(st, k)
-    g = st.num[PASSED]
-    h = np.empty(st.rows.shape[1])
-    fit = fitted(st, k, st.ref, h)
-    length, before = 0.0, 0.0
-    for i in range(st.X.shape[1]):
-        length += st.X[k, i] * st.X[k, i]
-    if st.old_of[k] >= 0:
-        old = st.old[st.old_of[k]]
-        for e in range(old.shape[0]):
-            before += old[e] * old[e]
-    effect = kappa * g * (st.own[k, 1] - fit)
-    margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
-    wide = 1.0 + 1e-5
-    if st.num[GAMMA] < 1.0:  # until the next refresh n_k may fall to FADED of what it is
-        margin += (1.0 / FADED - 1.0) * abs(effect)
-        wide /= FADED
-    st.hint[0, seat] = effect + margin
-    st.hint[1, seat] = math.sqrt(kappa) * wide
-    st.hint[2, seat] = kappa * g * math.sqrt(length) * wide
-    st.hint[3, seat] = kappa * g * math.sqrt(before) * wide
+    rows, X, own, old_of, old = st.rows, st.X, st.own, st.old_of, st.old
+    hint, ref, seats, kind_of = st.hint, st.ref, st.seats, st.kind_of
+    rho, g, fades = st.num[RHO], st.num[PASSED], st.num[GAMMA] < 1.0
+    grid, means = np.empty((rows.shape[1], X.shape[1])), np.empty(X.shape[1])
+    grid_of(st.at, ref, grid)
+    kind = np.uint32(0xFFFFFFFF)
+    for seat in range(first, last):
+        k = int(np.int64(seats[seat]))
+        if kind_of[k] != kind:
+            kind = kind_of[k]
+            column_sums(grid, rows[k], means)
+        fit = fitted(X, old_of, old, k, ref, means)
+        effect, kappa = own_mean(rho, g, own[k, 0], own[k, 1], fit)
+        length, before = 0.0, 0.0
+        for i in range(means.shape[0]):
+            length += X[k, i] * X[k, i]
+        if old_of[k] >= 0:
+            for e in range(ref.shape[0]):
+                before += old[old_of[k], e] * old[old_of[k], e]
+        margin = 1e-5 * abs(kappa * g * fit) + 1e-5 * abs(effect)
+        wide = 1.0 + 1e-5
+        if fades:  # until the next refresh n_k may fall to FADED of what it is
+            margin += (1.0 / FADED - 1.0) * abs(effect)
+            wide /= FADED
+        hint[0, seat] = effect + margin
+        hint[1, seat] = math.sqrt(kappa) * wide
+        hint[2, seat] = kappa * g * math.sqrt(length) * wide
+        hint[3, seat] = kappa * g * math.sqrt(before) * wide
 
 
 @njit(cache=True)
@@ -449,20 +461,29 @@ def look_again(st: Shared) -> None:
     """Bring seats into order, and compute anew what bounds the own effects of their arms."""
     centre(st, st.ref)
     n = st.sizes[1]
-    at = np.empty(n, np.uint32)
-    for seat in range(n):
-        at[seat] = st.place_of[st.seats[seat]]
-    at.sort()
-    for seat in range(n):
-        k = int(np.int64(st.order[at[seat]]))
-        st.seats[seat] = k
-        st.seat_of[k] = seat
-        bound_effect(st, k)
+    seats, seat_of, order, place_of = st.seats, st.seat_of, st.order, st.place_of
+    done = st.sizes[2]
+    late = np.empty(n - done, np.uint32)
+    for i in range(late.shape[0]):
+        late[i] = place_of[seats[done + i]]
+    late.sort()
+    to = n - 1
+    for i in range(late.shape[0] - 1, -1, -1):  # from the end, past those that are in order
+        while done > 0 and place_of[seats[done - 1]] > late[i]:
+            done -= 1
+            seats[to] = seats[done]
+            to -= 1
+        seats[to] = order[late[i]]
+        to -= 1
+    for seat in range(to + 1, n):
+        seat_of[seats[seat]] = seat
     st.sizes[2] = n
-    st.peak[:] = _ZERO
-    for seat in range(n):
-        for i in range(st.peak.shape[0]):
-            st.peak[i, seat // LANES] = max(st.peak[i, seat // LANES], st.hint[i, seat])
+    bound_effects(st, 0, n)
+    hint, peak = st.hint, st.peak
+    peak[:] = _ZERO
+    for i in range(peak.shape[0]):
+        for seat in range(n):
+            peak[i, seat // LANES] = max(peak[i, seat // LANES], hint[i, seat])
 
 
 @njit(cache=True)
@@ -473,24 +494,27 @@ def has_moved(st: Shared) -> bool:
     centre(st, now)
     off = 0.0
     wide = 0.0
+    squares, root = np.zeros(D), st.root
     for r in range(D):
         off += (now[r] - st.ref[r]) * (now[r] - st.ref[r])
         for e in range(D):
-            wide += st.root[r, e] * st.root[r, e]
+            squares[e] += root[r, e] * root[r, e]
+    for e in range(D):
+        wide += squares[e]
     scale = USUAL_SPREAD * noise(st)
     return bool(off > scale * scale * wide / st.num[PASSED])
 
 
 @njit(cache=True)
 def refresh(st: Shared) -> None:
-    """Compute R, μ and B⁻¹e₀ anew from the sums, and what bounds own effects."""
+    """Compute L, μ and B⁻¹e₀ anew from the sums, and what bounds own effects."""
     solve(st)
     look_again(st)
 
 
 @njit(cache=True)
 def solve(st: Shared) -> None:
-    """Compute R, μ and B⁻¹e₀ anew from the sums, by Cholesky."""
+    """Compute L, μ and B⁻¹e₀ anew from the sums, by Cholesky."""
     bring_back(st)
     settle(st)
     st.counts[SINCE] = 0
@@ -500,21 +524,19 @@ def solve(st: Shared) -> None:
     ridges(st.at, st.num[LAM : LAM + KINDS], ridge)
     factor(st.tri[0], st.tri[1], st.tri[2], ridge, U)
     invert_factor(U, st.root)
-    h = np.empty(D)
+    work = np.empty((2, D))
     f = np.empty(D)
     for e in range(D):
         f[e] = st.vec[0, e] + (st.vec[1, e] + st.vec[2, e])
         st.vec[3, e] = 0.0
         st.vec[4, e] = 0.0
-    through_root(st.root, f, h, st.vec[3])
+    by_inverse(st.root, f, work, st.vec[3])
     # f is as large as B, and B⁻¹f loses what would be kept: once more, with what is missing.
     for e in range(D):
         f[e] = missing(st, e)
-    through_root(st.root, f, h, st.vec[3])
+    by_inverse(st.root, f, work, st.vec[3])
     if not zero_mean(st):
-        for r in range(D):
-            h[r] = st.root[r, 0]
-        root_times(st.root, h, st.vec[4])
+        row_products(st.vec[4], st.root, st.root[0])
     if st.num[GAMMA] == 1.0:
         st.num[RSS] = residue(st)
 
@@ -562,12 +584,11 @@ def fold_sums(st: Shared, k: int, x: Floats, r: float, v: Floats, S: Floats) -> 
 
 @njit(cache=True)
 def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work: Floats) -> None:
-    """Take one play into R, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (2, D) scratch."""
+    """Take one play into L, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (3, D) scratch."""
     h, b = work[0], work[1]
     D = v.shape[0]
-    for e in range(D):
-        b[e] = 0.0
-    through_root(st.root, v, h, b)
+    root = st.root
+    onto_root(root, v, h)
     q = 0.0
     fit = 0.0
     first = 0.0
@@ -579,13 +600,18 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
     share = weight / (1.0 + q)
     off = y - (fit + rate * st.num[LAM] * first)
     st.num[RSS] += st.num[PASSED] * share * off * off
-    add_scaled(st.vec[3], share * (y - fit), b)
-    add_scaled(st.vec[4], -share * first, b)
     # (I − βhhᵀ)² = I − hhᵀ·weight/(1 + q)
     beta = share / (1.0 + 1.0 / math.sqrt(1.0 + q))
+    less = work[2]
     for r in range(D):
-        h[r] *= beta
-    take_outer(st.root, h, b)
+        less[r] = beta * h[r]
+    for r in range(0, D, ROWS):  # b = Lh, and L − b·βhᵀ, with one reading of L
+        end = min(r + ROWS, D)
+        rows = root[r:end]
+        row_products(b[r:end], rows, h)
+        take_outer(rows, b[r:end], less)
+    add_scaled(st.vec[3], share * (y - fit), b)
+    add_scaled(st.vec[4], -share * first, b)
 
 
 @njit(cache=True, inline="always")
@@ -597,7 +623,7 @@ def is_due(plays: int) -> bool:
 
 @njit(cache=True)
 def period(D: int, gamma: float) -> int:
-    """Return after how many plays R is computed anew."""
+    """Return after how many plays L is computed anew."""
     most = max(100, D)
     if gamma < 1.0:
         most = min(most, int(math.log(FADED) / math.log(gamma)))
@@ -606,7 +632,7 @@ def period(D: int, gamma: float) -> int:
 
 @njit(cache=True)
 def fold(st: Shared, k: int, x: Floats, r: float, v: Floats, work: Floats, every: int) -> None:
-    """Fold one play: arm k in context x, (1, context), earned r. v (D), work (2, D) are scratch."""
+    """Fold one play: arm k in context x, (1, context), earned r. v (D), work (3, D) are scratch."""
     rate = base_rate(st)
     n = st.own[k, 0]
     y = fold_sums(st, k, x, r, v, work[0])
@@ -639,12 +665,12 @@ def finish(st: Shared, k: int, due: bool) -> None:
 def fold_many(st: Shared, arms: Ints, C: Floats, y: Floats) -> None:
     """Fold plays in order: the bits of one by one.
 
-    A refresh needs the sums alone, so before the last one of the batch R is left as it is. With
+    A refresh needs the sums alone, so before the last one of the batch L is left as it is. With
     forgetting the noise is not a function of the sums, and every play is taken in.
     """
     D = st.vec.shape[1]
     v = np.empty(D)
-    work = np.empty((2, D))
+    work = np.empty((3, D))
     every = period(D, st.num[GAMMA])
     last = -1
     plays, since = st.counts[PLAYS], st.counts[SINCE]
@@ -848,14 +874,16 @@ def own_bits(key: np.uint64, k: int) -> np.uint64:
 
 @njit(cache=True)
 def draw_theta(st: Shared, key: np.uint64, spread: float, z: Floats, out: Floats) -> None:
-    """Fill θ̃, one joint draw. z (D) is scratch."""
+    """Fill θ̃, one joint draw. z (2, D) is scratch."""
     centre(st, out)
     scale = spread * noise(st) / math.sqrt(st.num[PASSED])
     if scale > 0.0:
         mine = mix(key ^ _ROOT_KEY)
         for e in range(out.shape[0]):
-            z[e] = scale * normal(bits_of(mine, e))
-        root_times(st.root, z, out)
+            z[0, e] = scale * normal(bits_of(mine, e))
+        row_products(z[1], st.root, z[0])
+        for e in range(out.shape[0]):
+            out[e] += z[1, e]
 
 
 @njit(cache=True)
@@ -960,52 +988,43 @@ def highest(x: Singles, first: np.uint64, work: Singles) -> np.float32:
     return best
 
 
-@njit(cache=True, inline="always")
-def own_effect(
-    st: Shared, k: int, theta: Floats, scale: float, bits: np.uint64, h: Floats
+@njit(cache=True)
+def grid_of(at: Places, theta: Floats, out: Floats) -> None:
+    """Fill (p+1, d+1): by an arm's feature, what θ says of a context's."""
+    out[:] = 0.0
+    for e in range(theta.shape[0]):
+        out[at[1, e], at[0, e]] = theta[e]
+
+
+@njit(cache=True)
+def column_sums(grid: Floats, a: Floats, out: Floats) -> None:
+    """Fill Σ_j a_j times row j of a grid: of θ, what it says of an arm by a context's features."""
+    out[:] = 0.0
+    for j in range(a.shape[0]):
+        if a[j] != 0.0:
+            add_scaled(out, a[j], grid[j])
+
+
+@njit(cache=True)
+def fitted(
+    X: Floats, old_of: npt.NDArray[np.int32], old: Floats, k: int, theta: Floats, means: Floats
 ) -> float:
-    """Return ũ_k given θ̃; scale: see `own_spread`; h (p+1) is scratch."""
-    kappa = shrink(st, k)
-    effect = 0.0
-    if kappa > 0.0 and st.own[k, 0] > 0.0:
-        effect = kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta, h))
-    if kappa > 0.0 and scale > 0.0:
-        effect += scale * math.sqrt(kappa) * normal(bits)
-    return effect
+    """Return S_kᵀθ, in units of g; means: the `column_sums` of θ's grid for its features."""
+    total = 0.0
+    for i in range(means.shape[0]):
+        total += X[k, i] * means[i]
+    if old_of[k] >= 0:
+        before = old[old_of[k]]
+        for e in range(theta.shape[0]):
+            total += before[e] * theta[e]
+    return total
 
 
 @njit(cache=True, inline="always")
-def fitted(st: Shared, k: int, theta: Floats, h: Floats) -> float:
-    """Return S_kᵀθ, in units of g; h (p+1) is scratch."""
-    at, X, a = st.at, st.X[k], st.rows[k]
-    d1, p1 = X.shape[0], a.shape[0]
-    total = 0.0
-    words = 0
-    for j in range(p1):
-        words += a[j] != 0.0
-    if theta.shape[0] == d1 * p1 and 4 * words < p1:
-        for j in range(p1):
-            if a[j] != 0.0:
-                part = 0.0
-                for i in range(d1):
-                    part += X[i] * theta[i * p1 + j]
-                total += part * a[j]
-    elif theta.shape[0] == d1 * p1:
-        for j in range(p1):
-            h[j] = 0.0
-        for i in range(d1):
-            if X[i] != 0.0:
-                add_scaled(h, X[i], theta[i * p1 : (i + 1) * p1])
-        for j in range(p1):
-            total += h[j] * a[j]
-    else:
-        for e in range(theta.shape[0]):
-            total += X[at[0, e]] * (a[at[1, e]] * theta[e])
-    if st.old_of[k] >= 0:
-        old = st.old[st.old_of[k]]
-        for e in range(theta.shape[0]):
-            total += old[e] * theta[e]
-    return total
+def own_mean(rho: float, g: float, plays: float, earned: float, fit: float) -> tuple[float, float]:
+    """Return the mean of ũ_k of an arm that was played, given θ̃, and κ."""
+    kappa = rho / (1.0 + rho * g * plays)
+    return kappa * g * (earned - fit), kappa
 
 
 @njit(cache=True)
@@ -1015,22 +1034,35 @@ def draw_some(
     """Fill the scores of one joint draw for the given arms; x: (1, context)."""
     D, P = st.vec.shape[1], st.rows.shape[1]
     theta = np.empty(D)
-    draw_theta(st, key, spread, np.empty(D), theta)
+    draw_theta(st, key, spread, np.empty((2, D)), theta)
     w = np.empty(P)
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
     scale = own_spread(st, spread)
     score = np.empty(st.tiles.shape[0] * LANES, np.float32)
     known = np.zeros(st.tiles.shape[0], np.bool_)
-    h = np.empty(P)
+    grid, means = np.empty((P, st.X.shape[1])), np.empty(st.X.shape[1])
+    grid_of(st.at, theta, grid)
+    X, own, rows, old_of, old = st.X, st.own, st.rows, st.old_of, st.old
+    tiles, marks, binary, kind_of = st.tiles, st.marks, st.binary, st.kind_of
+    rho, g = st.num[RHO], st.num[PASSED]
+    fresh = scale * math.sqrt(rho)
     for i in range(arms.shape[0]):
         k = arms[i]
-        kind = int(np.int64(st.kind_of[k]))
+        kind = int(np.int64(kind_of[k]))
         if not known[kind // LANES]:
-            tile_scores(st.tiles, st.marks, st.binary, single, kind // LANES, score)
+            tile_scores(tiles, marks, binary, single, kind // LANES, score)
             known[kind // LANES] = True
-        bits = own_bits(key, k)
-        out[i] = np.float64(score[kind]) + own_effect(st, k, theta, scale, bits, h)
+        out[i] = np.float64(score[kind])
+        if own[k, 0] > 0.0 and rho > 0.0:
+            column_sums(grid, rows[k], means)
+            fit = fitted(X, old_of, old, k, theta, means)
+            effect, kappa = own_mean(rho, g, own[k, 0], own[k, 1], fit)
+            if scale > 0.0:
+                effect += scale * math.sqrt(kappa) * normal(own_bits(key, k))
+            out[i] += effect
+        elif fresh > 0.0:
+            out[i] += fresh * normal(own_bits(key, k))
 
 
 @njit(cache=True)
@@ -1046,7 +1078,7 @@ def draw_rows(
     """Fill the scores of one joint draw for arms that nobody stored: rows (n, p), one key each."""
     D, P = st.vec.shape[1], st.rows.shape[1]
     theta = np.empty(D)
-    draw_theta(st, key, spread, np.empty(D), theta)
+    draw_theta(st, key, spread, np.empty((2, D)), theta)
     w = np.empty(P)
     contract(st.at, theta, x, w)
     single = w.astype(np.float32)
@@ -1302,8 +1334,89 @@ def best_played(
     n = st.sizes[1] if st.num[RHO] > 0.0 else 0
     if n == 0:
         return 0
-    tiles, marks, binary, kind_of, seats = st.tiles, st.marks, st.binary, st.kind_of, st.seats
-    hint, peak, sorted_ = st.hint, st.peak, st.sizes[2]
+    seats, kind_of = st.seats, st.kind_of
+    blocks = (n + LANES - 1) // LANES
+    high, reach = np.empty(blocks, np.float32), np.empty(blocks * LANES, np.float32)
+    reach_played(st, theta, key, scale, score, work, top[0], high, reach)
+    grid, means = np.empty((st.rows.shape[1], st.X.shape[1])), np.empty(st.X.shape[1])
+    grid_of(st.at, theta, grid)
+    # The most promising ones first: then few others reach what has been found.
+    front = most_promising(high, reach, n, 2 * best.shape[0] + FRONT)
+    computed = 0
+    kind = np.uint32(0xFFFFFFFF)
+    X, own, rows, old_of, old = st.X, st.own, st.rows, st.old_of, st.old
+    rho, g = st.num[RHO], st.num[PASSED]
+    for turn in range(-1, blocks):
+        if turn >= 0 and best[0] >= 0 and high[turn] < top[0]:
+            continue
+        low = turn * LANES
+        for i in range(front.shape[0] if turn < 0 else min(n - low, LANES)):
+            seat = front[i] if turn < 0 else low + i
+            k = int(np.int64(seats[seat]))
+            if not may[k] or (best[0] >= 0 and reach[seat] < top[0]):
+                continue
+            if turn < 0:
+                reach[seat] = _NEVER
+            elif reach[seat] == _NEVER:
+                continue
+            if kind_of[k] != kind:
+                kind = kind_of[k]
+                column_sums(grid, rows[k], means)
+            fit = fitted(X, old_of, old, k, theta, means)
+            effect, kappa = own_mean(rho, g, own[k, 0], own[k, 1], fit)
+            drawn = float(score[kind])
+            if scale > 0.0:
+                if best[0] >= 0 and drawn + effect + 8.5 * scale * math.sqrt(kappa) < top[0]:
+                    continue
+                effect += scale * math.sqrt(kappa) * normal(own_bits(key, k))
+            drawn += effect
+            computed += 1
+            insert(best, top, tie, k, drawn, bits_of(key, k))
+    return computed
+
+
+@njit(cache=True)
+def most_promising(high: Singles, reach: Singles, n: int, most: int) -> Ints:
+    """Return the seats of the highest reach, at most so many, in any order."""
+    found, count = np.empty(min(n, most), np.int64), 0
+    low = 0
+    for block in range(high.shape[0]):
+        if count == found.shape[0] and high[block] <= reach[found[low]]:
+            continue
+        for seat in range(block * LANES, min(n, (block + 1) * LANES)):
+            if count < found.shape[0]:
+                found[count] = seat
+                count += 1
+            elif reach[seat] > reach[found[low]]:
+                found[low] = seat
+            else:
+                continue
+            if count == found.shape[0]:
+                low = 0
+                for i in range(1, count):
+                    if reach[found[i]] < reach[found[low]]:
+                        low = i
+    return found
+
+
+@njit(cache=True)
+def reach_played(
+    st: Shared,
+    theta: Floats,
+    key: np.uint64,
+    scale: float,
+    score: Singles,
+    work: Singles,
+    least: float,
+    high: Singles,
+    reach: Singles,
+) -> None:
+    """Fill an upper bound on the score of every seat's arm, and of each block of seats.
+
+    A block that is below `least` as a whole has its bound alone, and no arm of it one.
+    """
+    n, tiles, marks, binary, seats = st.sizes[1], st.tiles, st.marks, st.binary, st.seats
+    hint, peak, sorted_, kind_of = st.hint, st.peak, st.sizes[2], st.kind_of
     columns = np.empty(st.rows.shape[1], np.float32)
     far = np.float32(distances(st, theta, columns))
     if st.counts[OLD] == 0:
@@ -1311,27 +1424,21 @@ def best_played(
     size, sized = np.empty(score.shape[0], np.float32), np.zeros(tiles.shape[0], np.bool_)
     held = np.zeros(LANES, np.uint32)
     wide = np.float32(scale)
-    tail, draws, reach = work[0], work[1], work[2]
-    # By arm's feature, what the draw says of a context's: (p+1, d+1).
-    grid = np.zeros((columns.shape[0], st.X.shape[1]))
-    for e in range(theta.shape[0]):
-        grid[st.at[1, e], st.at[0, e]] = theta[e]
-    h, means = np.empty(st.rows.shape[1]), np.empty(st.X.shape[1])
-    computed = 0
-    for low in range(0, n, LANES):
+    tail, draws, mine = work[0], work[1], work[2]
+    for block in range(high.shape[0]):
+        low = block * LANES
         end = min(n, low + LANES)
-        block = low // LANES
         for i in range(end - low):
             held[i] = kind_of[seats[low + i]]
         # Neighbours in order need no looking up one by one.
-        high, length = -np.float32(np.inf), _ZERO
+        best, length = -np.float32(np.inf), _ZERO
         close = end <= sorted_ and held[end - low - 1] - held[0] <= 2 * LANES
         for t in range(held[0] // LANES, held[end - low - 1] // LANES + 1 if close else 0):
             if not sized[t]:
                 tile_sizes(tiles, marks, binary, columns, t, size)
                 sized[t] = True
         if close:
-            high = highest_of(score, np.uint64(held[0]), np.uint64(held[end - low - 1]))
+            best = highest_of(score, np.uint64(held[0]), np.uint64(held[end - low - 1]))
             length = highest_of(size, np.uint64(held[0]), np.uint64(held[end - low - 1]))
         else:
             for i in range(end - low):
@@ -1339,66 +1446,21 @@ def best_played(
                 if not sized[t]:
                     tile_sizes(tiles, marks, binary, columns, t, size)
                     sized[t] = True
-                high = max(high, score[held[i]])
+                best = max(best, score[held[i]])
                 length = max(length, size[held[i]])
-        if best[0] >= 0:
-            base = (high + peak[0, block]) + (length * peak[2, block] + far * peak[3, block])
-            base += np.float32(1e-5) * (abs(high) + abs(base))
-            if base + scale * np.float64(_FURTHEST * peak[1, block]) < top[0]:
-                continue
-            draw = furthest(seats, low, end, key) * (1.0 + 1e-5)
-            if base + scale * (draw * np.float64(peak[1, block])) < top[0]:
-                continue
+        base = (best + peak[0, block]) + (length * peak[2, block] + far * peak[3, block])
+        base += np.float32(1e-5) * (abs(best) + abs(base))
+        base += np.float32(wide * (_FURTHEST * peak[1, block]) * np.float32(1.0 + 1e-5))
+        if base < least:
+            high[block] = base
+            reach[low : low + LANES] = _NEVER
+            continue
         reach_draws(seats, low, key, wide, tail, draws)
-        reach_seats(score, size, held, hint, low, wide, far, draws, reach)
-        kind = np.uint32(0xFFFFFFFF)
-        for seat in range(low, end):
-            k = int(np.int64(seats[seat]))
-            if not may[k] or (best[0] >= 0 and reach[seat - low] < top[0]):
-                continue
-            drawn = float(score[held[seat - low]])
-            if best[0] >= 0 and st.old_of[k] < 0:
-                if held[seat - low] != kind:
-                    kind = held[seat - low]
-                    column_sums(grid, st.rows[k], means)
-                if reach_played(st, k, drawn, means, scale, draws[seat - low]) < top[0]:
-                    continue
-            drawn += own_effect(st, k, theta, scale, own_bits(key, k), h)
-            computed += 1
-            insert(best, top, tie, k, drawn, bits_of(key, k))
-    return computed
-
-
-@njit(cache=True)
-def column_sums(grid: Floats, a: Floats, out: Floats) -> None:
-    """Fill Σ_j a_j times row j of a grid."""
-    out[:] = 0.0
-    for j in range(a.shape[0]):
-        if a[j] != 0.0:
-            add_scaled(out, a[j], grid[j])
-
-
-@njit(cache=True, inline="always")
-def reach_played(
-    st: Shared, k: int, score: float, means: Floats, scale: float, draw: np.float32
-) -> float:
-    """Return an upper bound on the score of an arm that was played and has no former features.
-
-    means: (d+1,) what the draw says of its kind, by a context's features; draw: how far the draw of
-    its own effect may go.
-    """
-    X, own = st.X[k], st.own[k]
-    fit, terms = 0.0, 0.0
-    for i in range(X.shape[0]):
-        part = X[i] * means[i]
-        fit += part
-        terms += abs(part)
-    g, rho = st.num[PASSED], st.num[RHO]
-    kappa = rho / (1.0 + rho * g * own[0])
-    effect = kappa * g * (own[1] - fit)
-    more = scale * (max(np.float64(draw), 0.0) * math.sqrt(kappa)) * (1.0 + 1e-5)
-    slack = 1e-9 * (abs(score) + kappa * g * (abs(own[1]) + terms) + more)
-    return float(score + effect + more + slack)
+        reach_seats(score, size, held, hint, low, wide, far, draws, mine)
+        for i in range(end - low, LANES):
+            mine[i] = _NEVER
+        reach[low : low + LANES] = mine
+        high[block] = highest(reach, np.uint64(low), tail)
 
 
 @njit(cache=True)
@@ -1408,7 +1470,7 @@ def best_arms(
     """Do what `best_of` does for the joint draw under a key; x: (1, context)."""
     D, P = st.vec.shape[1], st.rows.shape[1]
     theta = np.empty(D)
-    draw_theta(st, key, spread, np.empty(D), theta)
+    draw_theta(st, key, spread, np.empty((2, D)), theta)
     w = np.empty(P)
     contract(st.at, theta, x, w)
     scale = own_spread(st, spread)
@@ -1442,17 +1504,14 @@ def draw_thetas(st: Shared, keys: Uints, spread: float, out: Floats) -> None:
                 z[m, e] = scale * normal(bits_of(mine, e))
     if scale == 0.0:
         return
-    full = D - D % 4
-    for r in range(0, full, 4):
-        r0, r1, r2, r3 = st.root[r], st.root[r + 1], st.root[r + 2], st.root[r + 3]
+    off, root = np.empty((n, D)), st.root
+    for r in range(0, D, ROWS):
+        end = min(r + ROWS, D)
         for m in range(n):
-            h0, h1, h2, h3 = z[m, r], z[m, r + 1], z[m, r + 2], z[m, r + 3]
-            row = out[m]
-            for i in range(r0.shape[0]):
-                row[i] = (((row[i] + h0 * r0[i]) + h1 * r1[i]) + h2 * r2[i]) + h3 * r3[i]
-    for r in range(full, D):
-        for m in range(n):
-            add_scaled(out[m], z[m, r], st.root[r])
+            row_products(off[m, r:end], root[r:end], z[m])
+    for m in range(n):
+        for e in range(D):
+            out[m, e] += off[m, e]
 
 
 @njit(cache=True)
@@ -1497,28 +1556,17 @@ def win_counts(
 
 
 @njit(cache=True)
-def contracted_root(st: Shared, x: Floats, out: Floats) -> None:
-    """Fill E (D, p+1), E = R·((1, x) ⊗ I): the root of the covariance of Θᵀ(1, x) is Eᵀ."""
-    D = st.vec.shape[1]
-    for r in range(D):
-        row = out[r]
-        for j in range(row.shape[0]):
-            row[j] = 0.0
-        root = st.root[r]
-        for e in range(D):
-            row[st.at[1, e]] += x[st.at[0, e]] * root[e]
-
-
-@njit(cache=True)
 def contracted_covariance(st: Shared, x: Floats) -> Floats:
     """Return C (p+1, p+1), the covariance of Θᵀ(1, x) in units of s²."""
     D, P = st.vec.shape[1], st.rows.shape[1]
-    E = np.empty((D, P))
-    contracted_root(st, x, E)
-    C = np.zeros((P, P))
-    for r in range(D):
-        for j in range(P):
-            add_scaled(C[j], E[r, j], E[r])
+    at, root = st.at, st.root
+    E = np.zeros((P, D))  # ((1, x) ⊗ I)ᵀL
+    for e in range(D):
+        if x[at[0, e]] != 0.0:
+            add_scaled(E[at[1, e]], x[at[0, e]], root[e])
+    C = np.empty((P, P))
+    for j in range(P):
+        row_products(C[j], E, E[j])
     for j in range(P):
         for i in range(P):
             C[j, i] /= st.num[PASSED]
@@ -1547,7 +1595,7 @@ def effect_square(st: Shared, k: int, x: Floats, v: Floats, S: Floats, h: Floats
     joint(st.at, x, st.rows[k], v)
     arm_sum(st, k, S)
     add_scaled(v, -kappa * g, S)
-    times_root(st.root, v, h)
+    onto_root(st.root, v, h)
     total = 0.0
     for e in range(h.shape[0]):
         total += h[e] * h[e]
@@ -1566,7 +1614,9 @@ def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
     s = noise(st)
     rho = st.num[RHO]
     work = np.empty((3, D))
-    h = np.empty(P)
+    h, sums = np.empty(P), np.empty(st.X.shape[1])
+    grid = np.empty((P, st.X.shape[1]))
+    grid_of(st.at, theta, grid)
     for i in range(arms.shape[0]):
         k = arms[i]
         a = st.rows[k]
@@ -1574,13 +1624,61 @@ def scores(st: Shared, x: Floats, arms: Ints, mean: Floats, sd: Floats) -> None:
         for j in range(P):
             total += w[j] * a[j]
         if rho > 0.0 and st.own[k, 0] > 0.0:
-            kappa = shrink(st, k)
-            total += kappa * st.num[PASSED] * (st.own[k, 1] - fitted(st, k, theta, h))
+            column_sums(grid, a, sums)
+            fit = fitted(st.X, st.old_of, st.old, k, theta, sums)
+            total += own_mean(rho, st.num[PASSED], st.own[k, 0], st.own[k, 1], fit)[0]
             square = effect_square(st, k, x, work[0], work[1], work[2])
         else:
             square = square_of(C, a, h) + rho
         mean[i] = total
         sd[i] = s * math.sqrt(square)
+
+
+@njit(cache=True)
+def kind_means(
+    rows: Floats, order: Wholes, starts: Wholes, marks: Uints, binary: Bools, w: Floats, out: Floats
+) -> None:
+    """Fill (1, a)ᵀw of all kinds, in double precision: the bits of `scores`, arm by arm."""
+    Q = out.shape[0]
+    sums = np.empty(LANES)
+    for t in range((Q + LANES - 1) // LANES):
+        low = t * LANES
+        end = min(Q - low, LANES)
+        sums[:] = 0.0
+        for j in range(w.shape[0]):
+            weight = w[j]
+            if binary[j]:
+                bits = marks[t, j]
+                for i in range(LANES):
+                    sums[i] += weight if (bits >> np.uint64(i)) & np.uint64(1) else 0.0
+            else:
+                for i in range(end):
+                    sums[i] += weight * rows[order[starts[low + i]], j]
+        out[low : low + end] = sums[:end]
+
+
+@njit(cache=True)
+def means(st: Shared, x: Floats, mean: Floats) -> None:
+    """Fill the mean of the score of every arm, K: what `scores` says, without its spread."""
+    D, P, Q = st.vec.shape[1], st.rows.shape[1], st.sizes[0]
+    theta, w, of_kind = np.empty(D), np.empty(P), np.empty(Q)
+    centre(st, theta)
+    contract(st.at, theta, x, w)
+    kind_means(st.rows, st.order, st.starts, st.marks, st.binary, w, of_kind)
+    kind_of, seats = st.kind_of, st.seats
+    for k in range(mean.shape[0]):
+        mean[k] = of_kind[kind_of[k]]
+    rho, g = st.num[RHO], st.num[PASSED]
+    if rho == 0.0:
+        return
+    X, own, rows, old_of, old = st.X, st.own, st.rows, st.old_of, st.old
+    grid, sums = np.empty((P, X.shape[1])), np.empty(X.shape[1])
+    grid_of(st.at, theta, grid)
+    for seat in range(st.sizes[1]):
+        k = int(np.int64(seats[seat]))
+        column_sums(grid, rows[k], sums)
+        fit = fitted(X, old_of, old, k, theta, sums)
+        mean[k] += own_mean(rho, g, own[k, 0], own[k, 1], fit)[0]
 
 
 @njit(cache=True)
@@ -1664,21 +1762,18 @@ def fold_one(
         sizes,
     )
     D = vec.shape[1]
-    fold(st, k, with_first(context), r, np.empty(D), np.empty((2, D)), period(D, num[GAMMA]))
+    fold(st, k, with_first(context), r, np.empty(D), np.empty((3, D)), period(D, num[GAMMA]))
 
 
 @njit(cache=True)
 def widest(root: Floats, at: Places, out: Floats) -> None:
     """Fill (d+1, p+1) with √(B⁻¹)_ee of every joint feature e, 0 where one is not kept."""
-    D = root.shape[0]
-    squares = np.zeros(D)
-    for r in range(D):
-        row = root[r]
-        for e in range(D):
-            squares[e] += row[e] * row[e]
     out[:] = 0.0
-    for e in range(D):
-        out[at[0, e], at[1, e]] = math.sqrt(squares[e])
+    for e in range(root.shape[0]):
+        square = 0.0
+        for r in range(root.shape[1]):
+            square += root[e, r] * root[e, r]
+        out[at[0, e], at[1, e]] = math.sqrt(square)
 
 
 @njit(cache=True)
@@ -1795,9 +1890,10 @@ def bound_played(
     X, rows, own = st.X, st.rows, st.own
     rho, g = st.num[RHO], st.num[PASSED]
     up = max(bonus, 0.0) * s * (1.0 + 1e-6)
-    work, h = np.empty((3, D)), np.empty(P)
-    wide = np.empty((X.shape[1], P))
+    work, sums = np.empty((3, D)), np.empty(X.shape[1])
+    wide, grid = np.empty((X.shape[1], P)), np.empty((P, X.shape[1]))
     widest(st.root, st.at, wide)
+    grid_of(st.at, theta, grid)
     computed = 0
     for i in range(st.sizes[1]):
         k = int(np.int64(st.seats[i]))
@@ -1805,7 +1901,8 @@ def bound_played(
             continue
         kappa = rho / (1.0 + rho * g * own[k, 0])
         mean = np.float64(score[st.kind_of[k]])
-        mean += kappa * g * (own[k, 1] - fitted(st, k, theta, h))
+        column_sums(grid, rows[k], sums)
+        mean += kappa * g * (own[k, 1] - fitted(X, st.old_of, st.old, k, theta, sums))
         if best[0] >= 0 and st.old_of[k] < 0:
             length = 0.0
             for j in range(P):
@@ -1985,8 +2082,8 @@ def run(
     """
     D, P = st.vec.shape[1], st.rows.shape[1]
     score, most = scores_room(st), blocks_room(st)
-    theta, z, v, w = np.empty(D), np.empty(D), np.empty(D), np.empty(P)
-    work = np.empty((2, D))
+    theta, z, v, w = np.empty(D), np.empty((2, D)), np.empty(D), np.empty(P)
+    work = np.empty((3, D))
     best, top = np.empty(1, np.int64), np.empty(1)
     every = period(D, st.num[GAMMA])
     computed = 0

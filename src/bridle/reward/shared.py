@@ -265,7 +265,7 @@ class SharedArms:
     def covariance(self) -> Floats:
         """The posterior covariance of θ over the kept joint features, (D, D), s² included."""
         st = self.kernel_state
-        return np.asarray(st.root.T @ st.root * (self.scale**2 / st.num[PASSED]))
+        return np.asarray(st.root @ st.root.T * (self.scale**2 / st.num[PASSED]))
 
     @property
     def memory_per_arm(self) -> int:
@@ -296,8 +296,12 @@ class SharedArms:
         mean = np.empty(self.joint_features)
         kernel.centre(st, mean)
         kappa = st.num[RHO] / (1.0 + st.num[RHO] * st.num[PASSED] * st.own[which, 0])
-        h = np.empty(st.rows.shape[1])
-        fits = np.array([kernel.fitted(st, k, mean, h) for k in which.tolist()])
+        grid, means = np.empty((st.rows.shape[1], st.X.shape[1])), np.empty(st.X.shape[1])
+        kernel.grid_of(st.at, mean, grid)
+        fits = np.empty(len(which))
+        for i, k in enumerate(which.tolist()):
+            kernel.column_sums(grid, st.rows[k], means)
+            fits[i] = kernel.fitted(st.X, st.old_of, st.old, k, mean, means)
         effects = kappa * st.num[PASSED] * (st.own[which, 1] - fits)
         return effects, self.scale * np.sqrt(kappa)
 
@@ -444,6 +448,12 @@ class SharedArms:
         mean, sd = np.empty(len(which)), np.empty(len(which))
         kernel.scores(self.kernel_state, kernel.with_first(x), which, mean, sd)
         return mean, sd
+
+    def means(self, context: Floats) -> Floats:
+        """Mean of the score of every arm, the bits of `scores`, in a few passes over the arms."""
+        mean = np.empty(self.arms)
+        kernel.means(self.kernel_state, kernel.with_first(context), mean)
+        return mean
 
     def scores_many(self, contexts: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Mean and standard deviation of every arm for each context: two arrays (n, K)."""
@@ -694,7 +704,8 @@ class SharedArms:
         st.sizes[0] = 0
         kernel.arrange(st, 0, new)
         played = np.flatnonzero(st.own[:K, 0] > 0.0)
-        st.seats[: len(played)], st.sizes[1] = played, len(played)
+        st.seats[: len(played)] = played
+        st.sizes[1], st.sizes[2] = len(played), 0
         self._stale, self._tail = False, 0
         kernel.look_again(st)
 
