@@ -25,6 +25,7 @@ from bridle.kernels.loop import pull_of, score_columns
 from bridle.kernels.mixture import check_coin
 from bridle.kernels.posterior import fold, nonzeros
 from bridle.kernels.purse import RECHECK, coin_at
+from bridle.kernels.scaled import FIRST, MASS, SUM, fold_one
 from bridle.kernels.types import Floats, Ints, Posterior, Uints, Weights
 
 Marks = npt.NDArray[np.int8]
@@ -182,7 +183,10 @@ def play(weights: Floats, parts: Floats, marks: Marks, start: np.uint64, number:
 def run(
     w: Weights,
     post: Posterior,
-    ridge: float,
+    new: Posterior,
+    common: Floats,
+    stamps: Ints,
+    num: Floats,
     C: Floats,
     outcomes: Floats,
     kind: Ints,
@@ -215,12 +219,13 @@ def run(
     until: int,
     look: int,
     arms: Ints,
-) -> tuple[int, int, int]:
-    """Run from step `at` on until a question or a check comes up; return (step, arm, why).
+) -> tuple[int, int, int, bool]:
+    """Run from step `at` on until something comes up; return (step, arm, why, due).
 
-    why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER at
-    step `until`. C: (M, d), outcomes: (M, K); kind and item: (M,) the
-    number of each row's distinct context and of its item; unit: (K,); accounts, rated: (K,) by
+    why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER
+    before a step, `until` at the latest. new, common, stamps, num: as in `scaled.fold_one`, of arms
+    that find their scale, which is due to be found anew if `due`; num: (0,) of others. C: (M, d),
+    outcomes: (M, K); kind and item: (M,) the number of each row's distinct context and of its item; unit: (K,); accounts, rated: (K,) by
     which account, of A, and which rate of exceptions an arm goes: most often its unit; safe, p,
     hope, information: (kinds, U), where hope is the P(allowed) that questions are judged by; said:
     (items, U) what the teacher said; account: (items, A) what not asking has cost; lessons: (A,)
@@ -249,14 +254,18 @@ def run(
         for i in range(d):
             for j in range(i + 1):
                 A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
+    scaled = num.shape[0] > 0
+    counted = np.empty(2)
     for t in range(at, until):
+        if scaled:
+            counted[0], counted[1] = num[SUM] + FIRST, num[MASS] + 1.0
         frozen = coins.purse.shape[0] > 0 and coin_at(coins.purse, t) < 0.0
         row = rows[t]
         like = kind[row]
         own = item[row]
         c = C[row]
         n = nonzeros(c, where)
-        pull = pull_of(centred, ridge, totals)
+        pull = pull_of(centred, post.ridge, counted if scaled else totals)
         score_columns(mu, A, c, where, n, pull, h, mean, sd)
         doubtful, served = False, False
         for k in range(K):
@@ -296,7 +305,7 @@ def run(
             if pays:
                 account[own, accounts[k]] = 0.0
                 lessons[accounts[k]] = 0.0
-                return t, k, ASKS
+                return t, k, ASKS, False
             if k >= 0:
                 account[own, accounts[k]] += cost
                 lessons[accounts[k]] += lesson
@@ -314,10 +323,42 @@ def run(
         for u in range(U):
             here[u] = UNASKED
         arms[t] = arm
+        due = False
         if arm >= 0:
             totals[0] += outcomes[row, arm]
             totals[1] += 1.0
-            fold(post, arm, c, outcomes[row, arm], where, n, g)
+            if scaled:
+                due = fold_one(
+                    post.gram,
+                    post.gram_low,
+                    post.gram_new,
+                    post.f,
+                    post.f_low,
+                    post.f_new,
+                    post.A,
+                    post.mu,
+                    post.times,
+                    post.since,
+                    new.gram,
+                    new.gram_low,
+                    new.gram_new,
+                    new.f,
+                    new.f_low,
+                    new.f_new,
+                    new.A,
+                    new.mu,
+                    new.times,
+                    new.since,
+                    post.ridge,
+                    common,
+                    stamps,
+                    num,
+                    arm,
+                    c,
+                    outcomes[row, arm],
+                )
+            else:
+                fold(post, arm, c, outcomes[row, arm], where, n, g)
             for i in range(d):
                 mu[i, arm] = post.mu[arm, i]
                 for j in range(i + 1):
@@ -327,8 +368,10 @@ def run(
             begin = key_of(begin, np.uint64(t + 1))
         if coin > 0.0 and uniform(key_of(begin, numbers[t])) < coin:
             coins.drawn[0] = coin
-            return t, arm, CHECKS
-    return until, -1, OVER
+            return t, arm, CHECKS, due
+        if due:
+            return t + 1, -1, OVER, True
+    return until, -1, OVER, False
 
 
 @njit(cache=True)

@@ -87,7 +87,7 @@ class ScaledArms(LinearArms):
     def pull(self) -> float:
         """How far the means of arms are drawn to r̄: see `kernels.loop.pull_of`."""
         total, mass = self.num[SUM : MASS + 1].tolist()  # without a call of a kernel
-        pull: float = self.ridge * ((total + scaled.FIRST) / (mass + 1.0))
+        pull: float = self.ridge * (total + scaled.FIRST) / (mass + 1.0)
         return pull
 
     @property
