@@ -1165,10 +1165,13 @@ class _AskingPhase:
             k = chosen(self.policy, scores, int(keys.key_of(self.start, number)))
         return k, parts
 
-    def _drawn(self, model: SharedArms, row: int, key: np.uint64) -> Floats:
+    def _drawn(
+        self, model: SharedArms, row: int, key: np.uint64, spread: float | None = None
+    ) -> Floats:
         """Return the scores of all arms in the joint draw of a key, as the policy blends them."""
         w = as_weights(kernel_weights(self.policy))
-        draws = model.draw(self.tables.contexts[row], int(key), float(w.v))
+        wide = float(w.v) if spread is None else spread
+        draws = model.draw(self.tables.contexts[row], int(key), wide)
         if w.limit == 0.0:
             return draws
         scores: Floats = w.reward * draws + w.limit * self.table.p[self.kind[row], self.unit]
@@ -1186,14 +1189,23 @@ class _AskingPhase:
         own, like, unit = self.item[row], self.kind[row], self.unit
         accounts, many = self.accounts, len(self.lessons)
         key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
-        if self.shared is not None:  # a draw of its own, of all arms together
-            parts[4] = self._drawn(self.shared, row, np.uint64(key))
-        starved = 0.0
-        if isinstance(self.believed, PairLimits) and not (marks == questions.SAFE).any():
-            starved = float(questions.total_of(self.account[own]))
+        drawn, scale, judged = parts[4], parts[5], NOTHING
+        starves = isinstance(self.believed, PairLimits) and not (marks == questions.SAFE).any()
+        if self.shared is not None:  # draws of their own, of all arms together
+            drawn = self._drawn(self.shared, row, np.uint64(key))
+            judged = self._drawn(self.shared, row, np.uint64(keys.aside(np.uint64(key))), 1.0)
+            marks = questions.first_of(drawn, marks, np.uint64(key))
+        elif self.scaled is not None:
+            weights = as_weights(kernel_weights(self._acting))
+            wide = (weights.reward * self.scaled.noise) * parts[1]
+            drawn, judged, marks = questions.look_wide(
+                drawn, scale, drawn, wide, marks, np.uint64(key)
+            )
+            scale = np.zeros(len(drawn))
+        starved = float(questions.total_of(self.account[own])) if starves else 0.0
         k, cost, lesson, pays = questions.nearest(
-            parts[4],
-            parts[5],
+            drawn,
+            scale,
             self.table.hope[like, unit],
             self.table.information[like, unit],
             marks,
@@ -1204,6 +1216,7 @@ class _AskingPhase:
             self.dearer[like],
             starved,
             np.uint64(key),
+            judged,
             np.empty(many),
             np.empty(many, np.int64),
         )

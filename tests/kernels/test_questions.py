@@ -36,6 +36,7 @@ def nearest(
     lessons=None,
     dearer=None,
     starved=0.0,
+    judged=(),
 ):
     U = len(costs)
     dearer = np.ones(U) if dearer is None else np.asarray(dearer, float)
@@ -53,6 +54,7 @@ def nearest(
         dearer,
         starved,
         key,
+        np.asarray(judged, float),
         np.empty(U),
         np.empty(U, np.int64),
     )

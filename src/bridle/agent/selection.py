@@ -621,9 +621,16 @@ class Selector:
         lessons = np.zeros(len(costs))
         for u, cost in state.lessons.items():
             lessons[u] = cost
+        drawn, scale, judged = parts[4], parts[5], np.empty(0)
+        if state.scaled is not None:
+            w = Weights(*self._weights.tolist())
+            level = w.reward * parts[0] + w.limit * parts[2]
+            wide = (w.reward * state.scaled.noise) * parts[1]
+            drawn, judged, marks = questions.look_wide(drawn, scale, level, wide, marks, key)
+            scale = np.zeros(len(drawn))
         k, worth, lesson, pays = questions.nearest(
-            parts[4],
-            parts[5],
+            drawn,
+            scale,
             seen.hope,
             seen.information,
             marks,
@@ -634,6 +641,7 @@ class Selector:
             np.ones(len(costs)),
             0.0,
             key,
+            judged,
             np.empty(len(costs)),
             np.empty(len(costs), np.int64),
         )
