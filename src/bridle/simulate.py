@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
+from bridle.agent.joint import best_few
 from bridle.agent.purse import Purse
 from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
@@ -1154,8 +1155,8 @@ class _AskingPhase:
         parts: Floats = np.zeros((7, self.tables.arms))
         if self.shared is not None and isinstance(self.policy, Weighted):
             key = np.uint64(keys.key_of(self.start, number))
-            drawn = self._drawn(self.shared, row, key)
-            return int(questions.best_safe(drawn, parts[5], marks, key)), parts
+            best, _ = self._first(self.shared, row, marks == questions.SAFE, key, 1)
+            return (int(best[0]) if best.size else -1), parts
         _score(self.model, self.tables.contexts[row].copy(), self.centred, self.totals, parts)
         parts[2] = self.table.p[self.kind[row], self.unit]
         k = int(questions.play(kernel_weights(self._acting), parts, marks, self.start, number))
@@ -1166,16 +1167,40 @@ class _AskingPhase:
         return k, parts
 
     def _drawn(
-        self, model: SharedArms, row: int, key: np.uint64, spread: float | None = None
+        self, model: SharedArms, row: int, key: np.uint64, spread: float, arms: Ints
     ) -> Floats:
-        """Return the scores of all arms in the joint draw of a key, as the policy blends them."""
+        """Return the scores of arms in the joint draw of a key, as the policy blends them."""
         w = as_weights(kernel_weights(self.policy))
-        wide = float(w.v) if spread is None else spread
-        draws = model.draw(self.tables.contexts[row], int(key), wide)
+        draws = model.draw(self.tables.contexts[row], int(key), spread, arms)
         if w.limit == 0.0:
             return draws
-        scores: Floats = w.reward * draws + w.limit * self.table.p[self.kind[row], self.unit]
+        p = self.table.p[self.kind[row], self.unit[arms]]
+        scores: Floats = w.reward * draws + w.limit * p
         return scores
+
+    def _first(
+        self, model: SharedArms, row: int, may: Bools, key: np.uint64, few: int
+    ) -> tuple[Ints, Floats]:
+        """Return the arms that come first in the draw of a key, and their scores."""
+        w = as_weights(kernel_weights(self.policy))
+        if w.limit != 0.0:
+            scores = self._drawn(model, row, key, float(w.v), np.arange(len(may)))
+            arms = best_few(scores, may, key, few)
+            return arms, scores[arms]
+        arms, top = model.top(self.tables.contexts[row], may, int(key), float(w.v), few)
+        return arms[arms >= 0], top[arms >= 0]
+
+    def _first_looked_at(
+        self, model: SharedArms, row: int, marks: npt.NDArray[np.int8], key: np.uint64
+    ) -> tuple[Ints, Floats]:
+        """Do the same with those among which a question is chosen: until one of them is safe."""
+        may, few, many = marks != questions.OUT, questions.FIRST_LOOK, 0
+        while True:
+            many += few
+            arms, top = self._first(model, row, may, key, min(many, len(may)))
+            if len(arms) < many or (marks[arms] == questions.SAFE).any():
+                return arms, top
+            few *= questions.MORE
 
     def _weigh(
         self,
@@ -1189,12 +1214,12 @@ class _AskingPhase:
         own, like, unit = self.item[row], self.kind[row], self.unit
         accounts, many = self.accounts, len(self.lessons)
         key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
-        drawn, scale, judged = parts[4], parts[5], NOTHING
+        drawn, scale, judged, arms = parts[4], parts[5], NOTHING, np.arange(len(unit))
         starves = isinstance(self.believed, PairLimits) and not (marks == questions.SAFE).any()
         if self.shared is not None:  # draws of their own, of all arms together
-            drawn = self._drawn(self.shared, row, np.uint64(key))
-            judged = self._drawn(self.shared, row, np.uint64(keys.aside(np.uint64(key))), 1.0)
-            marks = questions.first_of(drawn, marks, np.uint64(key))
+            arms, drawn = self._first_looked_at(self.shared, row, marks, np.uint64(key))
+            apart = np.uint64(keys.aside(np.uint64(key)))
+            judged, scale = self._drawn(self.shared, row, apart, 1.0, arms), np.zeros(len(arms))
         elif self.scaled is not None:
             weights = as_weights(kernel_weights(self._acting))
             wide = (weights.reward * self.scaled.noise) * parts[1]
@@ -1206,10 +1231,10 @@ class _AskingPhase:
         k, cost, lesson, pays = questions.nearest(
             drawn,
             scale,
-            self.table.hope[like, unit],
-            self.table.information[like, unit],
-            marks,
-            accounts,
+            self.table.hope[like, unit[arms]],
+            self.table.information[like, unit[arms]],
+            marks[arms],
+            accounts[arms],
             self.account[own],
             self.lessons,
             self.price,
@@ -1220,12 +1245,15 @@ class _AskingPhase:
             np.empty(many),
             np.empty(many, np.int64),
         )
+        if k < 0:
+            return -1, False
+        k = int(arms[k])
         if pays:
             self.account[own, accounts[k]] = self.lessons[accounts[k]] = 0.0
-        elif k >= 0:
+        else:
             self.account[own, accounts[k]] += cost
             self.lessons[accounts[k]] += lesson
-        return int(k), bool(pays)
+        return k, bool(pays)
 
     def _ask(self, step: int, row: int, k: int, truth: bool) -> bool | None:
         """Ask a question; return the answer, None if nobody is worth asking."""
