@@ -99,15 +99,16 @@ def nearest(
     """Return the arm in doubt that is nearest to paying for an answer; whether it pays.
 
     loc, scale, p, information, marks, unit: (K,); judged: (K,) another draw, which says how much
-    the arms earn that are best in this one, (0,) for this one itself. At this decision not asking costs P(allowed)
-    times what the unit's best draw is above the best draw of a safe arm, or above 0 if none is
-    safe. costs: (U,) what it has cost of this item so far; lessons: (U,) what it has cost of all
-    items, each by the bits that an answer would have taught about the others; dearer: (U,) of so
-    many times the price of an answer an account must be, beside what this decision adds: 1 where
-    an answer settles all that the account is of. Where no arm is safe any account may be `starved`:
-    what not asking has cost of all units of this item together, if one arm may stand in for
-    another; else 0. An answer pays once either is what it is worth: so things that never come again
-    are asked about, too. Between the two stand what is to be added to either, if nothing is asked.
+    the arms earn that are best in this one, (0,) for this one itself. At this decision not asking
+    costs P(allowed) times what the unit's best draw is above the best draw of a safe arm, or above
+    0 if none is safe. costs: (U,) what it has cost of this item so far; lessons: (U,) what it has
+    cost of all items, each by the bits that an answer would have taught about the others; dearer:
+    (U,) of so many times the price of an answer an account must be, beside what this decision adds:
+    1 where an answer settles all that the account is of. Where no arm is safe any account may be
+    `starved`: what not asking has cost of all units of this item together, if one arm may stand in
+    for another; else 0. An answer pays once either is what it is worth: so things that never come
+    again are asked about, too. Between the two stand what is to be added to either, if nothing is
+    asked.
     -1 if no arm in doubt would be better. best, who: (U,), scratch.
     """
     for u in range(best.shape[0]):
@@ -160,7 +161,8 @@ def look_wide(
 ) -> tuple[Floats, Floats, Marks]:
     """Return a draw of all arms, another as wide as what is known, and marks for `nearest`.
 
-    loc, scale: (K,) of the first; level, wide: (K,) of the other. An arm that does not come first in the first draw is OUT.
+    loc, scale: (K,) of the first; level, wide: (K,) of the other. An arm that does not come first
+    in the first draw is OUT.
     """
     K = loc.shape[0]
     drawn, judged = np.empty(K), np.empty(K)
@@ -288,14 +290,14 @@ def run(
     why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER
     before a step, `until` at the latest. new, common, stamps, num: as in `scaled.fold_one`, of arms
     that find their scale, which is due to be found anew if `due`; num: (0,) of others. C: (M, d),
-    outcomes: (M, K); kind and item: (M,) the number of each row's distinct context and of its item; unit: (K,); accounts, rated: (K,) by
-    which account, of A, and which rate of exceptions an arm goes: most often its unit; safe, p,
-    hope, information: (kinds, U), where hope is the P(allowed) that questions are judged by; said:
-    (items, U) what the teacher said; account: (items, A) what not asking has cost; lessons: (A,)
-    and dearer: (kinds, A) as in `nearest`; stand_in: whether arms of one account may stand in for
-    those of another; here: (U,) what the teacher said at this very step. `look` is how often this
-    step was looked at before. At most `most` questions a step are asked, and `budget` in all from
-    here on.
+    outcomes: (M, K); kind and item: (M,) the number of each row's distinct context and of its item;
+    unit: (K,); accounts, rated: (K,) by which account, of A, and which rate of exceptions an arm
+    goes: most often its unit; safe, p, hope, information: (kinds, U), where hope is the P(allowed)
+    that questions are judged by; said: (items, U) what the teacher said; account: (items, A) what
+    not asking has cost; lessons: (A,) and dearer: (kinds, A) as in `nearest`; stand_in: whether
+    arms of one account may stand in for those of another; here: (U,) what the teacher said at this
+    very step. `look` is how often this step was looked at before. At most `most` questions a step
+    are asked, and `budget` in all from here on.
     """
     K, d = post.mu.shape
     U = p.shape[1]
