@@ -16,6 +16,7 @@ from bridle import BehaviorConstrained, Greedy, LinearArms, Tables, Thompson, re
 from bridle.errors import InvalidValue
 from bridle.kernels import doubt, keys
 from bridle.limits import Beliefs, Prediction, RuleLimits
+from bridle.reward.scaled import ScaledArms
 from bridle.simulate import _staff, learned_mask, online, online_asking
 from bridle_studies.environments import synthetic_movies
 from tests.conftest import size
@@ -80,16 +81,21 @@ def world(seed: int, M: int = 9, K: int = 5, d: int = 3, share: float = 0.5) -> 
 
 def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: Any) -> Any:
     """SPEC 11.1 and 11.3, one arm and one draw after the other."""
-    v, sigma = options.get("v", 0.05), options.get("sigma", 1.0)
+    prior, sigma = options.get("prior", "scaled"), options.get("sigma", 1.0)
+    v = {"scaled": 1.0, "centred": 0.05, "paper": 0.25}[prior]  # of five arms
     budget, most = options.get("budget", 10**6), options.get("most", 3)
-    centred, empty = options.get("centred", True), options.get("empty", -1)
+    empty = options.get("empty", -1)
     remember, flips = options.get("remember", True), options.get("flips", 0.0)
     identity, price = options.get("identity", True), options.get("price", 0.35)
     items = options.get("items", range(len(tables)))
     K = tables.arms
     unit = [int(u) for u in beliefs.unit_of]
-    C = np.hstack([tables.contexts, np.ones((len(tables), 1))]) if centred else tables.contexts
-    arms = LinearArms(arms=K, features=C.shape[1])
+    C = tables.contexts
+    if prior != "paper":
+        C = np.hstack([C, np.ones((len(tables), 1))])
+    arms: Any = LinearArms(arms=K, features=C.shape[1])
+    if prior == "scaled":
+        arms = ScaledArms(arms=K, features=C.shape[1])
     start, answers = keys.stream(seed, keys.DECIDE), keys.stream(seed, keys.ANSWER)
     ask_start = keys.stream(seed, keys.DOUBT)
     total, count = 0.5, 1.0
@@ -104,11 +110,14 @@ def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: An
         looks = 0
         while True:
             mean, sd = arms.scores(C[row])
-            if centred:
+            unit_of_draws = 1.0
+            if prior == "scaled":  # whose scores are complete, in rewards
+                unit_of_draws = arms.unit / arms.noise
+            elif prior == "centred":
                 mean = mean + total / count * (arms.covariances[:, -1] @ C[row])
             looked = [beliefs.predict(u, tables.contexts[[row]]) for u in unit]
             p = np.array([look.p[0] for look in looked])
-            level, spread = sigma * mean + (1 - sigma) * p, sigma * v * sd
+            level, spread = sigma * mean + (1 - sigma) * p, sigma * v * unit_of_draws * sd
             known = [here.get(u, said.get((case, u))) for u in unit]
             safe = [k for k in range(K) if known[k] or (known[k] is None and looked[k].safe[0])]
             unsure = [k for k in range(K) if known[k] is None and k not in safe]
@@ -118,11 +127,17 @@ def plain(tables: Tables, beliefs: Counting, rows: Any, seed: int, **options: An
                 z = np.empty(K)
                 keys.fill_normals(np.uint64(key), z)
                 drawn = level + spread * z
-                base = max((drawn[k] for k in safe), default=0.0)
+                judged = drawn
+                if prior == "scaled":
+                    z = np.empty(K)
+                    keys.fill_normals(np.uint64(keys.aside(np.uint64(key))), z)
+                    judged = level + sigma * sd * z
+                best = max(safe, key=lambda k: drawn[k], default=-1)
+                base = judged[best] if best >= 0 else 0.0
                 nearest = -1.0
                 for u in sorted({unit[k] for k in unsure}):
                     k = max((k for k in unsure if unit[k] == u), key=lambda k: drawn[k])
-                    cost = p[k] * (drawn[k] - base)
+                    cost = p[k] * (judged[k] - base)
                     bits_of_it = looked[k].information[0] / np.log(2.0)
                     due = price * max(0.0, 1.0 - bits_of_it)
                     so_far = account.get((case, u), 0.0) + cost
@@ -167,8 +182,10 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"budget": 4},
     {"most": 1},
-    {"centred": False, "v": 0.25},
+    {"prior": "centred"},
+    {"prior": "paper"},
     {"sigma": 0.3},
+    {"sigma": 0.3, "prior": "centred"},
     {"empty": 2},
     {"empty": doubt.LEAST_BAD, "budget": 3},
     {"remember": False, "flips": 0.3, "budget": 60},
@@ -187,7 +204,6 @@ def test_step_for_step_as_written_down(seed, options):
     rows = np.random.default_rng(seed).integers(0, len(tables), size(150, 20))
     groups = [0, 1, 1, 2, 2]
     played, asked = plain(tables, Counting(5, 3, groups), rows, seed, **options)
-    v = options.get("v", 0.05)
     sigma = options.get("sigma")
     empty = options.get("empty", -1)
     run = online_asking(
@@ -195,10 +211,10 @@ def test_step_for_step_as_written_down(seed, options):
         beliefs=Counting(5, 3, groups),
         rows=rows,
         seed=seed,
-        policy=Thompson(v=v) if sigma is None else BehaviorConstrained(sigma=sigma, v=v),
+        policy=None if sigma is None else BehaviorConstrained(sigma=sigma),
         budget=options.get("budget", 10**6),
         most=options.get("most", 3),
-        prior="centred" if options.get("centred", True) else "paper",
+        prior=options.get("prior", "scaled"),
         on_empty={-1: "abstain", doubt.LEAST_BAD: "least_bad"}.get(empty, "safe_arm"),
         safe_arm=empty if empty >= 0 else None,
         remember=options.get("remember", True),
@@ -218,7 +234,8 @@ def test_step_for_step_as_written_down(seed, options):
     assert run.answers[-1] == len(asked) and f"answers={len(asked)}" in repr(run)
 
 
-def test_without_a_budget_it_is_a_learned_mask():
+@pytest.mark.parametrize("prior", ["scaled", "centred", "paper"])
+def test_without_a_budget_it_is_a_learned_mask(prior):
     """The same arms, bit for bit, as `online` with what is safe as the eligible arms."""
     tables = world(3, M=20, K=9)
     beliefs = Counting(9, 3)
@@ -229,10 +246,11 @@ def test_without_a_budget_it_is_a_learned_mask():
     safe = learned_mask(tables, beliefs)
     for k in range(9):
         assert safe[:, k].tolist() == beliefs.predict(k, tables.contexts).safe.tolist()
-    masked = online(
-        tables, policy=Thompson(v=0.05), eligible=safe, steps=300, seed=4, prior="centred"
+    policy = Thompson(v=0.5)
+    masked = online(tables, policy=policy, eligible=safe, steps=300, seed=4, prior=prior)
+    run = online_asking(
+        tables, beliefs=beliefs, policy=policy, budget=0, steps=300, seed=4, prior=prior
     )
-    run = online_asking(tables, beliefs=beliefs, budget=0, steps=300, seed=4)
     assert run.played.tolist() == masked.played.tolist()
     assert len(run.said) == 0 and run.E[-1] == 0
 
@@ -269,7 +287,10 @@ def test_what_was_denied_to_the_letter_is_not_played_again(seed):
         ({"beliefs": None}, "limits such as RuleLimits"),
         ({"beliefs": Counting(4, 3)}, "limits over 5 arms and 3 features"),
         ({"policy": Greedy()}, "Thompson or BehaviorConstrained"),
-        ({"prior": "flat"}, "one of 'paper', 'centred'"),
+        ({"prior": "flat"}, "one of 'paper', 'centred', 'scaled'"),
+        ({"prior": "centred", "forget": "auto"}, "'never' with prior='centred'"),
+        ({"forget": 0.0}, "'forget' parameter"),
+        ({"forget": 50.0, "model": LinearArms(arms=5, features=3)}, "left out with a model"),
         ({"budget": -1}, "'budget' parameter"),
         ({"most": -1}, "'most' parameter"),
         ({"flips": 2.0}, "'flips' parameter"),

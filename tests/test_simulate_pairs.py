@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from bridle import Agent, Arm, LearnedMask
 from bridle.limits import PairLimits
-from bridle.policies import Thompson
+from bridle.policies import BehaviorConstrained, Thompson
 from bridle.reward.posterior import LinearArms
 from bridle.reward.shared import SharedArms
 from bridle.schema import Category, Labels, Schema
 from bridle.simulate import Tables, learned_mask, online, online_asking
+from tests.agent.test_selection import live
+from tests.conftest import size
 
 BANDS = Schema([Category("band", ["child", "adult"])])
 FILMS = Schema([Labels("genre", ["Horror", "Comedy", "Drama"])])
@@ -81,7 +86,9 @@ def test_an_answer_is_dearer_where_many_arms_share_an_account() -> None:
 
 def test_one_rate_of_exceptions_serves_all_pairs() -> None:
     tables, rows = world(arms=60, seed=3)
-    run = online_asking(tables, beliefs=limits(rows), steps=2_000, seed=3, checks=True)
+    run = online_asking(
+        tables, beliefs=limits(rows), steps=2_000, seed=3, checks=True, prior="centred"
+    )
     assert len(run.found) > 0 and run.E[-1] <= 0.05 * 2_000
 
 
@@ -122,3 +129,54 @@ def test_arms_that_share_what_is_learned_are_asked_about() -> None:
     assert len(run.said) > 5 and len(np.unique(run.played)) > 3
     assert np.array_equal(run.played, again.played) and np.array_equal(run.said, again.said)
     assert run.E[-1] <= 5  # exceptions that no feature tells, before a check finds them
+
+
+@pytest.mark.parametrize("kind", ["auto", "rules"])
+@pytest.mark.parametrize(
+    ("options", "arms"),
+    [
+        ({}, 40),
+        ({}, 150),
+        ({"forget": 200.0}, 40),
+        ({"sigma": 0.5}, 40),
+        ({"promise": (0.05, 0.2)}, 40),
+    ],
+    ids=str,
+)
+def test_an_agent_is_the_simulator_bit_for_bit(
+    kind: str, options: dict[str, Any], arms: int
+) -> None:
+    """Arms with features, and nothing else set: it shares rewards, asks over pairs, and checks."""
+    tables, rows = world(arms)
+    given = dict(options)
+    sigma, promise = given.pop("sigma", None), given.pop("promise", None)
+    if sigma is not None:
+        given["policy"] = LearnedMask(sigma=sigma)
+    agent = Agent(
+        arms=[Arm(k, features=FILMS.decode(row)) for k, row in enumerate(rows)],
+        features=BANDS,
+        arm_features=FILMS,
+        limits=kind,
+        budget=10**6,
+        seed=3,
+        **given,
+    )
+    if promise is not None:
+        agent.promise(*promise, seed=3)
+    run = online_asking(
+        Tables(tables.contexts, tables.rewards, tables.allowed, rows),
+        beliefs=PairLimits(kind=kind, context=BANDS, arm=FILMS, rows=rows, seed=3),
+        policy=None if sigma is None else BehaviorConstrained(sigma=sigma),
+        forget=options.get("forget"),
+        promise=promise,
+        checks=True,
+        steps=size(600, 5),
+        seed=3,
+    )
+    played, asked, checked = live(agent, tables, run)
+    assert played == run.played.tolist()
+    assert asked == list(zip(run.asked_at.tolist(), run.asked_arms.tolist(), strict=True))
+    assert checked == list(zip(run.checked_at.tolist(), run.found.tolist(), strict=True))
+    assert len(asked) > size(5, 0)
+    mine, theirs = agent._state.reward_model.to_state(), run.arms.to_state()
+    assert {n: a.tobytes() for n, a in mine.items()} == {n: a.tobytes() for n, a in theirs.items()}

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import validation
+from bridle.agent.joint import best_few
 from bridle.agent.purse import Purse
 from bridle.agent.selection import scores_for
 from bridle.agent.teachers import ERROR, LEAST_P, REVIEWED, SETTLES, Settled, Teacher, Teachers
@@ -41,7 +42,7 @@ from bridle.policies import (
     teaching_policy,
     with_default_spread,
 )
-from bridle.reward.base import RewardModel, boldness_of, scores_of
+from bridle.reward.base import Forget, RewardModel, boldness_of, check_forget, scores_of
 from bridle.reward.posterior import LinearArms
 from bridle.reward.scaled import ScaledArms
 from bridle.reward.shared import SharedArms
@@ -68,6 +69,9 @@ STEPS = validation.IntRange(0, 2**40)
 PRIORS = ("paper", "centred", "scaled")
 # Sum and number of the rewards that the mean of all rewards starts from.
 FIRST_GUESS: Floats = np.array([0.5, 1.0])
+# What the kernel takes of arms that find no scale.
+NOTHING: Floats = np.zeros(0)
+NO_STAMPS: Ints = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -772,7 +776,8 @@ def online_asking(
     checkpoints: npt.NDArray[np.integer] | list[int] | None = None,
     seed: int = 0,
     ridge: float = 1.0,
-    prior: str = "centred",
+    prior: str = "scaled",
+    forget: Forget | None = None,
     model: RewardModel | None = None,
     on_empty: str = "abstain",
     safe_arm: int | None = None,
@@ -797,14 +802,16 @@ def online_asking(
     beliefs : Beliefs
         Limits that know what they do not know, with whatever they were taught. They are copied.
     policy : Thompson or BehaviorConstrained, or one of your own, optional
-        How arms inside the limits are compared; Thompson with v = .05 (.25 with the paper's prior)
-        by default. With sigma below 1 the probability of "allowed" takes part. One of your own
-        runs in plain Python; what an answer is worth goes by the mean rewards then.
+        How arms inside the limits are compared; Thompson by default. A policy that leaves out `v`
+        has that of an agent. With sigma below 1 the probability of "allowed" takes part. One of
+        your own runs in plain Python; what an answer is worth goes by the mean rewards then.
     budget, most : int
         How many questions may be asked, in all and in one step. With a budget of 0 the limits are
         a learned mask.
     steps, rows, checkpoints, seed, ridge, prior, model
-        As in `online`.
+        As in `online`; rewards are learned as an agent learns them where nothing is set.
+    forget : "auto", "never" or float, optional
+        How old rewards fade where they find their scale, as in `Agent`.
     on_empty : {"abstain", "safe_arm", "least_bad"}
         Where no arm is safe: play nothing, the arm `safe_arm`, or the one most likely allowed.
     flips : float
@@ -846,14 +853,19 @@ def online_asking(
     """
     owner = "online_asking"
     check_world(tables, beliefs, owner)
-    centred = validation.one_of(prior, PRIORS[:2], "prior", owner) == "centred"
+    validation.one_of(prior, PRIORS, "prior", owner)
+    _check_model(model, tables, owner)
+    own = model is None
+    if model is None:
+        model = _own_model(tables, prior, ridge, forget, owner)
+    elif forget is not None:
+        raise InvalidValue("forget", owner, "left out with a model of your own", forget)
     policy = Thompson() if policy is None else policy
-    policy = with_default_spread(policy, CENTRED_V if centred else DEFAULT_V)
+    policy = with_default_spread(policy, _default_v(model, prior))
     ours = isinstance(policy, Weighted)
     if not isinstance(policy, Thompson | BehaviorConstrained if ours else Policy):
         wanted = "Thompson or BehaviorConstrained, or one of your own"
         raise InvalidValue("policy", owner, wanted, policy)
-    _check_model(model, tables, owner)
     wrong = validation.FRACTION.check(flips, "flips", owner)
     staff = _staff(teachers, seed, owner)
     if staff is not None and wrong > 0.0:
@@ -863,7 +875,7 @@ def online_asking(
         beliefs=beliefs,
         policy=policy,
         model=model,
-        centred=centred and model is None,
+        own=own,
         wrong=wrong,
         staff=staff,
         empty=_on_empty(on_empty, safe_arm, tables.arms, owner),
@@ -877,13 +889,44 @@ def online_asking(
         checks=checks,
         promise=promise,
         lag=lag,
-        ridge=ridge,
         later=later,
         seed=validation.SEED.check(seed, "seed", owner),
         tell=tell,
     )
     phase.run()
     return phase.result(checkpoints)
+
+
+def _own_model(
+    tables: Tables, prior: str, ridge: float, forget: Forget | None, owner: str
+) -> RewardModel:
+    """Return what an agent in this world learns rewards by."""
+    if tables.arm_features is None and prior != "scaled":
+        if forget not in (None, "never"):
+            raise InvalidValue("forget", owner, f"'never' with prior={prior!r}", forget)
+        width = tables.features + (prior == "centred")
+        return LinearArms(arms=tables.arms, features=width, ridge=ridge)
+    shared = tables.arm_features is not None
+    fades = check_forget(
+        ("never" if shared else "auto") if forget is None else forget, "forget", owner
+    )
+    if tables.arm_features is None:
+        return ScaledArms(arms=tables.arms, features=tables.features + 1, forget=fades)
+    model = SharedArms(
+        rows=tables.arm_features,
+        features=tables.features,
+        forget=None if fades == "never" else fades,
+    )
+    return cast("RewardModel", model)
+
+
+def _default_v(model: RewardModel, prior: str) -> float:
+    """Return the spread of a policy that leaves it out, as an agent has it."""
+    if isinstance(model, SharedArms):
+        return model.spread
+    if isinstance(model, ScaledArms):
+        return boldness_of(model.arms)
+    return DEFAULT_V if prior == "paper" else CENTRED_V
 
 
 class _AskingPhase:
@@ -898,8 +941,8 @@ class _AskingPhase:
         tables: Tables,
         beliefs: Beliefs,
         policy: Policy,
-        model: RewardModel | None,
-        centred: bool,
+        model: RewardModel,
+        own: bool,
         wrong: float,
         staff: _Staff | None,
         empty: int,
@@ -913,12 +956,11 @@ class _AskingPhase:
         checks: bool,
         promise: tuple[float, float] | None,
         lag: int,
-        ridge: float,
         later: tuple[int, npt.ArrayLike] | None,
         seed: int,
         tell: Callable[[int, int], None] | None,
     ) -> None:
-        self.tables, self.beliefs, self.policy, self.centred = tables, beliefs, policy, centred
+        self.tables, self.beliefs, self.policy, self.model = tables, beliefs, policy, model
         self.wrong, self.staff, self.empty = wrong, staff, empty
         self.left, self.most, self.price = budget, most, price
         self.shown, self.identity, self.remember, self.lag = shown, identity, remember, lag
@@ -940,9 +982,11 @@ class _AskingPhase:
         self.here = np.zeros(units, np.int8)  # what was said at this very step
         self.account: Floats = np.zeros((len(self.said), int(self.accounts.max()) + 1))
         self.lessons: Floats = np.zeros(self.account.shape[1])
-        self.contexts = with_one(tables.contexts) if centred else tables.contexts
-        self.arms = LinearArms(arms=tables.arms, features=self.contexts.shape[1], ridge=ridge)
-        self.model: RewardModel = self.arms if model is None else model
+        # What the kernel learns; and arms that find their scale.
+        self.arms = model if own and isinstance(model, LinearArms) else None
+        self.scaled = model if isinstance(model, ScaledArms) else None
+        self.centred = self.arms is not None and self.arms.features > tables.features
+        self.contexts = with_one(tables.contexts) if self.centred else tables.contexts
         # Arms that share what is learned are drawn together.
         self.shared = model if isinstance(model, SharedArms) else None
         self.totals = FIRST_GUESS.copy()
@@ -1001,12 +1045,16 @@ class _AskingPhase:
             zeal=np.zeros((0, 2)) if self.rates is None else self.rates.zeal,
             purse=np.zeros(0) if self.purse is None else self.purse.kernel_state,
         )
-        if not isinstance(self.policy, Weighted) or self.model is not self.arms:
+        policy, scaled = self._acting, self.scaled
+        if not isinstance(policy, Weighted) or self.arms is None:
             return self._advance_plainly(at, until, look)
-        return questions.run(
-            self.policy.weights,
+        step, k, why, due = questions.run(
+            policy.weights,
             self.arms.kernel_state,
-            self.arms.ridge,
+            self.arms.kernel_state if scaled is None else scaled.recent,
+            NOTHING if scaled is None else scaled.common,
+            NO_STAMPS if scaled is None else scaled.stamps,
+            NOTHING if scaled is None else scaled.num,
             self.contexts,
             self.tables.rewards,
             self.kind,
@@ -1040,6 +1088,15 @@ class _AskingPhase:
             look,
             self.played,
         )
+        if due and scaled is not None:
+            scaled.rescale()
+        return step, k, why
+
+    @property
+    def _acting(self) -> Policy:
+        """The policy, its spread in the units that arms find."""
+        scaled = self.scaled
+        return self.policy if scaled is None else in_units(self.policy, scaled.unit, scaled.noise)
 
     def _advance_plainly(self, at: int, until: int, look: int) -> tuple[int, int, int]:
         """Do what the kernel does, where the policy or the reward model is somebody else's."""
@@ -1096,25 +1153,54 @@ class _AskingPhase:
     ) -> tuple[int, Floats]:
         """Return the safe arm that the policy plays, -1 if none is, and the parts of the scores."""
         parts: Floats = np.zeros((7, self.tables.arms))
-        if self.shared is not None:
+        if self.shared is not None and isinstance(self.policy, Weighted):
             key = np.uint64(keys.key_of(self.start, number))
-            drawn = self._drawn(self.shared, row, key)
-            return int(questions.best_safe(drawn, parts[5], marks, key)), parts
+            best, _ = self._first(self.shared, row, marks == questions.SAFE, key, 1)
+            return (int(best[0]) if best.size else -1), parts
         _score(self.model, self.tables.contexts[row].copy(), self.centred, self.totals, parts)
         parts[2] = self.table.p[self.kind[row], self.unit]
-        weights = kernel_weights(self.policy)
-        k = int(questions.play(weights, parts, marks, self.start, number))
+        k = int(questions.play(kernel_weights(self._acting), parts, marks, self.start, number))
         if not isinstance(self.policy, Weighted):
             parts[3] = self.table.sd[self.unit, self.kind[row]]
             scores = scores_for(parts, marks == questions.SAFE, self.totals[1])
             k = chosen(self.policy, scores, int(keys.key_of(self.start, number)))
         return k, parts
 
-    def _drawn(self, model: SharedArms, row: int, key: np.uint64) -> Floats:
-        """Return the rewards of all arms in the joint draw of a key."""
-        own = getattr(self.policy, "v", 0.0)
-        spread = model.spread if own is None else as_weights(kernel_weights(self.policy)).v
-        return model.draw(self.tables.contexts[row], int(key), float(spread))
+    def _drawn(
+        self, model: SharedArms, row: int, key: np.uint64, spread: float, arms: Ints
+    ) -> Floats:
+        """Return the scores of arms in the joint draw of a key, as the policy blends them."""
+        w = as_weights(kernel_weights(self.policy))
+        draws = model.draw(self.tables.contexts[row], int(key), spread, arms)
+        if w.limit == 0.0:
+            return draws
+        p = self.table.p[self.kind[row], self.unit[arms]]
+        scores: Floats = w.reward * draws + w.limit * p
+        return scores
+
+    def _first(
+        self, model: SharedArms, row: int, may: Bools, key: np.uint64, few: int
+    ) -> tuple[Ints, Floats]:
+        """Return the arms that come first in the draw of a key, and their scores."""
+        w = as_weights(kernel_weights(self.policy))
+        if w.limit != 0.0:
+            scores = self._drawn(model, row, key, float(w.v), np.arange(len(may)))
+            arms = best_few(scores, may, key, few)
+            return arms, scores[arms]
+        arms, top = model.top(self.tables.contexts[row], may, int(key), float(w.v), few)
+        return arms[arms >= 0], top[arms >= 0]
+
+    def _first_looked_at(
+        self, model: SharedArms, row: int, marks: npt.NDArray[np.int8], key: np.uint64
+    ) -> tuple[Ints, Floats]:
+        """Do the same with those among which a question is chosen: until one of them is safe."""
+        may, few, many = marks != questions.OUT, questions.FIRST_LOOK, 0
+        while True:
+            many += few
+            arms, top = self._first(model, row, may, key, min(many, len(may)))
+            if len(arms) < many or (marks[arms] == questions.SAFE).any():
+                return arms, top
+            few *= questions.MORE
 
     def _weigh(
         self,
@@ -1128,33 +1214,46 @@ class _AskingPhase:
         own, like, unit = self.item[row], self.kind[row], self.unit
         accounts, many = self.accounts, len(self.lessons)
         key = doubt.look_key(np.uint64(keys.key_of(self.ask_start, number)), look)
-        if self.shared is not None:  # a draw of its own, of all arms together
-            parts[4] = self._drawn(self.shared, row, np.uint64(key))
-        starved = 0.0
-        if isinstance(self.believed, PairLimits) and not (marks == questions.SAFE).any():
-            starved = float(questions.total_of(self.account[own]))
+        drawn, scale, judged, arms = parts[4], parts[5], NOTHING, np.arange(len(unit))
+        starves = isinstance(self.believed, PairLimits) and not (marks == questions.SAFE).any()
+        if self.shared is not None:  # draws of their own, of all arms together
+            arms, drawn = self._first_looked_at(self.shared, row, marks, np.uint64(key))
+            apart = np.uint64(keys.aside(np.uint64(key)))
+            judged, scale = self._drawn(self.shared, row, apart, 1.0, arms), np.zeros(len(arms))
+        elif self.scaled is not None:
+            weights = as_weights(kernel_weights(self._acting))
+            wide = (weights.reward * self.scaled.noise) * parts[1]
+            drawn, judged, marks = questions.look_wide(
+                drawn, scale, drawn, wide, marks, np.uint64(key)
+            )
+            scale = np.zeros(len(drawn))
+        starved = float(questions.total_of(self.account[own])) if starves else 0.0
         k, cost, lesson, pays = questions.nearest(
-            parts[4],
-            parts[5],
-            self.table.hope[like, unit],
-            self.table.information[like, unit],
-            marks,
-            accounts,
+            drawn,
+            scale,
+            self.table.hope[like, unit[arms]],
+            self.table.information[like, unit[arms]],
+            marks[arms],
+            accounts[arms],
             self.account[own],
             self.lessons,
             self.price,
             self.dearer[like],
             starved,
             np.uint64(key),
+            judged,
             np.empty(many),
             np.empty(many, np.int64),
         )
+        if k < 0:
+            return -1, False
+        k = int(arms[k])
         if pays:
             self.account[own, accounts[k]] = self.lessons[accounts[k]] = 0.0
-        elif k >= 0:
+        else:
             self.account[own, accounts[k]] += cost
             self.lessons[accounts[k]] += lesson
-        return int(k), bool(pays)
+        return k, bool(pays)
 
     def _ask(self, step: int, row: int, k: int, truth: bool) -> bool | None:
         """Ask a question; return the answer, None if nobody is worth asking."""

@@ -213,6 +213,7 @@ def _simulate_asking() -> None:
         online_asking(tables, beliefs=beliefs, steps=20, checks=kind == "auto")
     beliefs = Agent(arms=4, features=3).limits
     online_asking(tables, beliefs=beliefs, steps=20, checks=True, promise=(0.01, 0.05), lag=2)
+    online_asking(tables, beliefs=beliefs, steps=20, prior="centred")
     online_asking(tables, beliefs=beliefs, steps=20, teachers=[(0.0, 0.35), (0.2, 0.02)])
 
 

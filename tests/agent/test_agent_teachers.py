@@ -371,7 +371,6 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
         budget=10**6,
         teachers=declared,
         limits="rules",
-        prior="centred",
     )
     if promise is not None:
         agent.promise(*promise, seed=3)

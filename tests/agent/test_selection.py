@@ -122,8 +122,7 @@ def check_equal(
     error = options.get("teacher_error", 0.001)
     policy = options.get("policy")
     empty = options.get("on_empty", "abstain")
-    # Runs with questions are simulated with a scale that is given, not with one that is found.
-    given = {"budget": 10**6, "seed": 3, "limits": kind, "prior": "centred", **options}
+    given = {"budget": 10**6, "seed": 3, "limits": kind, **options}
     if kind == "linear" and policy is None:
         given["policy"] = LearnedMask()
     if empty == "safe_arm":
@@ -141,7 +140,8 @@ def check_equal(
         else policy,
         budget=options.get("budget", 10**6),
         most=options.get("ask_at_most", 3),
-        prior=options.get("prior", "centred"),
+        prior=options.get("prior", "scaled"),
+        forget=options.get("forget"),
         on_empty=empty,
         safe_arm=forgiving if empty == "safe_arm" else None,
         flips=0.1 if error == 0.1 else 0.0,
@@ -238,6 +238,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "least bad": {"on_empty": "least_bad", "budget": 5},
     "least bad, asked out": {"on_empty": "least_bad", "ask_at_most": 1},
     "paper": {"prior": "paper"},
+    "centred": {"prior": "centred"},
+    "never forgets": {"forget": "never"},
+    "forgets soon": {"forget": 20.0},
     "blend": {"policy": LearnedMask(sigma=0.5)},
     "only limits": {"policy": LearnedMask(sigma=0.0, v=0.2), "budget": 20},
     "free answers": {"answer_price": 0.0},

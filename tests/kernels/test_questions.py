@@ -36,6 +36,7 @@ def nearest(
     lessons=None,
     dearer=None,
     starved=0.0,
+    judged=(),
 ):
     U = len(costs)
     dearer = np.ones(U) if dearer is None else np.asarray(dearer, float)
@@ -53,6 +54,7 @@ def nearest(
         dearer,
         starved,
         key,
+        np.asarray(judged, float),
         np.empty(U),
         np.empty(U, np.int64),
     )
@@ -181,3 +183,54 @@ def test_where_nothing_is_safe_what_all_accounts_hold_can_pay():
     nothing = [IN_DOUBT, IN_DOUBT]
     assert not nearest(**case, marks=nothing)[3]
     assert nearest(**case, marks=nothing, starved=0.6)[3]
+
+
+def test_an_arm_is_found_by_one_draw_and_judged_by_another():
+    """Arm 2 is best in the first draw; what it earns, and the safe arm, stands in the second."""
+    case = {
+        "loc": [0.5, 0.6, 0.9],
+        "scale": [0.0] * 3,
+        "p": [1.0, 0.5, 0.5],
+        "information": [0.0] * 3,
+        "marks": [SAFE, IN_DOUBT, IN_DOUBT],
+        "unit": [0, 1, 1],
+        "costs": [0.0, 0.0],
+        "price": 0.3,
+    }
+    assert nearest(**case)[:2] == pytest.approx((2, 0.2))
+    assert nearest(**case, judged=[0.4, 0.9, 0.5])[:2] == pytest.approx((2, 0.05))
+    assert nearest(**case, judged=[0.4, 0.9, 0.3])[0] == -1
+    nothing = {**case, "marks": [OUT, IN_DOUBT, IN_DOUBT]}
+    assert nearest(**nothing, judged=[0.4, 0.9, 0.5])[:2] == pytest.approx((2, 0.25))
+
+
+@pytest.mark.parametrize(("safe", "wanted"), [(3, 16), (15, 16), (16, 80), (90, 336), (None, 400)])
+def test_the_arms_that_come_first_are_weighed_until_one_is_safe(safe, wanted):
+    rng = np.random.default_rng(1)
+    best_first = rng.permutation(400)
+    drawn = np.empty(400)
+    drawn[best_first] = -np.arange(400.0)
+    marks = np.full(400, IN_DOUBT, np.int8)
+    if safe is not None:
+        marks[best_first[safe]] = SAFE
+    found = kernel.first_of(drawn, marks, KEY)
+    assert sorted(np.flatnonzero(found != OUT)) == sorted(best_first[:wanted])
+    assert (found[found != OUT] == marks[found != OUT]).all()
+
+
+def test_who_is_out_does_not_count_among_the_first():
+    drawn, marks = np.arange(40.0), np.full(40, OUT, np.int8)
+    marks[:20] = IN_DOUBT
+    marks[10] = SAFE
+    assert np.flatnonzero(kernel.first_of(drawn, marks, KEY)).tolist() == list(range(4, 20))
+
+
+def test_the_second_draw_is_as_wide_as_what_is_known():
+    loc, scale, wide = np.full(50, 0.5), np.full(50, 0.01), np.full(50, 0.2)
+    marks = np.full(50, IN_DOUBT, np.int8)
+    drawn, judged, _ = kernel.look_wide(loc, scale, loc, wide, marks, KEY)
+    z, apart = np.empty(50), np.empty(50)
+    keys.fill_normals(KEY, z)
+    keys.fill_normals(np.uint64(keys.aside(KEY)), apart)
+    assert drawn.tolist() == (loc + scale * z).tolist()
+    assert judged.tolist() == (loc + wide * apart).tolist()

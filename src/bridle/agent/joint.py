@@ -19,6 +19,7 @@ from bridle.agent.outcomes import Odds
 from bridle.agent.state import RETIRED, AgentState
 from bridle.errors import NotPossible
 from bridle.kernels import choice, doubt, keys, questions, wins
+from bridle.kernels.questions import FIRST_LOOK, MORE
 from bridle.kernels.slates import ranked
 from bridle.kernels.types import Bools, Floats, Ints, Uints, Weights
 from bridle.policies import Formula, Masked, Policy, Scores, Weighted, chosen, odds_of
@@ -33,8 +34,6 @@ __all__ = ["DRAWS", "Candidates", "JointChoice", "scores_for"]
 LITTLE_WORK = 500_000
 # Draws that a propensity is estimated by.
 DRAWS = 1_000
-# How many candidates are looked at first, and how many times as many each time after that.
-FIRST_LOOK, MORE = 16, 4
 # If none of so many is safe, best first, none is looked for further down but what was allowed by
 # name.
 MOST_LOOKED = 10_000
@@ -45,7 +44,7 @@ REACH = 21_840
 AGAIN, ANEW = 2, 48
 # Arms in doubt that are weighed for one question: those of the highest draws.
 MOST_WEIGHED = 2_000
-LIMIT, V, EPSILON = 1, 2, 5  # places in `Weights`
+REWARD, LIMIT, V, EPSILON = 0, 1, 2, 5  # places in `Weights`
 _NO_PLACES: Ints = np.empty(0, np.int64)
 _NO_SCORES: Floats = np.empty(0)
 _NO_MARKS = np.empty(0, np.int8)
@@ -249,11 +248,11 @@ class JointChoice:
             self._drawn = self._draw(self.key)
         return self._drawn
 
-    def _draw(self, key: np.uint64) -> Floats:
+    def _draw(self, key: np.uint64, spread: float | None = None) -> Floats:
         """Return one joint draw of the reward of every candidate; their means if v is 0."""
-        these, spread = self.candidates, self.spread
-        if not self.blends:
-            spread = 0.0
+        these = self.candidates
+        if spread is None:
+            spread = self.spread if self.blends else 0.0
         known = None if these.numbers is None else these.numbers[: these.stored]
         if these.visitors:
             both = (
@@ -628,10 +627,10 @@ class JointChoice:
         state, these = self.state, self.candidates
         key = np.uint64(doubt.look_key(self.selector.doubt_key(self.id), self.waits.looks))
         safe, met, draws, marks = self.best_safe(key)
-        here = draws[met == safe]
-        base = float(here[0]) if here.size else 0.0
-        weighed = np.flatnonzero((draws > base) | (met == safe))[:MOST_WEIGHED]
-        met, draws, marks = met[weighed], draws[weighed], marks[weighed]
+        met, draws, marks = met[:MOST_WEIGHED], draws[:MOST_WEIGHED], marks[:MOST_WEIGHED]
+        if safe >= 0 and not (met == safe).any():  # it came far behind these
+            met, draws = np.append(met, safe), np.append(draws, draws[-1:])
+            marks = np.append(marks, np.int8(questions.SAFE))
         if not (marks == questions.IN_DOUBT).any():
             return -1, 0.0, 0.0, False
         believed = self._look(met)
@@ -662,10 +661,25 @@ class JointChoice:
             state.limits_state.dearer(self.row, names),
             starved,
             key,
+            self._judged(met, np.uint64(keys.aside(key))),
             np.empty(len(names)),
             np.empty(len(names), np.int64),
         )
         return (int(met[k]) if k >= 0 else -1), float(worth), float(lesson), bool(pays)
+
+    def _judged(self, places: Ints, key: np.uint64) -> Floats:
+        """Return what these candidates earn in a draw as wide as what is known of them."""
+        numbers = self.candidates.numbers
+        if self.candidates.visitors:
+            draws = self._draw(key, 1.0)[places]
+        else:
+            which = places if numbers is None else numbers[places]
+            draws = self.model.draw(self.row, int(key), 1.0, which)
+        if not self.blends or self.weights[LIMIT] == 0.0:
+            return draws
+        p = self._limit_parts()[0][places]
+        judged: Floats = self.weights[REWARD] * draws + self.weights[LIMIT] * p
+        return judged
 
     # -- propensities ------------------------------------------------------------------------
 

@@ -625,9 +625,16 @@ class Selector:
         starved = 0.0
         if limits.pairs is not None and not (marks == questions.SAFE).any():
             starved = float(costs.sum())
+        drawn, scale, judged = parts[4], parts[5], np.empty(0)
+        if state.scaled is not None:
+            w = Weights(*self._weights.tolist())
+            level = w.reward * parts[0] + w.limit * parts[2]
+            wide = (w.reward * state.scaled.noise) * parts[1]
+            drawn, judged, marks = questions.look_wide(drawn, scale, level, wide, marks, key)
+            scale = np.zeros(len(drawn))
         k, worth, lesson, pays = questions.nearest(
-            parts[4],
-            parts[5],
+            drawn,
+            scale,
             seen.hope,
             seen.information,
             marks,
@@ -638,6 +645,7 @@ class Selector:
             limits.dearer(case.row, np.arange(len(costs))),
             starved,
             key,
+            judged,
             np.empty(len(costs)),
             np.empty(len(costs), np.int64),
         )

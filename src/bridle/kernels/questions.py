@@ -7,6 +7,12 @@ as well is cheaper by so much.
 
 The draws that a question is judged by are not those of the play: given that nothing is asked, the
 probability of a play is that of the best draw among the safe arms.
+
+Where rewards find their scale the draws of plays are narrower than what is known: who tries what
+looks best in a wide draw tries everything. So the arms that a question could be about are those
+that come first in such a draw, but what they could earn is judged by a draw of its own, as wide as
+what is known. Judged by narrow draws an answer seems worth nothing, nothing is asked, and nothing
+is learned of all that is in doubt.
 """
 
 from __future__ import annotations
@@ -20,11 +26,13 @@ import numpy.typing as npt
 from bridle.kernels.choice import as_weights, location, spread
 from bridle.kernels.compiling import njit
 from bridle.kernels.doubt import fall_back, look_key
-from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, bits_of, key_of, normal, uniform
+from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.loop import pull_of, score_columns
 from bridle.kernels.mixture import check_coin
 from bridle.kernels.posterior import fold, nonzeros
 from bridle.kernels.purse import RECHECK, coin_at
+from bridle.kernels.scaled import FIRST, MASS, NOISE, SUM, fold_one
+from bridle.kernels.slates import ranked
 from bridle.kernels.types import Floats, Ints, Posterior, Uints, Weights
 
 Marks = npt.NDArray[np.int8]
@@ -56,6 +64,9 @@ UNASKED, SAID_NO, SAID_YES = 0, 1, 2
 OVER, ASKS, CHECKS = 0, 1, 2
 # Prices below this are alike: which of two free answers is asked for goes by what it is worth.
 LEAST_PRICE = 1e-3
+# Of the arms in a narrow draw those are weighed that come first: so many, and as long as none of
+# them is safe so many times as many more.
+FIRST_LOOK, MORE = 16, 4
 
 
 @njit(cache=True, inline="always")
@@ -81,26 +92,30 @@ def nearest(
     dearer: Floats,
     starved: float,
     key: np.uint64,
+    judged: Floats,
     best: Floats,
     who: Ints,
 ) -> tuple[int, float, float, bool]:
     """Return the arm in doubt that is nearest to paying for an answer; whether it pays.
 
-    loc, scale, p, information, marks, unit: (K,). At this decision not asking costs P(allowed)
-    times what the unit's best draw is above the best draw of a safe arm, or above 0 if none is
-    safe. costs: (U,) what it has cost of this item so far; lessons: (U,) what it has cost of all
-    items, each by the bits that an answer would have taught about the others; dearer: (U,) of so
-    many times the price of an answer an account must be, beside what this decision adds: 1 where
-    an answer settles all that the account is of. Where no arm is safe any account may be `starved`:
-    what not asking has cost of all units of this item together, if one arm may stand in for
-    another; else 0. An answer pays once either is what it is worth: so things that never come again
-    are asked about, too. Between the two stand what is to be added to either, if nothing is asked.
+    loc, scale, p, information, marks, unit: (K,); judged: (K,) another draw, which says how much
+    the arms earn that are best in this one, (0,) for this one itself. At this decision not asking
+    costs P(allowed) times what the unit's best draw is above the best draw of a safe arm, or above
+    0 if none is safe. costs: (U,) what it has cost of this item so far; lessons: (U,) what it has
+    cost of all items, each by the bits that an answer would have taught about the others; dearer:
+    (U,) of so many times the price of an answer an account must be, beside what this decision adds:
+    1 where an answer settles all that the account is of. Where no arm is safe any account may be
+    `starved`: what not asking has cost of all units of this item together, if one arm may stand in
+    for another; else 0. An answer pays once either is what it is worth: so things that never come
+    again are asked about, too. Between the two stand what is to be added to either, if nothing is
+    asked.
     -1 if no arm in doubt would be better. best, who: (U,), scratch.
     """
     for u in range(best.shape[0]):
         best[u] = -math.inf
         who[u] = -1
     base = -math.inf
+    first = -1
     for k in range(loc.shape[0]):
         if marks[k] != SAFE and marks[k] != IN_DOUBT:
             continue
@@ -108,12 +123,16 @@ def nearest(
         if scale[k] > 0.0:
             drawn += scale[k] * normal(bits_of(key, k))
         if marks[k] == SAFE:
-            base = max(base, drawn)
+            if drawn > base:
+                base = drawn
+                first = k
         elif drawn > best[unit[k]]:
             best[unit[k]] = drawn
             who[unit[k]] = k
-    if base == -math.inf:
+    if first < 0:
         base = 0.0
+    elif judged.shape[0] > 0:
+        base = judged[first]
     top = -1.0
     arm = -1
     worth = 0.0
@@ -122,7 +141,7 @@ def nearest(
     for u in range(best.shape[0]):
         k = who[u]
         if k >= 0:
-            cost = p[k] * (best[u] - base)
+            cost = p[k] * ((judged[k] if judged.shape[0] > 0 else best[u]) - base)
             if cost > 0.0:
                 due = price_of(price, information[k])
                 spent = max(costs[u] / dearer[u], starved)
@@ -134,6 +153,53 @@ def nearest(
                     lesson = cost * min(information[k] / math.log(2.0), 1.0)
                     pays = spent + cost >= due or lessons[u] / dearer[u] + lesson >= price
     return arm, worth, lesson, pays
+
+
+@njit(cache=True)
+def look_wide(
+    loc: Floats, scale: Floats, level: Floats, wide: Floats, marks: Marks, key: np.uint64
+) -> tuple[Floats, Floats, Marks]:
+    """Return a draw of all arms, another as wide as what is known, and marks for `nearest`.
+
+    loc, scale: (K,) of the first; level, wide: (K,) of the other. An arm that does not come first
+    in the first draw is OUT.
+    """
+    K = loc.shape[0]
+    drawn, judged = np.empty(K), np.empty(K)
+    apart = aside(key)
+    for k in range(K):
+        drawn[k] = loc[k]
+        judged[k] = level[k]
+        if marks[k] == OUT:
+            continue
+        if scale[k] > 0.0:
+            drawn[k] += scale[k] * normal(bits_of(key, k))
+        if wide[k] > 0.0:
+            judged[k] += wide[k] * normal(bits_of(apart, k))
+    return drawn, judged, first_of(drawn, marks, key)
+
+
+@njit(cache=True)
+def first_of(drawn: Floats, marks: Marks, key: np.uint64) -> Marks:
+    """Return marks, OUT where an arm does not come first in a draw: see FIRST_LOOK."""
+    K = drawn.shape[0]
+    may = marks != OUT
+    few = FIRST_LOOK
+    most = few
+    while True:
+        places, bits = np.empty(most, np.int64), np.empty(most, np.uint64)
+        n = ranked(drawn, may, key, places, bits)
+        out = np.zeros(K, np.int8)
+        safe = False
+        for i in range(n):
+            out[places[i]] = marks[places[i]]
+            safe |= marks[places[i]] == SAFE
+        if safe or n < most:
+            return out
+        few *= MORE
+        most = min(most + few, K)
+        if n == K:
+            return out
 
 
 @njit(cache=True)
@@ -182,7 +248,10 @@ def play(weights: Floats, parts: Floats, marks: Marks, start: np.uint64, number:
 def run(
     w: Weights,
     post: Posterior,
-    ridge: float,
+    new: Posterior,
+    common: Floats,
+    stamps: Ints,
+    num: Floats,
     C: Floats,
     outcomes: Floats,
     kind: Ints,
@@ -215,19 +284,20 @@ def run(
     until: int,
     look: int,
     arms: Ints,
-) -> tuple[int, int, int]:
-    """Run from step `at` on until a question or a check comes up; return (step, arm, why).
+) -> tuple[int, int, int, bool]:
+    """Run from step `at` on until something comes up; return (step, arm, why, due).
 
-    why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER at
-    step `until`. C: (M, d), outcomes: (M, K); kind and item: (M,) the
-    number of each row's distinct context and of its item; unit: (K,); accounts, rated: (K,) by
-    which account, of A, and which rate of exceptions an arm goes: most often its unit; safe, p,
-    hope, information: (kinds, U), where hope is the P(allowed) that questions are judged by; said:
-    (items, U) what the teacher said; account: (items, A) what not asking has cost; lessons: (A,)
-    and dearer: (kinds, A) as in `nearest`; stand_in: whether arms of one account may stand in for
-    those of another; here: (U,) what the teacher said at this very step. `look` is how often this
-    step was looked at before. At most `most` questions a step are asked, and `budget` in all from
-    here on.
+    why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER
+    before a step, `until` at the latest. new, common, stamps, num: as in `scaled.fold_one`, of arms
+    that find their scale, which is due to be found anew if `due`; num: (0,) of others. C: (M, d),
+    outcomes: (M, K); kind and item: (M,) the number of each row's distinct context and of its item;
+    unit: (K,); accounts, rated: (K,) by which account, of A, and which rate of exceptions an arm
+    goes: most often its unit; safe, p, hope, information: (kinds, U), where hope is the P(allowed)
+    that questions are judged by; said: (items, U) what the teacher said; account: (items, A) what
+    not asking has cost; lessons: (A,) and dearer: (kinds, A) as in `nearest`; stand_in: whether
+    arms of one account may stand in for those of another; here: (U,) what the teacher said at this
+    very step. `look` is how often this step was looked at before. At most `most` questions a step
+    are asked, and `budget` in all from here on.
     """
     K, d = post.mu.shape
     U = p.shape[1]
@@ -249,14 +319,19 @@ def run(
         for i in range(d):
             for j in range(i + 1):
                 A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
+    scaled = num.shape[0] > 0
+    nothing, flat = np.empty(0), np.zeros(K)
+    counted = np.empty(2)
     for t in range(at, until):
+        if scaled:
+            counted[0], counted[1] = num[SUM] + FIRST, num[MASS] + 1.0
         frozen = coins.purse.shape[0] > 0 and coin_at(coins.purse, t) < 0.0
         row = rows[t]
         like = kind[row]
         own = item[row]
         c = C[row]
         n = nonzeros(c, where)
-        pull = pull_of(centred, ridge, totals)
+        pull = pull_of(centred, post.ridge, counted if scaled else totals)
         score_columns(mu, A, c, where, n, pull, h, mean, sd)
         doubtful, served = False, False
         for k in range(K):
@@ -277,12 +352,17 @@ def run(
                 doubtful = True
         if doubtful and budget > 0 and look < most:
             key = look_key(key_of(ask_start, numbers[t]), look)
+            drawn, width, judged, weighed = loc, scale, nothing, marks
+            if scaled:
+                wide = (w.reward * num[NOISE]) * sd
+                drawn, judged, weighed = look_wide(loc, scale, loc, wide, marks, key)
+                width = flat
             k, cost, lesson, pays = nearest(
-                loc,
-                scale,
+                drawn,
+                width,
                 chance,
                 teaches,
-                marks,
+                weighed,
                 accounts,
                 account[own],
                 lessons,
@@ -290,13 +370,14 @@ def run(
                 dearer[like],
                 0.0 if served or not stand_in else total_of(account[own]),
                 key,
+                judged,
                 best,
                 who,
             )
             if pays:
                 account[own, accounts[k]] = 0.0
                 lessons[accounts[k]] = 0.0
-                return t, k, ASKS
+                return t, k, ASKS, False
             if k >= 0:
                 account[own, accounts[k]] += cost
                 lessons[accounts[k]] += lesson
@@ -314,10 +395,42 @@ def run(
         for u in range(U):
             here[u] = UNASKED
         arms[t] = arm
+        due = False
         if arm >= 0:
             totals[0] += outcomes[row, arm]
             totals[1] += 1.0
-            fold(post, arm, c, outcomes[row, arm], where, n, g)
+            if scaled:
+                due = fold_one(
+                    post.gram,
+                    post.gram_low,
+                    post.gram_new,
+                    post.f,
+                    post.f_low,
+                    post.f_new,
+                    post.A,
+                    post.mu,
+                    post.times,
+                    post.since,
+                    new.gram,
+                    new.gram_low,
+                    new.gram_new,
+                    new.f,
+                    new.f_low,
+                    new.f_new,
+                    new.A,
+                    new.mu,
+                    new.times,
+                    new.since,
+                    post.ridge,
+                    common,
+                    stamps,
+                    num,
+                    arm,
+                    c,
+                    outcomes[row, arm],
+                )
+            else:
+                fold(post, arm, c, outcomes[row, arm], where, n, g)
             for i in range(d):
                 mu[i, arm] = post.mu[arm, i]
                 for j in range(i + 1):
@@ -327,8 +440,10 @@ def run(
             begin = key_of(begin, np.uint64(t + 1))
         if coin > 0.0 and uniform(key_of(begin, numbers[t])) < coin:
             coins.drawn[0] = coin
-            return t, arm, CHECKS
-    return until, -1, OVER
+            return t, arm, CHECKS, due
+        if due:
+            return t + 1, -1, OVER, True
+    return until, -1, OVER, False
 
 
 @njit(cache=True)

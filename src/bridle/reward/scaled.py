@@ -106,7 +106,7 @@ class ScaledArms(LinearArms):
     def pull(self) -> float:
         """How far the means of arms are drawn to r̄: see `kernels.loop.pull_of`."""
         num, ridge = self.num, self.kernel_state.ridge  # without a call of a kernel
-        pull: float = ridge * ((num.item(SUM) + scaled.FIRST) / (num.item(MASS) + 1.0))
+        pull: float = ridge * (num.item(SUM) + scaled.FIRST) / (num.item(MASS) + 1.0)
         return pull
 
     @property

@@ -80,6 +80,7 @@ class Turned:
             np.eye(len(base.groups))[bands],
             np.ascontiguousarray(base.tables.rewards.T),
             np.ascontiguousarray(base.tables.allowed.T),
+            arm_features=base.tables.contexts,
         )
         labels = base.labels or tuple(f"item {m + 1}" for m in range(len(base.tables)))
         return World(

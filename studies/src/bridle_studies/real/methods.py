@@ -12,7 +12,7 @@ from bridle.limits import Beliefs, PairLimits, make_limits
 from bridle.policies import BehaviorConstrained, KnownMask
 from bridle.simulate import Asking, Run, Tables, online, online_asking, teach, teach_beliefs
 from bridle_studies.environments.world import World
-from bridle_studies.frontier.methods import CENTRED_V, groups_of
+from bridle_studies.frontier.methods import groups_of
 from bridle_studies.paper.work import Fold
 from bridle_studies.real.scope import (
     ALONE_5,
@@ -211,7 +211,12 @@ def newcomers(world: World, rows: Ints, seed: int) -> dict[str, int]:
     tables = world.tables
     part = replace(
         world,
-        tables=Tables(tables.contexts, tables.rewards[:, early], tables.allowed[:, early]),
+        tables=Tables(
+            tables.contexts,
+            tables.rewards[:, early],
+            tables.allowed[:, early],
+            arm_features=world.arm_rows[early],
+        ),
         arms=tuple(world.arms[k] for k in early.tolist()),
         arm_rows=world.arm_rows[early],
     )
@@ -324,10 +329,10 @@ def _told(trial: Trial) -> tuple[Run, int]:
     tables, rows = _in_force(trial)
     run = online(
         tables,
-        policy=KnownMask(reading="argmax", v=CENTRED_V),
+        policy=KnownMask(reading="argmax"),
         rows=rows,
         seed=trial.fold.seed,
-        prior="centred",
+        prior="scaled",
         checkpoints=trial.marks,
     )
     return run, 0
@@ -343,6 +348,7 @@ def _in_force(trial: Trial) -> tuple[Tables, Ints]:
         np.concatenate([tables.contexts] * 2),
         np.concatenate([tables.rewards] * 2),
         np.concatenate([tables.allowed, allowed]),
+        arm_features=tables.arm_features,
     )
     return both, rows + len(tables) * (np.arange(len(rows)) >= turn)
 
