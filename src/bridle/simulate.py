@@ -25,6 +25,7 @@ from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels import choice, doubt, keys, loop, questions, shared
 from bridle.kernels.choice import as_weights
 from bridle.kernels.purse import coin_at
+from bridle.kernels.scaled import Recent
 from bridle.kernels.types import MASK_ARGMAX, MASK_FILTER, Bools, Floats, Ints
 from bridle.limits import Beliefs, Limits, LinearLimits, PairLimits
 from bridle.limits.exceptions import START, ExceptionRates
@@ -71,7 +72,11 @@ PRIORS = ("paper", "centred", "scaled")
 FIRST_GUESS: Floats = np.array([0.5, 1.0])
 # What the kernel takes of arms that find no scale.
 NOTHING: Floats = np.zeros(0)
-NO_STAMPS: Ints = np.zeros(0, np.int64)
+# Of arms that do not find their scale.
+NO_PRIOR: Floats = np.zeros((2, 0))
+NO_RECENT = Recent(
+    np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 2, 0)), np.zeros((0, 3)), np.zeros(0, np.int64)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -1051,9 +1056,8 @@ class _AskingPhase:
         step, k, why, due = questions.run(
             policy.weights,
             self.arms.kernel_state,
-            self.arms.kernel_state if scaled is None else scaled.recent,
-            NOTHING if scaled is None else scaled.common,
-            NO_STAMPS if scaled is None else scaled.stamps,
+            NO_RECENT if scaled is None else scaled.recent,
+            NO_PRIOR if scaled is None else scaled.prior,
             NOTHING if scaled is None else scaled.num,
             self.contexts,
             self.tables.rewards,

@@ -31,7 +31,7 @@ from bridle.kernels.loop import pull_of, score_columns
 from bridle.kernels.mixture import check_coin
 from bridle.kernels.posterior import fold, nonzeros
 from bridle.kernels.purse import RECHECK, coin_at
-from bridle.kernels.scaled import FIRST, MASS, NOISE, SUM, fold_one
+from bridle.kernels.scaled import FIRST, MASS, NOISE, SUM, Recent, fold_one
 from bridle.kernels.slates import ranked
 from bridle.kernels.types import Floats, Ints, Posterior, Uints, Weights
 
@@ -248,9 +248,8 @@ def play(weights: Floats, parts: Floats, marks: Marks, start: np.uint64, number:
 def run(
     w: Weights,
     post: Posterior,
-    new: Posterior,
-    common: Floats,
-    stamps: Ints,
+    recent: Recent,
+    prior: Floats,
     num: Floats,
     C: Floats,
     outcomes: Floats,
@@ -288,8 +287,8 @@ def run(
     """Run from step `at` on until something comes up; return (step, arm, why, due).
 
     why: ASKS about an arm before anything is played at this step; CHECKS what was played; OVER
-    before a step, `until` at the latest. new, common, stamps, num: as in `scaled.fold_one`, of arms
-    that find their scale, which is due to be found anew if `due`; num: (0,) of others. C: (M, d),
+    before a step, `until` at the latest. recent, prior, num: as in `scaled.fold_one`, of arms that
+    find their scale, which is due to be found anew if `due`; num: (0,) of others. C: (M, d),
     outcomes: (M, K); kind and item: (M,) the number of each row's distinct context and of its item;
     unit: (K,); accounts, rated: (K,) by which account, of A, and which rate of exceptions an arm
     goes: most often its unit; safe, p, hope, information: (kinds, U), where hope is the P(allowed)
@@ -321,7 +320,7 @@ def run(
                 A[i * (i + 1) // 2 + j, k] = post.A[k, i, j]
     scaled = num.shape[0] > 0
     nothing, flat = np.empty(0), np.zeros(K)
-    counted = np.empty(2)
+    counted, means = np.empty(2), np.empty(2)
     for t in range(at, until):
         if scaled:
             counted[0], counted[1] = num[SUM] + FIRST, num[MASS] + 1.0
@@ -411,23 +410,20 @@ def run(
                     post.mu,
                     post.times,
                     post.since,
-                    new.gram,
-                    new.gram_low,
-                    new.gram_new,
-                    new.f,
-                    new.f_low,
-                    new.f_new,
-                    new.A,
-                    new.mu,
-                    new.times,
-                    new.since,
                     post.ridge,
-                    common,
-                    stamps,
+                    recent.gram,
+                    recent.f,
+                    recent.weights,
+                    recent.scales,
+                    recent.stamps,
+                    prior,
                     num,
                     arm,
                     c,
                     outcomes[row, arm],
+                    where,
+                    g,
+                    means,
                 )
             else:
                 fold(post, arm, c, outcomes[row, arm], where, n, g)
