@@ -81,7 +81,7 @@ def best_pair(found: dict[tuple[float, float], float], guess: float, doubt: floa
 
     def posterior(pair: tuple[float, float]) -> float:
         off, far = np.log(pair[0] / guess) / doubt, np.log(pair[1]) / scaled.LOOSER_DOUBT
-        return found[pair] - 0.5 * (off**2 + far**2)
+        return float(found[pair] - 0.5 * (off**2 + far**2))
 
     slopes, looser = max(found, key=posterior)
     return slopes, slopes * looser
@@ -108,12 +108,13 @@ def test_noise_and_priors_are_those_of_the_evidence(noise, at_once) -> None:
         arms.update_many(which[-1:], C[-1:], y[-1:])
     assert arms.rate == pytest.approx(rate, abs=1e-12)
     common = pooled(C, y, rate, hold)
-    assert arms.prior[scaled.MEAN] == pytest.approx(common, abs=1e-9)
+    assert arms.common == pytest.approx(common, abs=1e-9)
     pairs = [(x, q) for x in scaled.RIDGES for q in scaled.LOOSER]
     found = {(x, q): dense(which, C, y, one, x, q * x, rate, common, K)[0] for x, q in pairs}
     precision = best_pair(found, guess, doubt)
     assert (arms.prior[scaled.PRECISION, 0], arms.ridge) == precision
-    _, rest, means, inverses = dense(which, C, y, one, *precision, rate, common, K)
+    slopes, intercept = precision
+    _, rest, means, inverses = dense(which, C, y, one, slopes, intercept, rate, common, K)
     assert arms.noise == pytest.approx(np.sqrt((rest + 0.0625) / (n + 1)), abs=1e-9)
     mean, sd = arms.scores(C[0])
     assert mean == pytest.approx(rate * C[0, -1] + means @ C[0], abs=1e-9)
@@ -187,7 +188,7 @@ def test_a_half_life_is_a_weight_for_each_block() -> None:
     weight = 2.0 ** (-passed * block / half_life)
     rate = ((weight * y).sum() + 0.5) / (weight.sum() + 1.0)
     assert arms.rate == pytest.approx(rate, abs=1e-9)
-    _, _, means, _ = dense(which, C, y, weight, *held(arms), rate, arms.prior[scaled.MEAN], K)
+    _, _, means, _ = dense(which, C, y, weight, *held(arms), rate, arms.common, K)
     assert arms.scores(C[0])[0] == pytest.approx(rate + means @ C[0], abs=1e-9)
 
 
