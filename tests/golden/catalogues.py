@@ -42,6 +42,11 @@ FEATURES = [Flag("comedy"), Flag("horror"), Flag("late")]
 CONTEXTS = [{"comedy": bool(n & 1), "horror": bool(n & 2), "late": bool(n & 4)} for n in range(8)]
 GENRES, RATINGS, BANDS = ("Comedy", "Drama", "Horror"), ("G", "PG", "R"), ("child", "teen", "adult")
 ABOUT = [Labels("genres", GENRES), Category("rating", RATINGS), Number("year", 1970, 2030)]
+GAPS = [
+    Labels("genres", GENRES, optional=True),
+    Category("rating", RATINGS, optional=True),
+    Number("year", 1970, 2030, optional=True),
+]
 VIEWERS = [{"band": band, "late": late} for band in BANDS for late in (False, True)]
 
 
@@ -104,13 +109,17 @@ def history() -> list[Event]:
     return log
 
 
-def film(number: int) -> Arm:
+def film(number: int, gaps: bool = False) -> Arm:
     genres = [name for i, name in enumerate(GENRES) if number >> i & 1]
     features: dict[str, Any] = {
         "genres": genres,
         "rating": RATINGS[number * 7 % 3],
         "year": 1970 + number * 13 % 61,
     }
+    if gaps and number % 5 == 4:
+        features[("genres", "rating", "year")[number % 3]] = None
+    if gaps and number % 9 == 7:
+        features["genres"] = [*genres, None]
     return Arm(f"f{number}", features=features, label=f"Film {number}")
 
 
@@ -120,20 +129,22 @@ def allowed(arm: Arm, band: str) -> bool:
     if arm.id == "f9":
         return band == "adult"
     if band == "child":
-        return features["rating"] != "R" and "Horror" not in features["genres"]
+        return features["rating"] in ("G", "PG") and "Horror" not in (features["genres"] or ())
     return band == "adult" or features["rating"] != "R"
 
 
-def catalogue(policies: bool = False, alone: bool = False, **settings: Any) -> list[Event]:
+def catalogue(
+    policies: bool = False, alone: bool = False, gaps: bool = False, **settings: Any
+) -> list[Event]:
     """Live with films that come, go and change, slates, questions and checks."""
     log: list[Event] = []
-    films = {f"f{n}": film(n) for n in range(40)}
+    films = {f"f{n}": film(n, gaps) for n in range(40)}
     u, numbers = noise(5), itertools.count(40)
     given: dict[str, Any] = {"budget": 200, "answer_price": 0.2} | settings
     agent = Agent(
         arms=list(films.values()),
         features=[Category("band", BANDS), Flag("late")],
-        arm_features=ABOUT,
+        arm_features=GAPS if gaps else ABOUT,
         seed=9,
         sink=log.extend,
         **given,
@@ -142,7 +153,7 @@ def catalogue(policies: bool = False, alone: bool = False, **settings: Any) -> l
     def liked(id: Any, n: int) -> float:
         features: Any = films[id].features
         taste = GENRES[(n // 150 + int(VIEWERS[n % 6]["late"])) % 3]
-        return min(1.0, 0.5 * (taste in features["genres"]) + 0.4 * next(u))
+        return min(1.0, 0.5 * (taste in (features["genres"] or ())) + 0.4 * next(u))
 
     for n in range(300):
         viewer = VIEWERS[n % 6]
@@ -155,7 +166,7 @@ def catalogue(policies: bool = False, alone: bool = False, **settings: Any) -> l
             continue
         among = None
         if n % 10 == 5 and not alone:  # one that nobody stored
-            new = film(next(numbers))
+            new = film(next(numbers), gaps)
             films[str(new.id)] = new
             among = [*list(agent.arms)[:5], new]
         made: Any = agent.decide(viewer, among, item=f"visit {n}", propensity=n % 5 == 0)
@@ -170,11 +181,11 @@ def catalogue(policies: bool = False, alone: bool = False, **settings: Any) -> l
                 truth = allowed(films[str(made.arm)], str(viewer["band"]))
                 agent.judge(made.check, truth, by="editor")
         if n % 60 == 30:
-            old, new = f"f{n // 8}", film(next(numbers))
+            old, new = f"f{n // 8}", film(next(numbers), gaps)
             films[str(new.id)] = new
             agent.add_arms([new])
             if not alone:
-                agent.visit_arms([film(1000 + n)])
+                agent.visit_arms([film(1000 + n, gaps)])
             before: Any = films[old].features
             changed = Arm(old, features={**before, "rating": "PG"}, label="changed")
             films[old] = changed
@@ -202,6 +213,7 @@ LIVES: dict[str, Callable[[], list[Event]]] = {
         )
     ),
     "policies": lambda: catalogue(policies=True),
+    "gaps": lambda: catalogue(gaps=True),
     "alone": lambda: catalogue(alone=True, reward="linear", prior="scaled"),
     "promise": lambda: catalogue(promise=(0.1, 0.3), limits="rules"),
 }
