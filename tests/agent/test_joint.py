@@ -415,7 +415,7 @@ def test_a_slate_is_folded_at_once_as_its_events_one_by_one(settings):
         for name in ("pending", "version", "decisions", "dropped", "checks.open"):
             mine, its = (operator.attrgetter(name)(agent._state) for agent in (one, other))
             assert mine == its, name
-    assert one.decide(ADULT, k=2).events == other.decide(ADULT, k=2).events  # type: ignore[union-attr]
+    assert one.decide(ADULT, k=2).events == other.decide(ADULT, k=2).events
 
 
 def test_a_slate_has_no_more_than_may_be_played():
