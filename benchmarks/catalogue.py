@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from bisect import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate
@@ -63,6 +63,12 @@ class Catalogue:
     def reward(self, row: int, arm: int) -> float:
         """Return what an arm earns in a context, in [0, 1]."""
         return float(1.0 / (1.0 + np.exp(1.0 - self.contexts[row] @ self.weights[arm])))
+
+    def rewards(self, row: int, arms: Sequence[int]) -> list[float]:
+        """Return what several arms earn in a context."""
+        scores = self.weights[arms] @ self.contexts[row]
+        earned: list[float] = (1.0 / (1.0 + np.exp(1.0 - scores))).tolist()
+        return earned
 
     def allowed(self, row: int, arm: int) -> bool:
         """Return whether an arm is allowed: not with its first word where the first flag is set."""

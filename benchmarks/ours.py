@@ -151,7 +151,6 @@ class BridleCatalogue:
         if self.mode == "loop":
             self.model.fold(arm, self.contexts[row], reward)
         elif self.slate is not None:
-            earned = [self.world.reward(row, int(one)) for one in self.slate.arms]
-            self.agent.reward_slate(self.slate, items=earned)
+            self.agent.reward_slate(self.slate, items=self.world.rewards(row, self.slate.arms))
         elif self.decision_id is not None:
             self.agent.reward(self.decision_id, reward)

@@ -41,7 +41,7 @@ MOST_LOOKED = 10_000
 REACH = 21_840
 # How many arms are asked for where what is known of a context may do, and where the limits are to
 # be asked: about many at once, as a few more cost little.
-AGAIN, ANEW = 2, 48
+AGAIN, ANEW = 2, 24
 # Arms in doubt that are weighed for one question: those of the highest draws.
 MOST_WEIGHED = 2_000
 REWARD, LIMIT, V, EPSILON = 0, 1, 2, 5  # places in `Weights`
@@ -453,7 +453,8 @@ class JointChoice:
         while True:
             np.logical_and(every, pairs.unsettled(self.row), out=may)
             may[named] = True
-            if len(may) > REACH and every.sum() - may.sum() >= REACH:
+            gone = np.count_nonzero(every) - np.count_nonzero(may)
+            if gone >= REACH:
                 return self.best_safe(key)[0]  # which may not look so far down
             found, _ = self._top(may, key, min(few, len(may)))
             found = found[found >= 0]
