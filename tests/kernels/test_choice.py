@@ -87,9 +87,9 @@ def races(draw):
 @given(races())
 def test_the_best_arm_is_the_one_of_all_draws(race) -> None:
     loc, scale, eligible, _, key = race
-    assert choice.best_arm(loc, scale, eligible, key, np.empty(len(loc))) == plain_best(
-        loc, scale, eligible, key
-    )
+    wanted, reach = plain_best(loc, scale, eligible, key), np.empty(len(loc))
+    assert choice.best_arm(loc, scale, eligible, key) == wanted
+    assert choice.best_of_many(loc, scale, eligible, key, reach) == wanted
 
 
 @pytest.mark.parametrize("K", [1, 2, 30, 500])
@@ -100,9 +100,9 @@ def test_the_best_of_many_is_the_one_of_all_draws(K) -> None:
         scale = rng.random(K) * rng.choice([0.0, 1e-6, 0.3, 3.0])
         eligible = rng.random(K) < 0.9
         key = u64(keys.key_of(keys.stream(1, keys.DECIDE), u64(number)))
-        assert choice.best_arm(loc, scale, eligible, key, np.empty(len(loc))) == plain_best(
-            loc, scale, eligible, key
-        )
+        wanted, reach = plain_best(loc, scale, eligible, key), np.empty(K)
+        assert choice.best_arm(loc, scale, eligible, key) == wanted
+        assert choice.best_of_many(loc, scale, eligible, key, reach) == wanted
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.4])
@@ -123,7 +123,7 @@ def test_a_blend_is_that_of_each_arm_to_the_bit(limit, size_of) -> None:
 def test_picks_are_those_of_the_plain_rule(race, w) -> None:
     loc, scale, eligible, allowed, key = race
     expected = plain_pick(w, loc, scale, eligible, allowed, key)
-    assert choice.pick(w, loc, scale, eligible, allowed, key, np.empty(len(loc))) == expected
+    assert choice.pick(w, loc, scale, eligible, allowed, key) == expected
 
 
 def test_nothing_to_choose_from_is_minus_one() -> None:
@@ -133,11 +133,12 @@ def test_nothing_to_choose_from_is_minus_one() -> None:
         key = u64(number)
         assert choice.random_arm(key, none, every) == -1
         assert choice.random_arm(key, every, none) == -1
-        assert choice.best_arm(x, x, none, key, x.copy()) == -1
+        assert choice.best_arm(x, x, none, key) == -1
+        assert choice.best_of_many(x, x, none, key, x.copy()) == -1
         for w in ALL:
-            assert choice.pick(w, x, x, none, every, key, x.copy()) == -1
+            assert choice.pick(w, x, x, none, every, key) == -1
         for w in (ARGMAX, FILTER):
-            assert choice.pick(w, x, x, every, none, key, x.copy()) == -1
+            assert choice.pick(w, x, x, every, none, key) == -1
 
 
 # Ties
@@ -147,7 +148,7 @@ def test_nothing_to_choose_from_is_minus_one() -> None:
 def count_best(loc, scale, eligible, start, counts, steps):
     for number in range(steps):
         key = keys.key_of(start, np.uint64(number))
-        counts[choice.best_arm(loc, scale, eligible, key, np.empty(len(loc)))] += 1
+        counts[choice.best_arm(loc, scale, eligible, key)] += 1
 
 
 @njit(cache=True)

@@ -215,7 +215,7 @@ def count_choices(weights, loc, scale, eligible, allowed, start, steps, counts):
     w = choice.as_weights(weights)
     for number in range(steps):
         key = keys.key_of(start, np.uint64(number))
-        counts[choice.pick(w, loc, scale, eligible, allowed, key, np.empty(len(loc)))] += 1
+        counts[choice.pick(w, loc, scale, eligible, allowed, key)] += 1
 
 
 def counted(weights, loc, scale, eligible, allowed, seed):

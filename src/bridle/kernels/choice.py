@@ -64,13 +64,36 @@ def blend(
 
 
 @bare
-def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64, reach: Floats) -> int:
+def best_arm(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64) -> int:
     """Return the eligible arm with the highest draw loc + scale·z, or -1 if none is eligible.
 
-    The draw of the arm whose bound is highest is computed first, then those whose bound reaches
-    the best so far. Multiplying by scale ≥ 0 and adding loc are monotone also after rounding, so
-    no arm that could win is passed over, and the choice has the same bits as with every draw
-    computed. reach: (K,) scratch, filled with the bounds.
+    A draw is computed only where its bound reaches the best so far. Multiplying by scale ≥ 0 and
+    adding loc are monotone also after rounding, so no arm that could win is passed over, and the
+    choice has the same bits as with every draw computed.
+    """
+    best = -1
+    top = -math.inf
+    tie = np.uint64(0)
+    for k in range(loc.shape[0]):
+        if eligible[k]:
+            bits = bits_of(key, k)
+            if best < 0 or loc[k] + scale[k] * BIN_TOP[bits >> BIN_SHIFT] >= top:
+                drawn = loc[k]
+                if scale[k] > 0.0:
+                    drawn += scale[k] * normal(bits)
+                if best < 0 or drawn > top or (drawn == top and bits > tie):
+                    best = k
+                    top = drawn
+                    tie = bits
+    return best
+
+
+@bare
+def best_of_many(loc: Floats, scale: Floats, eligible: Bools, key: np.uint64, reach: Floats) -> int:
+    """Do what `best_arm` does, faster where arms are many.
+
+    All bounds are computed at once, and the draw of the arm whose bound is highest comes first.
+    reach: (K,) scratch, filled with the bounds.
     """
     K = loc.shape[0]
     for k in range(K):
@@ -122,20 +145,14 @@ def highest(x: Floats) -> int:
 
 @njit(cache=True)
 def pick(
-    w: Weights,
-    loc: Floats,
-    scale: Floats,
-    eligible: Bools,
-    allowed: Bools,
-    key: np.uint64,
-    reach: Floats,
+    w: Weights, loc: Floats, scale: Floats, eligible: Bools, allowed: Bools, key: np.uint64
 ) -> int:
-    """Return the arm that the policy plays, or -1 if it may play none; reach: as in `best_arm`."""
+    """Return the arm that the policy plays, or -1 if it may play none."""
     if w.epsilon > 0.0 and uniform(aside(key)) < w.epsilon:
         return random_arm(aside(key), eligible, eligible)
     if w.mask == MASK_ARGMAX:
-        return best_arm(loc, scale, eligible & allowed, key, reach)
-    arm = best_arm(loc, scale, eligible, key, reach)
+        return best_arm(loc, scale, eligible & allowed, key)
+    arm = best_arm(loc, scale, eligible, key)
     if w.mask == MASK_FILTER and arm >= 0 and not allowed[arm]:
         return random_arm(aside(key), eligible, allowed)
     return arm
@@ -169,8 +186,7 @@ def choose(
         parts[6, k] = parts[4, k]
         if parts[5, k] > 0.0:
             parts[6, k] += parts[5, k] * normal(bits_of(key, k))
-    reach = np.empty(parts.shape[1])
-    return pick(w, parts[4], parts[5], eligible, allowed, key, reach)
+    return pick(w, parts[4], parts[5], eligible, allowed, key)
 
 
 @njit(cache=True)
@@ -296,9 +312,12 @@ def pick_many(
     """
     w = as_weights(weights)
     n, K = reward_mean.shape
-    loc, scale, reach = np.empty(K), np.empty(K), np.empty(K)
+    loc = np.empty(K)
+    scale = np.empty(K)
     for t in range(n):
         limit = t if limit_mean.shape[0] > 1 else 0
         may = eligible[t if eligible.shape[0] > 1 else 0]
-        blend(w, reward_mean[t], reward_sd[t], limit_mean[limit], limit_sd[limit], loc, scale)
-        arms[t] = pick(w, loc, scale, may, may, key_of(start, numbers[t]), reach)
+        for k in range(K):
+            loc[k] = location(w, reward_mean[t, k], reward_sd[t, k], limit_mean[limit, k])
+            scale[k] = spread(w, reward_sd[t, k], limit_sd[limit, k])
+        arms[t] = pick(w, loc, scale, may, may, key_of(start, numbers[t]))

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from bridle.kernels.choice import as_weights, best_arm, blend, location, random_arm, spread
+from bridle.kernels.choice import as_weights, best_of_many, blend, location, random_arm, spread
 from bridle.kernels.compiling import bare, njit
 from bridle.kernels.keys import BIN_SHIFT, BIN_TOP, aside, bits_of, key_of, normal, uniform
 from bridle.kernels.lanes import add_rows
@@ -474,7 +474,7 @@ def run_with(
             if scored:
                 score_columns(mu, A, c, where, n, pull, h, mean, sd)
             blend(w, mean, sd, limit_mean[limit], limit_sd[limit], loc, scale)
-            arm = best_arm(loc, scale, may, key, h)
+            arm = best_of_many(loc, scale, may, key, h)
         if w.mask == MASK_FILTER and arm >= 0 and not allowed[row, arm]:
             arm = random_arm(aside(key), may, allowed[row])
         arms[t] = arm
@@ -640,7 +640,7 @@ def pick_one(
         for k in range(K):
             h[k] = 0.0
         blend(w, mean, sd, h, h, loc, scale)
-        return best_arm(loc, scale, may, key, reach)
+        return best_of_many(loc, scale, may, key, reach)
     for k in range(K):
         h[k] = 0.0
     part, off = split(x, lines[_MIDDLE])
