@@ -338,7 +338,7 @@ def online(
         What is expected of an arm before it is tried: a reward of 0, as in the paper, or the mean
         of all rewards so far, with an intercept for each arm. The second needs far less spread in
         its draws: v = .05. `scaled` is the second, which finds its scale and begins anew where
-        rewards change, as an `Agent` does by default; a policy that leaves out `v` has .3 there.
+        rewards change, as an `Agent` does by default; a policy that leaves out `v` has an agent's.
     model : RewardModel, optional
         Learns from the rewards in the place of ours, in plain Python; it is updated. Then `ridge`
         and `prior` say nothing. Where arms have features it is a `SharedArms` by default, which is

@@ -297,7 +297,7 @@ def test_why_an_arm_may_not_be_played():
 
 def test_a_question_that_pays_and_what_its_answer_lets_play():
     log: list[Event] = []
-    agent = Agent(arms=3, features=MIXED, limits="rules", budget=5, sink=log.extend)
+    agent = Agent(arms=3, features=MIXED, limits="rules", budget=5, ask_at_most=1, sink=log.extend)
     question = agent.decide(FILM, item="It", propensity=True)
     assert isinstance(question, Question)
     played = agent.answer(question.id, True).then

@@ -199,7 +199,13 @@ def others_doubt(method: str, extension: Extension) -> Part:
         limits = make_any_limits(
             extension.name, schema=world.schema, groups=groups_of(world), seed=fold.seed
         )
-        run = online_asking(world.tables, beliefs=limits, rows=fold.online_rows, seed=fold.seed)
+        run = online_asking(
+            world.tables,
+            beliefs=limits,
+            rows=fold.online_rows,
+            seed=fold.seed,
+            prior="centred",  # as our methods of the frontier
+        )
         yield point(method, None, len(run.said), run)
 
     return part
