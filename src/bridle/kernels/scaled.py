@@ -59,7 +59,7 @@ MOST_SURPRISED, SURE = 3.0, 15.0
 # Ratios of noise to prior that are tried, half decades, and what is expected of them: log-normal.
 # It takes much evidence to leave the guess, since who chooses by what was learned learns little of
 # arms that seem bad, and a prior that is too tight keeps it so.
-RIDGES = np.array([m * 10.0**e for e in range(7) for m in (3.0, 10.0)])
+RIDGES = np.array([m * 10.0**e for e in range(-1, 7) for m in (3.0, 10.0)])
 RIDGE_GUESS, RIDGE_DOUBT = 10.0, 0.5
 # The same of the intercept, in units of the ridge of slopes; the guess is 1.
 LOOSER = np.array([1.0, 0.3, 0.1, 0.03])
