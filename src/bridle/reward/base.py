@@ -33,10 +33,10 @@ SHARED = "shared"
 # How old rewards fade: not at all, by a half-life in rewards, or as the model finds best.
 Forget: TypeAlias = float | Literal["auto", "never"]
 HALF_LIVES = validation.FloatRange(10.0, 1e9)
-# How wide draws are at first where rewards find their scale, in honest standard deviations: 1 up to
+# How wide draws are at first where rewards find their scale, in honest standard deviations: .75 of
 # fifty arms, and narrower the more there are. The best of many draws is far out, so an honest
 # spread tries every arm again and again.
-FIFTY, FALL = 50, 0.3
+BOLDNESS, FIFTY, FALL = 0.75, 50, 0.3
 # How a half-life is kept where it is none.
 NEVER, AUTO = 0.0, -1.0
 
@@ -133,9 +133,9 @@ def boldness_of(arms: int) -> float:
     """Return how wide draws among so many arms are at first, in honest standard deviations.
 
     >>> boldness_of(4), boldness_of(50), boldness_of(1000)
-    (1.0, 1.0, 0.407)
+    (1.0, 0.75, 0.305)
     """
-    return min(1.0, round(float((FIFTY / arms) ** FALL), 3))
+    return min(1.0, round(BOLDNESS * float((FIFTY / arms) ** FALL), 3))
 
 
 def check_forget(forget: object, name: str, owner: str) -> Forget:
