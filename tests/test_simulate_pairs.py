@@ -140,13 +140,14 @@ def test_arms_that_share_what_is_learned_are_asked_about() -> None:
         ({"forget": 200.0}, 40),
         ({"sigma": 0.5}, 40),
         ({"promise": (0.05, 0.2)}, 40),
+        ({"reward": "linear"}, 40),
     ],
     ids=str,
 )
 def test_an_agent_is_the_simulator_bit_for_bit(
     kind: str, options: dict[str, Any], arms: int
 ) -> None:
-    """Arms with features, and nothing else set: it shares rewards, asks over pairs, and checks."""
+    """Arms with features: rewards are shared if nothing is set; it asks over pairs, and checks."""
     tables, rows = world(arms)
     given = dict(options)
     sigma, promise = given.pop("sigma", None), given.pop("promise", None)
@@ -164,7 +165,12 @@ def test_an_agent_is_the_simulator_bit_for_bit(
     if promise is not None:
         agent.promise(*promise, seed=3)
     run = online_asking(
-        Tables(tables.contexts, tables.rewards, tables.allowed, rows),
+        Tables(
+            tables.contexts,
+            tables.rewards,
+            tables.allowed,
+            None if "reward" in options else rows,
+        ),
         beliefs=PairLimits(kind=kind, context=BANDS, arm=FILMS, rows=rows, seed=3),
         policy=None if sigma is None else BehaviorConstrained(sigma=sigma),
         forget=options.get("forget"),
