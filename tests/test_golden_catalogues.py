@@ -41,7 +41,7 @@ def test_what_there_is():
         "Promised",
     }
     policies = {
-        json.loads(line)["policy"]["name"]
+        json.loads(line)["policy"]["kind"]
         for line in lines_of("policies")
         if json.loads(line)["event"] == "PolicyChanged"
     }
