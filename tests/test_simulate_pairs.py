@@ -84,11 +84,10 @@ def test_an_answer_is_dearer_where_many_arms_share_an_account() -> None:
     assert mine.dearer(context, np.array([0]))[0] == wanted
 
 
-def test_one_rate_of_exceptions_serves_all_pairs() -> None:
+@pytest.mark.parametrize("prior", ["scaled", "centred"])
+def test_one_rate_of_exceptions_serves_all_pairs(prior: str) -> None:
     tables, rows = world(arms=60, seed=3)
-    run = online_asking(
-        tables, beliefs=limits(rows), steps=2_000, seed=3, checks=True, prior="centred"
-    )
+    run = online_asking(tables, beliefs=limits(rows), steps=2_000, seed=3, checks=True, prior=prior)
     assert len(run.found) > 0 and run.E[-1] <= 0.05 * 2_000
 
 

@@ -490,8 +490,8 @@ class Schema:
                 value = feature.missing
             if value is None and not feature.optional:
                 remedy = (
-                    "Give it, or declare in the schema that it may be left out (optional=True), or "
-                    "what to take if it is missing."
+                    "Give it, or declare in the schema what to take if it is missing (missing=); a "
+                    "feature of arms may also be optional."
                 )
                 raise InvalidValue(feature.name, owner, "given", None, remedy)
             feature._write(value, row, at, owner)

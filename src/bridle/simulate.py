@@ -72,7 +72,6 @@ PRIORS = ("paper", "centred", "scaled")
 FIRST_GUESS: Floats = np.array([0.5, 1.0])
 # What the kernel takes of arms that find no scale.
 NOTHING: Floats = np.zeros(0)
-# Of arms that do not find their scale.
 NO_PRIOR: Floats = np.zeros((2, 0))
 NO_RECENT = Recent(
     np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 2, 0)), np.zeros((0, 3)), np.zeros(0, np.int64)
@@ -524,7 +523,10 @@ def _run_shared(given: _Given, policy: Weighted, model: SharedArms) -> Ints:
 
 def _run_plain(given: _Given, model: RewardModel) -> Ints:
     """Do the same in plain Python, where the policy or the reward model is somebody else's."""
-    tables, policy, weights = given.tables, given.policy, kernel_weights(given.policy)
+    tables, policy = given.tables, given.policy
+    scaled = model if isinstance(model, ScaledArms) else None
+    if scaled is not None:
+        policy = with_default_spread(policy, boldness_of(tables.arms))
     wide = tables.rewards.shape
     may = np.broadcast_to(given.may, wide)
     belief, doubts = (np.broadcast_to(part, wide) for part in given.limits)
@@ -535,13 +537,15 @@ def _run_plain(given: _Given, model: RewardModel) -> Ints:
         _score(model, context, given.centred, totals, parts)
         parts[2], parts[3] = belief[row], doubts[row]
         number = np.uint64(t + 1)
-        if isinstance(policy, Weighted):
+        acting = policy if scaled is None else in_units(policy, scaled.unit, scaled.noise)
+        if isinstance(acting, Weighted):
+            weights = kernel_weights(acting)
             allowed = np.ascontiguousarray(tables.allowed[row])
             mine = np.ascontiguousarray(may[row])
             k = int(choice.choose(weights, parts, mine, allowed, given.start, number))
         else:
             scores = scores_for(parts, may[row], totals[1])
-            k = chosen(policy, scores, int(keys.key_of(given.start, number)))
+            k = chosen(acting, scores, int(keys.key_of(given.start, number)))
         played[t] = k
         if k >= 0:
             _fold(model, context, given.centred, totals, k, float(tables.rewards[row, k]))
@@ -906,6 +910,11 @@ def _own_model(
     tables: Tables, prior: str, ridge: float, forget: Forget | None, owner: str
 ) -> RewardModel:
     """Return what an agent in this world learns rewards by."""
+    if ridge != 1.0 and (prior == "scaled" or tables.arm_features is not None):
+        remedy = "Give prior='centred' or 'paper', and arms without features, for one of your own."
+        raise InvalidValue("ridge", owner, "left out where rewards find their scale", ridge, remedy)
+    if tables.arm_features is not None and prior != "scaled":
+        raise InvalidValue("prior", owner, "'scaled' where arms have features", prior)
     if tables.arm_features is None and prior != "scaled":
         if forget not in (None, "never"):
             raise InvalidValue("forget", owner, f"'never' with prior={prior!r}", forget)
@@ -1157,17 +1166,18 @@ class _AskingPhase:
     ) -> tuple[int, Floats]:
         """Return the safe arm that the policy plays, -1 if none is, and the parts of the scores."""
         parts: Floats = np.zeros((7, self.tables.arms))
-        if self.shared is not None and isinstance(self.policy, Weighted):
+        policy = self._acting
+        if self.shared is not None and isinstance(policy, Weighted):
             key = np.uint64(keys.key_of(self.start, number))
             best, _ = self._first(self.shared, row, marks == questions.SAFE, key, 1)
             return (int(best[0]) if best.size else -1), parts
         _score(self.model, self.tables.contexts[row].copy(), self.centred, self.totals, parts)
         parts[2] = self.table.p[self.kind[row], self.unit]
-        k = int(questions.play(kernel_weights(self._acting), parts, marks, self.start, number))
-        if not isinstance(self.policy, Weighted):
+        k = int(questions.play(kernel_weights(policy), parts, marks, self.start, number))
+        if not isinstance(policy, Weighted):
             parts[3] = self.table.sd[self.unit, self.kind[row]]
             scores = scores_for(parts, marks == questions.SAFE, self.totals[1])
-            k = chosen(self.policy, scores, int(keys.key_of(self.start, number)))
+            k = chosen(policy, scores, int(keys.key_of(self.start, number)))
         return k, parts
 
     def _drawn(
@@ -1419,8 +1429,9 @@ class _AskingPhase:
             staff.words[who, 1] += 1
             label, others = self._fold_word(staff, who, row, k, word)
             if label is not None:
-                self._judge(step, row, k, label)
-                self._answer_hung(staff, (own, u), label)
+                # All that wait, before a denial may begin anew and forget them.
+                for held in [(step, row, k), *staff.hung.pop((own, u), [])]:
+                    self._judge(*held, label)
             self._learn_others(staff, others)
             if label is not None:
                 return
@@ -1558,7 +1569,8 @@ class _Staff:
         return truth != errs
 
     def drop(self, item: int, unit: int) -> None:
-        """Forget what was said of a case, as it is asked about anew."""
+        """Forget what was said of a case, as it is asked about anew: it may be another."""
+        self.hung.pop((item, unit), None)
         if self.known.said(item, unit):
             self.known.forget(item, unit)
 
@@ -1566,6 +1578,7 @@ class _Staff:
         """Forget all cases, as limits have changed; what is known of teachers stays."""
         self.known.forget_all()
         self.cases.clear()
+        self.hung.clear()
 
 
 def _staff(teachers: object, seed: int, owner: str) -> _Staff | None:

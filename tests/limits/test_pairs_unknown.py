@@ -12,6 +12,7 @@ from bridle.errors import CorruptState, InvalidValue
 from bridle.limits import PairLimits
 from bridle.limits.joint import Side
 from bridle.schema import Category, Flag, Labels, Number, Schema
+from tests.histories import bits
 
 BANDS = Schema([Category("band", ["under 13", "adult"])])
 FILMS = Schema(
@@ -221,7 +222,6 @@ def test_a_declared_rule_covers_what_may_fall_under_it() -> None:
     assert ["rule" in (one or "") for one in why] == [True, False, False, True]
     made = agent.decide({"band": "adult"}, among=[Arm("visitor", features=film(rating=None))])
     assert isinstance(made, Abstention)
-    assert not made.event.ask or agent.settings.budget == 0
 
 
 def test_contexts_are_given_in_full() -> None:
@@ -239,3 +239,30 @@ def test_settings_in_a_log_keep_what_is_optional() -> None:
     assert plain.to_json() == [
         {"kind": "labels", "name": "genres", "values": ["Horror"], "missing": []}
     ]
+
+
+def test_what_was_allowed_is_certain_no_more_once_the_arm_is_another(tmp_path) -> None:
+    agent = agent_of()
+    child = {"band": "under 13"}
+    agent.add_arms([Arm("fixed", features=film(genres=["Comedy"], rating=None))])
+    for item in ("Tom", "Ann"):
+        agent.teach(child, "fixed", item == "Tom", item=item)
+    number = len(agent.arms) - 1
+
+    def certain(one: Agent, item: str) -> float:
+        return float(one.believed(child, item=item).p[number])
+
+    assert (certain(agent, "Tom"), certain(agent, "Ann")) == (1.0, 0.0)
+    agent.change_arms([Arm("fixed", label="a label is nothing", features=agent.arms[-1].features)])
+    assert certain(agent, "Tom") == 1.0
+    agent.change_arms([Arm("fixed", features=film(genres=["Horror"], rating="R"))])
+    assert certain(agent, "Tom") < 0.99 and certain(agent, "Ann") == 0.0
+    agent.save(tmp_path / "saved")
+    again = Agent.load(tmp_path / "saved")
+    for one in (agent, again):
+        assert certain(one, "Tom") < 0.99 and certain(one, "Ann") == 0.0
+        one.teach(child, "fixed", True, item="Tom")  # as it is now
+        assert certain(one, "Tom") == 1.0
+        one.retract([example.id for example in one.examples if example.allowed][0])
+        assert certain(one, "Tom") == 1.0
+    assert bits(agent) == bits(again)

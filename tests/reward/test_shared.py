@@ -532,7 +532,7 @@ def test_interactions_and_limits():
         ("num", lambda a: -a),
         ("num", lambda a: np.r_[0.0, a[1:]]),
         ("num", lambda a: np.r_[a[:-1], -1.0]),
-        ("root", lambda a: a[:2]),
+        ("lower", lambda a: a[:2]),
         ("counts", lambda a: a.astype(float)),
     ],
 )

@@ -699,6 +699,7 @@ class Agent:
     def set_policy(self, made: PolicyChanged) -> None:
         """Choose by another policy from now on; what was learned stays.
 
+        A policy by itself goes by reward alone: `Masked(SquareCB())` keeps one inside the limits.
         Questions and checks are of policies that keep to the limits: under another there are none.
         """
         self._commit(made)

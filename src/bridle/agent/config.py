@@ -114,7 +114,8 @@ ARM_NUMBER = validation.IntRange(-(2**53), 2**53)
 # Where the dial stands if nobody turns it.
 DEFAULT_SIGMA = 0.25
 MAX_RULES = 10_000
-# Names that are compared with one that nobody has.
+# Arms that are looked at for what an unknown id could have meant, and near spellings compared.
+MOST_LOOKED = 20_000
 MOST_NEAR = 2_000
 # Settings that logs of the first form do not have, and what was meant then.
 LATER: dict[str, Json] = {
@@ -770,7 +771,10 @@ class Settings:
             wanted = f"left out with limits={self.limits!r}"
             raise InvalidValue("crosses", owner, wanted, self.crosses)
         if self.budget and not self.policy.needs_limits:
-            remedy = "Give policy=LearnedMask(...), and no sigma."
+            remedy = (
+                "Give policy=LearnedMask(...), and no sigma; Masked(policy) keeps another policy "
+                "inside the limits."
+            )
             wanted = f"0 with {type(self.policy).__name__}, which never asks"
             raise InvalidValue("budget", owner, wanted, self.budget, remedy)
 
@@ -1142,6 +1146,7 @@ def meant(name: object, arms: Sequence[Arm], schema: Schema | None) -> str:
     if not isinstance(name, str | int) or len(str(name)) > 200:
         return ""
     word = str(name).casefold()
+    arms = arms[:MOST_LOOKED]
     for arm in arms:
         if str(arm.id).casefold() == word:
             return f"Did you mean {arm.id!r}?"

@@ -624,7 +624,7 @@ class Selector:
         # Where nothing is safe, any arm would do; summed by kind, as in a simulation.
         starved = 0.0
         if limits.pairs is not None and not (marks == questions.SAFE).any():
-            starved = float(costs.sum())
+            starved = float(questions.total_of(costs))
         drawn, scale, judged = parts[4], parts[5], np.empty(0)
         if state.scaled is not None:
             w = Weights(*self._weights.tolist())

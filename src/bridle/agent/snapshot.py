@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from bridle.agent.config import Arm, ArmId, ItemId, Json, Settings, arm_id, rows_of
+from bridle.agent.config import Arm, ArmId, ItemId, Json, Settings, arm_id, plain_id, rows_of
 from bridle.agent.drift import SurpriseTest
 from bridle.agent.events import (
     Decided,
@@ -224,7 +224,7 @@ _META = {
     "wait",
 }
 # What is written only where there is something to write: an agent without it keeps its bytes.
-_SPARSE = {"status", "policy"}
+_SPARSE = {"status", "policy", "outdated"}
 # What logs of the first form have not.
 _PRICED = {"costs", "lessons"}
 # What those of the second form have not, either.
@@ -308,6 +308,8 @@ def state_to_arrays(state: AgentState) -> tuple[dict[str, Json], Arrays]:
         meta["lessons"] = [[unit, cost] for unit, cost in state.lessons.items()]
     if state.settings.lives:
         meta |= _checks_to_state(state)
+    if state.outdated:
+        meta["outdated"] = [id for id in state.examples if id in state.outdated]
     if state.status.any():
         meta["status"] = state.status.tolist()
     if type(state.policy) is not type(state.settings.policy) or state.policy != _dialled(
@@ -459,11 +461,17 @@ def _read_examples(
     rows = _rows_of(ids, arrays, "examples", K, d, state.taught, settings.max_examples)
     allowed = _checked(arrays, "examples.allowed", "b", (len(ids),)).tolist()
     first: dict[ItemId, bool] = {}
+    outdated = meta.get("outdated", [])
+    if not isinstance(outdated, list) or not {*map(plain_id, outdated)} <= {*ids}:
+        raise CorruptState(f"No examples are {outdated!r:.100}.")
+    state.outdated = set(outdated)
     for entry, (raw, k), answer in zip(meta["examples"], rows.values(), allowed, strict=True):
         id, by, note, *rest = entry
         life: Any = rest[1:] if settings.lives else ("all", None, None)
         scope, until, safe = life
         item = _item(rest[:1] if settings.lives else rest, state)
+        if id in state.outdated and not answer:
+            raise CorruptState(f"The denial {id!r:.100} cannot be outdated.")
         check_event(Taught(id, (), 0, answer, None, by, note, None, item, None, scope, until))
         state.remember(Example(id, raw, k, answer, by, note, item, scope, until))
         if safe is not None:

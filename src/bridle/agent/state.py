@@ -243,6 +243,8 @@ class AgentState:
         self.about_item: dict[ArmId, dict[ItemId, Example]] = {}  # those with a named item
         self.denials: dict[Case, dict[int, int]] = {}  # case → arm → standing denials
         self.allowances: dict[Case, dict[int, int]] = {}  # the same of what was allowed
+        # Examples that allowed an arm as it was before its features changed: no longer certain.
+        self.outdated: set[ItemId] = set()
         # What not asking has cost, in rewards: case → unit → cost.
         self.costs: dict[Case, dict[int, float]] = {}
         # The same of all cases together, by what an answer would have taught: unit → cost.
@@ -719,7 +721,7 @@ class AgentState:
         seen: set[ArmId] = set()
         for arm in arms:
             if arm.id in seen or arm.id in self.number_of:
-                remedy = "Agent.restore_arms brings back an arm that was retired."
+                remedy = "Agent.change_arms changes an arm, restore_arms brings back a retired one."
                 raise InvalidValue("arms", "Agent", "arms of distinct ids", arm.id, remedy)
             seen.add(arm.id)
 
@@ -962,7 +964,8 @@ class AgentState:
     def _arms_changed(self, event: ArmsChanged) -> None:
         changed = self.check_changed(event.arms)
         arms = list(self.arms)
-        rows = None if self.arm_rows is None else self.arm_rows.copy()
+        before = self.arm_rows
+        rows = None if before is None else before.copy()
         for k, arm in changed:
             arms[k] = arm
             if rows is not None and self.settings.arm_features is not None:
@@ -974,6 +977,8 @@ class AgentState:
         for k, _ in changed:
             if isinstance(self.reward_model, SharedArms):
                 self.reward_model.change(k, rows[k])
+        if self.limits_state.pairs is not None and before is not None:
+            self._outdate({k for k, _ in changed if (rows[k] != before[k]).any()})
         groups = [arm.group for _, arm in changed]
         self.limits_state.change_arms([k for k, _ in changed], rows, groups)
         self._compile_rules()
@@ -1120,6 +1125,20 @@ class AgentState:
             if not here:
                 del self.about_item[example.item]
         self.limits_state.forget(example, self.examples.values())
+        if example.id in self.outdated:
+            self.outdated.discard(example.id)
+        else:
+            self._unsay(example)
+
+    def _outdate(self, arms: set[int]) -> None:
+        """Let what allowed these arms be evidence alone, as they are others now; denials stay."""
+        for example in self.examples.values():
+            if example.allowed and example.arm in arms and example.id not in self.outdated:
+                self.outdated.add(example.id)
+                self._unsay(example)
+
+    def _unsay(self, example: Example) -> None:
+        """Let what an example says be certain no more."""
         if example.allowed:
             self.questions.disallow(example.case, example.arm)
         certain = self.allowances if example.allowed else self.denials
@@ -1336,6 +1355,7 @@ class AgentState:
     def _started_anew(self, event: StartedAnew) -> None:
         kept = [example for example in self.examples.values() if not example.allowed]
         self.examples, self.about_item, self.allowances, self.denials = {}, {}, {}, {}
+        self.outdated.clear()
         self.contradictions = 0
         self._drop_all_words()
         for decision, waits in self.questions.waiting.items():
@@ -1399,6 +1419,8 @@ class AgentState:
         self.examples[example.id] = example
         if example.item is not None:
             self.about_item.setdefault(example.item, {})[example.id] = example
+        if example.id in self.outdated:  # as it was saved
+            return
         certain = self.allowances if example.allowed else self.denials
         here = certain.setdefault(example.case, {})
         here[example.arm] = here.get(example.arm, 0) + 1

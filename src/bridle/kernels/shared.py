@@ -115,7 +115,7 @@ class Shared(NamedTuple):
     at: Places  # (2, D) context and arm index of every kept joint feature
     tri: Floats  # (3, T) lower triangle of Σ w v vᵀ: sum, what rounding dropped, the newest
     vec: Floats  # (5, D) f, what rounding dropped, the newest; then μ = B⁻¹f and B⁻¹e₀
-    root: Floats  # (D, D) L
+    lower: Floats  # (D, D) L
     raw: Floats  # (T + D,) Σφφᵀ and Σφr, kept while forgetting; else (0,)
     num: Floats  # (NUMBERS,) λs, ρ, g, γ, residual squares, weight, Σr, Σr², s if set, own, Σ|φ|²
     counts: Ints  # (COUNTS,) arms, plays, plays since the last refresh, rows of old, fixed λ and ρ
@@ -494,7 +494,7 @@ def has_moved(st: Shared) -> bool:
     centre(st, now)
     off = 0.0
     wide = 0.0
-    squares, root = np.zeros(D), st.root
+    squares, root = np.zeros(D), st.lower
     for r in range(D):
         off += (now[r] - st.ref[r]) * (now[r] - st.ref[r])
         for e in range(D):
@@ -523,20 +523,20 @@ def solve(st: Shared) -> None:
     ridge = np.empty(D)
     ridges(st.at, st.num[LAM : LAM + KINDS], ridge)
     factor(st.tri[0], st.tri[1], st.tri[2], ridge, U)
-    invert_factor(U, st.root)
+    invert_factor(U, st.lower)
     work = np.empty((2, D))
     f = np.empty(D)
     for e in range(D):
         f[e] = st.vec[0, e] + (st.vec[1, e] + st.vec[2, e])
         st.vec[3, e] = 0.0
         st.vec[4, e] = 0.0
-    by_inverse(st.root, f, work, st.vec[3])
+    by_inverse(st.lower, f, work, st.vec[3])
     # f is as large as B, and B⁻¹f loses what would be kept: once more, with what is missing.
     for e in range(D):
         f[e] = missing(st, e)
-    by_inverse(st.root, f, work, st.vec[3])
+    by_inverse(st.lower, f, work, st.vec[3])
     if not zero_mean(st):
-        row_products(st.vec[4], st.root, st.root[0])
+        row_products(st.vec[4], st.lower, st.lower[0])
     if st.num[GAMMA] == 1.0:
         st.num[RSS] = residue(st)
 
@@ -587,7 +587,7 @@ def fold_root(st: Shared, weight: float, v: Floats, y: float, rate: float, work:
     """Take one play into L, μ, B⁻¹e₀ and the noise; `rate` is r̄ before it; work: (3, D) scratch."""
     h, b = work[0], work[1]
     D = v.shape[0]
-    root = st.root
+    root = st.lower
     onto_root(root, v, h)
     q = 0.0
     fit = 0.0
@@ -881,7 +881,7 @@ def draw_theta(st: Shared, key: np.uint64, spread: float, z: Floats, out: Floats
         mine = mix(key ^ _ROOT_KEY)
         for e in range(out.shape[0]):
             z[0, e] = scale * normal(bits_of(mine, e))
-        row_products(z[1], st.root, z[0])
+        row_products(z[1], st.lower, z[0])
         for e in range(out.shape[0]):
             out[e] += z[1, e]
 
@@ -1504,7 +1504,7 @@ def draw_thetas(st: Shared, keys: Uints, spread: float, out: Floats) -> None:
                 z[m, e] = scale * normal(bits_of(mine, e))
     if scale == 0.0:
         return
-    off, root = np.empty((n, D)), st.root
+    off, root = np.empty((n, D)), st.lower
     for r in range(0, D, ROWS):
         end = min(r + ROWS, D)
         for m in range(n):
@@ -1559,7 +1559,7 @@ def win_counts(
 def contracted_covariance(st: Shared, x: Floats) -> Floats:
     """Return C (p+1, p+1), the covariance of Θᵀ(1, x) in units of s²."""
     D, P = st.vec.shape[1], st.rows.shape[1]
-    at, root = st.at, st.root
+    at, root = st.at, st.lower
     E = np.zeros((P, D))  # ((1, x) ⊗ I)ᵀL
     for e in range(D):
         if x[at[0, e]] != 0.0:
@@ -1595,7 +1595,7 @@ def effect_square(st: Shared, k: int, x: Floats, v: Floats, S: Floats, h: Floats
     joint(st.at, x, st.rows[k], v)
     arm_sum(st, k, S)
     add_scaled(v, -kappa * g, S)
-    onto_root(st.root, v, h)
+    onto_root(st.lower, v, h)
     total = 0.0
     for e in range(h.shape[0]):
         total += h[e] * h[e]
@@ -1892,7 +1892,7 @@ def bound_played(
     up = max(bonus, 0.0) * s * (1.0 + 1e-6)
     work, sums = np.empty((3, D)), np.empty(X.shape[1])
     wide, grid = np.empty((X.shape[1], P)), np.empty((P, X.shape[1]))
-    widest(st.root, st.at, wide)
+    widest(st.lower, st.at, wide)
     grid_of(st.at, theta, grid)
     computed = 0
     for i in range(st.sizes[1]):

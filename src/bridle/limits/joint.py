@@ -609,12 +609,9 @@ class Through:
 
     def fold(self, grid: Grid, allowed: bool, key: int) -> Floats:
         """Fold an answer about the one pair of a grid; return what was predicted before."""
-        if self._bounds and grid.space.arm.open(grid.arms)[0]:
-            side = grid.space.arm
-            if any(
-                isinstance(f, Number) and grid.arms[0, g] > 0.5 for f, g in side.schema.optional
-            ):
-                return self.predictive(grid)
+        gaps = grid.space.arm.schema.optional
+        if self._bounds and any(isinstance(f, Number) and grid.arms[0, g] > 0.5 for f, g in gaps):
+            return self.predictive(grid)
         before, _ = self.limits.fold(self._view(grid)[0], 0, allowed, key)
         return np.array(before)
 

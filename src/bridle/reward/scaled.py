@@ -439,6 +439,7 @@ def _check_numbers(num: npt.NDArray[Any]) -> None:
     half_life = float(num[HALF_LIFE])
     sane = (
         (num[:HALF_LIFE] >= 0.0).all()
+        and (num[scaled.RATE :] >= 0.0).all()
         and num[NOISE] > 0.0
         and 0.0 < num[WIDTH] <= 1.0
         and float(num[COUNT]).is_integer()

@@ -265,7 +265,7 @@ class SharedArms:
     def covariance(self) -> Floats:
         """The posterior covariance of θ over the kept joint features, (D, D), s² included."""
         st = self.kernel_state
-        return np.asarray(st.root @ st.root.T * (self.scale**2 / st.num[PASSED]))
+        return np.asarray(st.lower @ st.lower.T * (self.scale**2 / st.num[PASSED]))
 
     @property
     def memory_per_arm(self) -> int:
@@ -724,7 +724,7 @@ class SharedArms:
         return st
 
 
-_WHOLE = ("tri", "vec", "root", "raw", "num", "counts")
+_WHOLE = ("tri", "vec", "lower", "raw", "num", "counts")
 
 
 def _rows(rows: npt.ArrayLike, width: int | None) -> Floats:
@@ -760,7 +760,7 @@ def _untrained(kept: Bools) -> Shared:
         at=np.array(np.nonzero(kept), np.uint32),
         tri=np.zeros((3, D * (D + 1) // 2)),
         vec=np.zeros((5, D)),
-        root=np.zeros((D, D)),
+        lower=np.zeros((D, D)),
         raw=np.empty(0),
         num=num,
         counts=np.zeros(kernel.COUNTS, np.int64),
@@ -875,7 +875,7 @@ def _check_state(state: Mapping[str, npt.NDArray[Any]]) -> None:
         "old": (np.float64, (changed, D)),
         "tri": (np.float64, (3, T)),
         "vec": (np.float64, (5, D)),
-        "root": (np.float64, (D, D)),
+        "lower": (np.float64, (D, D)),
         "raw": (np.float64, raw),
         "num": (np.float64, (kernel.NUMBERS,)),
         "counts": (np.int64, (kernel.COUNTS,)),
