@@ -490,3 +490,36 @@ def test_visited_arms_are_known_and_not_played():
     agent.teach(CHILD, "guest", False, item="Ann")
     assert isinstance(agent.make.arms_visited([film("other")]), ArmsVisited)
     assert Decided in {type(event) for event in agent.decide(ADULT, ["guest"]).events}
+
+
+def test_an_arm_that_a_request_brings_along_is_of_its_group():
+    arms = [
+        Arm(f"a{n}", features={"kind": ["a", "b"][n % 2]}, group="x" if n < 4 else "y")
+        for n in range(8)
+    ]
+    child = {"band": "child"}
+    agent = Agent(
+        arms=arms,
+        features=[Category("band", ["child", "adult"])],
+        arm_features=[Category("kind", ["a", "b"])],
+        share="group",
+        seed=1,
+    )
+    for _ in range(4):
+        for arm in arms:
+            agent.teach(child, arm.id, arm.group == "y")
+    for group, said in (("x", Abstention), ("y", Decision)):
+        new = Arm("new", features={"kind": "b"}, group=group)
+        assert isinstance(agent.make.decided(child, among=[new], ask=False), said)
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_a_slate_of_nothing_has_a_propensity(places):
+    agent = Agent(
+        arms=2,
+        features=[Category("band", ["child", "adult"])],
+        policy=Masked(SquareCB()),
+        on_empty="least_bad",
+        seed=1,
+    )
+    agent.decide({"band": "child"}, k=places, propensity=True)

@@ -263,6 +263,49 @@ def test_what_was_allowed_is_certain_no_more_once_the_arm_is_another(tmp_path) -
         assert certain(one, "Tom") < 0.99 and certain(one, "Ann") == 0.0
         one.teach(child, "fixed", True, item="Tom")  # as it is now
         assert certain(one, "Tom") == 1.0
-        one.retract([example.id for example in one.examples if example.allowed][0])
+        one.retract(next(example.id for example in one.examples if example.allowed))
         assert certain(one, "Tom") == 1.0
+    assert bits(agent) == bits(again)
+
+
+def test_a_gap_that_may_hide_what_was_denied_here_is_in_doubt() -> None:
+    kinds = {"c": ["Comedy"], "d": ["Drama"], "h": ["Horror"]}
+    arms = [Arm(name, features=film(genres=genres)) for name, genres in kinds.items()]
+    both = film(genres=["Comedy", "Drama"])
+    arms += [Arm("cd", features=both), Arm("gap", features=film(genres=None))]
+    agent = Agent(arms=arms, features=BANDS, arm_features=FILMS, limits="rules", seed=1)
+    adult = {"band": "adult"}
+    for _ in range(150):
+        for name in kinds:
+            agent.teach(adult, name, True)
+    assert isinstance(agent.make.decided(adult, among=["gap"]), Decision)
+    agent.teach(adult, "cd", False)
+    for one in ("gap", Arm("new", features=both)):
+        assert isinstance(agent.make.decided(adult, among=[one]), Abstention)
+
+
+def test_what_arms_have_in_common_is_the_same_after_a_pause(tmp_path) -> None:
+    lone = Schema([Labels("g", ["Horror", "Comedy"], optional=True)])
+    arms = [Arm("h", features={"g": ["Horror"]}), Arm("c", features={"g": ["Comedy"]}), Arm("gap")]
+    agent = Agent(arms=arms, features=BANDS, arm_features=lone, seed=1)
+    child, adult = {"band": "under 13"}, {"band": "adult"}
+    agent.teach(child, "gap", True)
+    for name in "hhc":
+        agent.teach(adult, name, True)
+    for allowed in (False, True, False):
+        agent.teach(child, "h", allowed)
+    agent.save(tmp_path / "saved")
+    again = Agent.load(tmp_path / "saved")
+    assert agent.believed(adult).p.tobytes() == again.believed(adult).p.tobytes()
+
+
+def test_an_arm_that_gets_its_gap_back_is_the_same_after_a_pause(tmp_path) -> None:
+    agent = agent_of()
+    agent.change_arms([Arm("bare", features=film())])
+    agent.save(tmp_path / "saved")
+    again = Agent.load(tmp_path / "saved")
+    for one in (agent, again):
+        one.change_arms([Arm("bare")])
+    mine, its = (one._state.limits_state.account_of for one in (agent, again))
+    assert mine.tolist() == its.tolist()
     assert bits(agent) == bits(again)

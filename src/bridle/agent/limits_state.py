@@ -545,7 +545,9 @@ class LimitsState:
         new = places >= stored
         found = pairs.predict_pairs(row, numbers[~new])
         if new.any():
-            met = pairs.predict_rows(row[None], those.rows[places[new] - stored])
+            which = places[new] - stored
+            groups = self._groups([those.visitors[i] for i in which.tolist()])
+            met = pairs.predict_rows(row[None], those.rows[which], groups)
             found = _woven(found, met, new)
         return self._seen_of(found)
 

@@ -870,10 +870,10 @@ class Selector:
         slate = joint.slate(places)
 
         def odds(arms: Ints) -> list[tuple[float, int | None]]:
-            if slate.chain is not None:
-                return [(share, None) for share in slate.chain.tolist()]
             if not len(slate.arms):
                 return [(1.0, None)]
+            if slate.chain is not None:
+                return [(share, None) for share in slate.chain.tolist()]
             return [(share, DRAWS) for share in joint.slate_odds(arms, places).tolist()]
 
         def fall_back() -> int:
@@ -910,10 +910,10 @@ class Selector:
             slate = drawn(policy, scores, places, key, state.sets)
 
         def odds(arms: Ints) -> list[tuple[float, int | None]]:
-            if slate.chain is not None:
-                return [(share, None) for share in slate.chain.tolist()]
             if not len(slate.arms):
                 return [(1.0, None)]
+            if slate.chain is not None:
+                return [(share, None) for share in slate.chain.tolist()]
             aside = np.uint64(keys.aside(np.uint64(key)))
             scratch = parts.copy()
 

@@ -833,7 +833,15 @@ class Mixture:
             "evidence": self._evidence.copy(),
             "tallies": self._tallies.copy(),
             "same": self._same.copy(),
-            "places": np.array([at for of in self._place.values() for at in of.values()], np.int64),
+            "places": np.array(
+                [
+                    self._place[c][arm]
+                    for c, of in self._counts.items()
+                    for arm in of
+                    if arm in self._place.get(c, {})
+                ],
+                np.int64,
+            ),
             "numbers": np.array([self.allowed, self.answers, self.surprised]),
             "surprises": np.array(seen, np.int64).reshape(-1, 2),
             "surprise": np.array([s.probability for s in self.surprises], np.float64),
@@ -975,8 +983,30 @@ class Mixture:
             low = np.maximum(low, 0.0)
             if (which == 0).any():
                 low = np.minimum(low, whole[:, which == 0].min(axis=1)[:, None])
+            for i, context in enumerate(grid.contexts):
+                for denied in self._denied_alike(context, grid.arms[same[0]]):
+                    one = Grid(self.space, context[None], denied[None])
+                    worst = self._mixed(self._parts(one), one).p[0]
+                    low[i] = np.minimum(low[i], worst)
             least[:, same] = low
         return least
+
+    def _denied_alike(self, context: Floats, row: Floats) -> list[Floats]:
+        """Return rows of what was denied in a context, and an arm that lacks features may be."""
+        side, out = self.space.arm, []
+        for name, count in self._counts.get((context + 0.0).tobytes(), {}).items():
+            if not count[1] or len(name) != 8 * side.width:
+                continue
+            other = np.frombuffer(name)
+            free = np.zeros(side.width, np.bool_)
+            for feature, gap in side.schema.optional:
+                if row[gap] > 0.5:
+                    at = side.schema.place(feature.name)[1]
+                    free[at : gap + 1] = (row[at : gap + 1] <= 0.5) | isinstance(feature, Number)
+                    free[gap] = True
+            if (other[~free] == row[~free]).all():
+                out.append(other)
+        return out
 
     def _doubted(self, found: Prediction, least: Floats, grid: Grid) -> Prediction:
         """Put pairs in doubt whose arm could be one that is denied, as a feature is not known.

@@ -339,7 +339,12 @@ class PairLimits(Beliefs):
         k = validation.IntRange(0, self.arms - 1).check(arm, "arm", owner)
         A = validation.vector(row, self._space.arm.schema.width, "row", owner)[None]
         self._kind_of = self._kind_of.copy()
+        old = int(self._kind_of[k])
         self._kind_of[k] = self._numbered(A, checked_groups([group], 1, owner), k)[0]
+        if self._kind_of[k] != old and self._space.arm.open(self._kinds[old : old + 1])[0]:
+            del self._number[self._names[old]]
+            self._names[old] = self._kinds[old].tobytes() + _own(~old)
+            self._number[self._names[old]] = old
         self._dearer = self._by_kind = None
         self._forget_kept()
 
@@ -476,12 +481,17 @@ class PairLimits(Beliefs):
         C = validation.matrix(contexts, self.features, "contexts", owner)
         return self._inner.predict_answer(self._grid(C, self._kind_of[k : k + 1]))
 
-    def predict_rows(self, contexts: npt.ArrayLike, rows: npt.ArrayLike) -> Prediction:
-        """Return what is believed of arms that nobody stored, by their features: (m, n)."""
+    def predict_rows(
+        self,
+        contexts: npt.ArrayLike,
+        rows: npt.ArrayLike,
+        groups: Sequence[str | int | None] | None = None,
+    ) -> Prediction:
+        """Return what is believed of arms that nobody stored, by features and groups: (m, n)."""
         owner = f"{OWNER}.predict_rows"
         C = validation.matrix(contexts, self.features, "contexts", owner)
         A = validation.matrix(rows, self._space.arm.schema.width, "rows", owner)
-        whole = self._with_groups(A, (None,) * len(A))
+        whole = self._with_groups(A, checked_groups(groups, len(A), owner))
         found = self._inner.predict(Grid(self._space, C, whole))
         shape = len(C), len(A)
         names = ("p", "safe", "possible", "information", "sd")

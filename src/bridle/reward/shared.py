@@ -693,6 +693,7 @@ class SharedArms:
         self.kept, self.computed = first.kept, 0
         self._rivals, self._lead, self._merits = list(rivals), int(lead[0]), merits.copy()
         self._arrays, self._stale = rivals[self._lead].kernel_state, False
+        self._tail = 0
         return self
 
     def _arrange(self) -> None:
