@@ -9,7 +9,9 @@ import pytest
 
 from bridle import (
     Agent,
+    Arm,
     BehaviorConstrained,
+    Category,
     Decision,
     EpsilonGreedy,
     LearnedMask,
@@ -27,6 +29,7 @@ from bridle.errors import InvalidValue, NotPossible
 from bridle.kernels.scaled import MASS
 from bridle.reward.scaled import ScaledArms
 from bridle.simulate import Tables, online
+from tests.histories import bits
 
 CONTEXTS = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 MEANS = np.array([[0.2, 0.4, 0.6], [0.7, 0.3, 0.5], [0.1, 0.9, 0.2], [0.5, 0.5, 0.8]])
@@ -213,3 +216,23 @@ def test_live_changes_are_events() -> None:
         paper.set_forget("auto")
     with pytest.raises(InvalidValue, match="forget"):
         Agent(arms=3, features=2, prior="centred", forget="auto")
+
+
+def test_another_way_to_forget_after_a_pause(tmp_path):
+    arms = [Arm(0, features={"kind": "a"})]
+    agent = Agent(
+        arms=arms,
+        features=2,
+        arm_features=[Category("kind", ["a", "b"])],
+        seed=1,
+        forget="auto",
+    )
+    agent.save(tmp_path / "saved")
+    again = Agent.load(tmp_path / "saved")
+    for one in (agent, again):
+        one.set_forget(50.0)
+        one.add_arms([Arm(1, features={"kind": "b"})])
+        made = one.decide([1.0, 0.0], ask=False)
+        if isinstance(made, Decision):
+            one.reward(made.id, 0.5)
+    assert bits(agent) == bits(again)
