@@ -42,6 +42,7 @@ def test_it_tells_the_whole_story_within_80_columns(monkeypatch):
     assert max(map(len, text.splitlines())) <= 80
     for part in ("synthetic", "1. Teaching", "2. Online", "3. One agent, live", "not allowed"):
         assert part in text
+    assert "150 movies with their genres" in text.split("4. The movies are the arms")[1]
     for name in CONTESTANTS:
         assert f"│ {name} " in text
     assert "\x1b" not in text

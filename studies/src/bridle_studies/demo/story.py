@@ -1,8 +1,8 @@
 """`bridle demo`: a two-phase story in the terminal, on worlds that bridle makes itself.
 
 A teacher answers, an agent learns its limits from that, goes online and is measured for several
-values of sigma; then one live `Agent` explains what it does. Every sentence about the outcome is
-computed from the numbers of this very run.
+values of sigma; then one live `Agent` explains what it does; then the movies are the arms. Every
+sentence about the outcome is computed from the numbers of this very run.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from bridle.agent.agent import Agent
-from bridle.agent.config import ArmId
+from bridle.agent.config import Arm, ArmId
 from bridle.agent.events import Event
-from bridle.agent.outcomes import Decision
+from bridle.agent.outcomes import Abstention, Decision
 from bridle.errors import NotPossible
 from bridle.kernels.types import Floats
+from bridle.limits.mixture import DOUBT
 from bridle.policies import BehaviorConstrained, KnownMask, Uniform, Weighted
+from bridle.schema import Category, Labels
 from bridle.simulate import Lesson, online, teach
 from bridle_studies.environments import World, synthetic_movies
 from bridle_studies.environments.genres import GENRES
@@ -238,6 +240,7 @@ def demo(
     _tell_teaching(console, worlds[0], lessons[0], size)
     _tell_online(console, found)
     _tell_live(console, worlds[0], seed)
+    _tell_catalogue(console, worlds[0], seed)
     if out is not None:
         draw(found, out)
         console.print(f"The figure is in {out}.")
@@ -251,6 +254,7 @@ def _warm_up() -> None:
     agent.retract(agent.teach(tiny.context(0), tiny.arms[0].id, False))
     agent.ask(tiny.context(0))
     agent.reward(agent.decide(tiny.context(0), propensity=True).id, 1.0)
+    _live_with(_shelf(tiny, range(6), 0), tiny, visits=6, seed=0)
 
 
 def _tell_teaching(console: Console, world: World, lesson: Lesson, size: Size) -> None:
@@ -375,6 +379,96 @@ def _tell_live(console: Console, world: World, seed: int) -> None:
         f"\nAfter the retraction every number is {'' if same else 'NOT '}what it was before the "
         f"denial. All {len(log):,} events were kept; a replay made {replayed.checked:,} decisions "
         f"and questions anew: {verdict}.\n"
+    )
+
+
+@dataclass(kw_only=True)
+class _Visits:
+    """What came of visits to a catalogue."""
+
+    places: int = 0
+    denied: int = 0
+    questions: int = 0
+    checks: int = 0
+
+
+def _shelf(world: World, rows: Sequence[int], seed: int) -> Agent:
+    """Return an agent whose arms are these movies, described by their genres."""
+    return Agent(
+        arms=[_movie(world, row) for row in rows],
+        features=[Category("who", world.groups)],
+        arm_features=[Labels("genres", list(GENRES))],
+        budget=1_000,
+        on_doubt="play_safe",
+        seed=seed,
+    )
+
+
+def _movie(world: World, row: int) -> Arm:
+    return Arm(row, world.labels[row], features={"genres": _genres(world.context(row))})
+
+
+def _first_of(world: World) -> dict[str, int]:
+    """Return the first person of each band."""
+    person: dict[str, int] = {}
+    for k, arm in enumerate(world.arms):
+        person.setdefault(str(arm.group), k)
+    return person
+
+
+def _live_with(agent: Agent, world: World, visits: int, seed: int) -> _Visits:
+    """Show people three movies at a time; a teacher answers what is asked, and judges checks."""
+    person, rng, found = _first_of(world), np.random.default_rng([seed, 3]), _Visits()
+    truth, rewards = world.tables.allowed, world.tables.rewards
+    for n in rng.integers(0, len(person), visits).tolist():
+        band, k = list(person.items())[n]
+        slate = agent.decide({"who": band}, k=3)
+        if slate.question is not None:
+            row = cast("int", slate.question.arm)
+            agent.answer(slate.question, bool(truth[row, k]), by="teacher")
+            found.questions += 1
+        if isinstance(slate, Abstention):
+            continue
+        rows = cast("list[int]", slate.arms)
+        agent.reward_slate(slate, items=[float(rewards[row, k]) for row in rows])
+        for made in slate:
+            if made.check is not None:
+                agent.judge(made.check, bool(truth[cast("int", made.arm), k]), by="teacher")
+                found.checks += 1
+        found.places += len(rows)
+        found.denied += int((~truth[rows, k]).sum())
+    return found
+
+
+def _tell_catalogue(console: Console, world: World, seed: int) -> None:
+    console.rule("4. The movies are the arms", align="left")
+    some = np.random.default_rng([seed, 4]).permutation(len(world.tables)).tolist()
+    shelf, coming = some[: len(some) // 2], some[len(some) // 2 :]
+    agent = _shelf(world, shelf, seed)
+    with patience(console):
+        found = _live_with(agent, world, 300, seed)
+    console.print(
+        f"Turned round: {len(shelf)} movies with their genres are what an agent chooses, and who "
+        "watches is the context. It was told nothing beforehand. In 300 visits it showed "
+        f"{found.places} movies, {found.denied} of them to somebody who may not see them, for "
+        f"{found.questions} questions and {found.checks} checks. What it has learned:\n"
+    )
+    for sentence in agent.describe()[:6]:
+        console.print(f"  {sentence}")
+    agent.add_arms([_movie(world, row) for row in coming])
+    sure = right = 0
+    for band, k in _first_of(world).items():
+        believed = agent.believed({"who": band})
+        for row, playable, p in zip(
+            coming, believed.playable[-len(coming) :], believed.p[-len(coming) :], strict=True
+        ):
+            if playable or p <= DOUBT:
+                sure += 1
+                right += bool(playable) == bool(world.tables.allowed[row, k])
+    pairs = len(coming) * len(_first_of(world))
+    console.print(
+        f"\n{len(coming)} movies come later. Of {sure} in {pairs} pairs of a movie and a band it "
+        f"is sure at once, and right in {right}; about the others it asks when that pays.\n"
     )
 
 
