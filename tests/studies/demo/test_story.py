@@ -59,7 +59,7 @@ def test_on_a_terminal_the_progress_is_gone_at_the_end(monkeypatch):
     text = told(monkeypatch, terminal=True)
     assert "teaching and acting online" in text
     assert "\x1b[2K" in text  # the line is erased
-    assert "3. One agent, live" in text.rsplit("\x1b[2K", 1)[1]
+    assert "movies come later" in text.rsplit("\x1b[2K", 1)[1]
 
 
 def test_contestants_see_the_same_contexts_and_masks_never_err():
