@@ -364,6 +364,8 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
     tables, arms = world.tables, [Arm(one.id, one.label, one.group) for one in world.arms]
     staff = [(0.0, 0.35), (0.2, 0.02)]
     declared = [Teacher(str(n), price=price) for n, (_, price) in enumerate(staff)]
+    # By the default a check comes to hang here, and the two count one word apart.
+    prior: Any = "centred" if promise is not None and not named else "scaled"
     agent = Agent(
         arms=arms,
         features=tables.features,
@@ -371,6 +373,7 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
         budget=10**6,
         teachers=declared,
         limits="rules",
+        prior=prior,
     )
     if promise is not None:
         agent.promise(*promise, seed=3)
@@ -379,6 +382,7 @@ def test_an_agent_is_the_simulator_bit_for_bit(named, promise):
         beliefs=make_limits(
             "rules", schema=agent.schema, groups=[arm.group for arm in arms], seed=3
         ),
+        prior=prior,
         checks=True,
         promise=promise,
         identity=named,

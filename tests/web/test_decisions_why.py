@@ -89,7 +89,7 @@ def test_nothing_was_played(server, make, person):
 
 
 def test_it_asked_and_then_was_answered(server, make, person):
-    make(budget=5, limits="rules")
+    make(budget=5, limits="rules", ask_at_most=1)
     # Nothing is known of anything: it asks.
     made = decide(server)
     assert made["outcome"] == "question"

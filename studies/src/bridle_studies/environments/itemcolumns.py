@@ -52,7 +52,7 @@ def read_column(name: str, values: Sequence[str], most: int | None, *, named: bo
     Examples
     --------
     >>> read_column("year", ["1999", "1985", "1990", "1999"], None, named=False).feature
-    Number(name='year', low=1985.0, high=1999.0, clip=False, missing=None, unit=None)
+    Number(name='year', low=1985.0, high=1999.0, clip=False, missing=None, unit=None, optional=False)
     >>> read_column("title", ["Alien", "Brazil", "Casino"], None, named=False)
     'all values differ (an id or a title)'
     """
