@@ -51,8 +51,9 @@ def read_column(name: str, values: Sequence[str], most: int | None, *, named: bo
 
     Examples
     --------
-    >>> read_column("year", ["1999", "1985", "1990", "1999"], None, named=False).feature
-    Number(name='year', low=1985.0, high=1999.0, clip=False, missing=None, unit=None, optional=False)
+    >>> column = read_column("year", ["1999", "1985", "1990", "1999"], None, named=False)
+    >>> column.feature.low, column.feature.high
+    (1985.0, 1999.0)
     >>> read_column("title", ["Alien", "Brazil", "Casino"], None, named=False)
     'all values differ (an id or a title)'
     """
