@@ -410,9 +410,9 @@ def test_a_slate_is_folded_at_once_as_its_events_one_by_one(settings):
         if promise is not None:
             agent.promise(*promise, seed=7)
         for arm in ("big", "babe", "rain"):
-            agent.teach(ADULT, arm, True)
+            agent.teach(ADULT, arm, True, item="visit")
     for _ in range(4):
-        made = one.decide(ADULT, k=3)
+        made = one.decide(ADULT, k=3, item="visit")
         for event in made.events:
             other.apply(event)
         if isinstance(made, SlateDecision):
@@ -420,7 +420,7 @@ def test_a_slate_is_folded_at_once_as_its_events_one_by_one(settings):
             assert [each.arm for each in made] == made.arms
             slates += 1
         assert bits(one) == bits(other)
-    assert slates or "policy" not in given
+    assert slates  # a promise may freeze it after the first
     assert one.decide(ADULT, k=2).events == other.decide(ADULT, k=2).events
 
 
